@@ -35,6 +35,7 @@ from tegula.jobs.downsampling.levels import (
     level_grid,
     level_metadata,
     longest_chunk,
+    piece_nbytes,
     shapes_of,
     share_of_memory,
 )
@@ -192,7 +193,9 @@ class PyramidJob:
             piece, draft = plan.pieces[level.name], level.draft
             box = prod(min(length, max(1, size)) for length, size in zip(piece.grid.largest_chunk(), draft.shape))
             nbytes, requests = box * draft.itemsize, _values_of(before) + _values_of(draft)
-            read = min(self._most(before, draft), nbytes * prod(self._reduction.factors))
+            factors = self._reduction.factors
+            read = max(self._most(before, draft), piece_nbytes(before, draft, factors))
+            read = min(read, nbytes * prod(factors))
             found = Estimate(piece.stop - piece.first, before.nbytes, draft.nbytes, requests, nbytes + read)
             total = total.merge(found if ledger is None else found.left(ledger, plan, level.name))
             before = draft

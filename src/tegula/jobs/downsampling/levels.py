@@ -29,8 +29,8 @@ from tegula.metadata.chunk_grids import ChunkGrid, regular_grid
 from tegula.metadata.nodes import ArrayMetadata, inner_codecs
 
 __all__ = [
-    "Reducing", "Reduction", "check_amount", "level_grid", "level_metadata", "longest_chunk", "shapes_of",
-    "share_of_memory",
+    "Reducing", "Reduction", "check_amount", "level_grid", "level_metadata", "longest_chunk", "piece_nbytes",
+    "shapes_of", "share_of_memory",
 ]  # fmt: skip
 
 _MOST_LEVELS = 64
@@ -111,8 +111,7 @@ def share_of_memory(source: Array, target: Array, factors: Sequence[int], max_me
         return units.BLOCK_BYTES
     far = 2 if max(source.store.concurrency, target.store.concurrency) else 1
     whole = target.metadata.grid.largest_chunk()
-    piece = prod(map(min, _piece_of(source, whole, factors), whole)) * prod(factors) * itemsize_of(source)
-    needed = _COPIES * max(prod(whole) * itemsize_of(target), piece)
+    needed = _COPIES * max(prod(whole) * itemsize_of(target), piece_nbytes(source, target, factors))
     if needed > granted(max_memory) // far:
         least, what = grant_for(needed * far), "chunk" if target.shards is None else "shard"
         raise UnsupportedError(
@@ -121,6 +120,12 @@ def share_of_memory(source: Array, target: Array, factors: Sequence[int], max_me
             field="max_memory",
         )
     return granted(max_memory) // far // _COPIES
+
+
+def piece_nbytes(source: Array, target: Array, factors: Sequence[int]) -> int:
+    """Return the least bytes to read at once for a level: those of a chunk, in whole blocks."""
+    shape = _piece_of(source, target.metadata.grid.largest_chunk(), factors)
+    return prod(shape) * prod(factors) * itemsize_of(source)
 
 
 def _piece_of(source: Array, shape: Sequence[int], factors: Sequence[int]) -> tuple[int, ...]:
