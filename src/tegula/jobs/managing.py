@@ -163,14 +163,10 @@ def clean_job(
 
     Parameters
     ----------
-    target : str, path, mapping or Store
-        The target of the job.
-    path : str
-        Path in the target's store.
+    target, path, storage_options
+        As for `show_job`.
     force : bool
         Remove it although a process seems to work on it, as after a machine was lost.
-    storage_options : mapping, optional
-        Settings of the storage, if `target` is a URL; see `tegula.store_of`.
 
     Raises
     ------

@@ -6,10 +6,11 @@ goes ahead as far as the store wants requests, and `tegula.engine.far.UNITS` bou
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from math import prod
 from threading import Lock
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from tegula.arrays.array import Array
 from tegula.engine.chunk_copies import part_of
@@ -19,12 +20,14 @@ from tegula.engine.pool import results_of
 from tegula.engine.visiting import cells, in_order, is_inside
 from tegula.errors import NotFoundError, TegulaError
 from tegula.hierarchy.group import Group
+from tegula.hierarchy.opening import open as open_any
 from tegula.metadata.chunk_grids import ChunkGrid, regular_grid
 from tegula.tables.table import Table
+from tegula.targets.stores import check_options
 
 __all__ = [
     "BLOCK_BYTES", "Box", "Progress", "arrays_below", "block_grid", "blocks_of", "box_results", "boxes", "in_order",
-    "itemsize_of", "one_at_a_time", "pieces", "stored_pairs", "with_known_members",
+    "itemsize_of", "one_at_a_time", "opened", "pieces", "stored_pairs", "with_known_members",
 ]  # fmt: skip
 
 BLOCK_BYTES: Final = 2**26
@@ -53,6 +56,29 @@ def with_known_members(node: Array | Group | Table) -> Array | Group | Table:
         return node._just_consolidated()
     except NotFoundError as error:
         raise members_unknown(node.store, node.path) from error
+
+
+@contextmanager
+def opened(
+    source: Any, path: str, allow_pickle: bool, storage_options: Mapping[str, Any] | None
+) -> Iterator[Array | Group | Table]:
+    """Open a source that is not a node yet, and close it at the end; its members are known.
+
+    Examples
+    --------
+    >>> import tegula
+    >>> store = tegula.MemoryStore()
+    >>> tegula.save(store, x=[1, 2])
+    >>> with opened(store, "x", False, None) as node:
+    ...     node.shape
+    (2,)
+    """
+    if isinstance(source, (Array, Group, Table)):
+        check_options(source, storage_options)
+        yield with_known_members(source[path] if path and not isinstance(source, Array) else source)
+        return
+    with open_any(source, path=path, allow_pickle=allow_pickle, storage_options=storage_options) as node:
+        yield with_known_members(node)
 
 
 def arrays_below(node: Array | Group | Table, failed: dict[str, str]) -> Iterator[tuple[str, Array]]:
