@@ -19,7 +19,8 @@ from tests.waiting import until
 import tegula
 from tegula import MemoryStore
 from tegula.jobs.converting import ledgers, rules, targets
-from tegula.jobs.ledger import Ledger, Owner
+from tegula.jobs.ledger import Ledger
+from tegula.jobs.owners import Owner
 from tegula.jobs.plans import Plan
 from tegula.metadata.chunk_grids import regular_grid
 

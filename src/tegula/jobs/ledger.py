@@ -19,7 +19,6 @@ import _thread
 import json
 import os
 import re
-import socket
 import time
 from bisect import bisect_right
 from collections import Counter
@@ -32,11 +31,12 @@ from typing import Any, Final
 from tegula.engine.far import delete_keys
 from tegula.engine.pool import gather
 from tegula.errors import AlreadyExistsError, ConflictError, MetadataError, TegulaError, UnsupportedError
+from tegula.jobs.owners import Owner, owner_of
 from tegula.jobs.plans import Plan
 from tegula.stores import ABSENT, LocalStore, MappingStore, MemoryStore, Store, ZipStore
 from tegula.targets.paths import place
 
-__all__ = ["COMPLETE", "DIRECTORY", "RUN", "Ledger", "Owner", "add_amounts", "claimed", "is_ledger_key", "is_shared",
+__all__ = ["COMPLETE", "DIRECTORY", "RUN", "Ledger", "add_amounts", "claimed", "is_ledger_key", "is_shared",
     "share_of", "survives",
 ]  # fmt: skip
 
@@ -47,7 +47,6 @@ RUN: Final = 256  # units in a row that are put into one record
 _RECORD: Final = re.compile(
     r"units/[0-9]{1,40}|arrays/[0-9]{1,40}|runs/[0-9]{1,40}-[0-9]{1,40}-[0-9]{1,9}of[1-9][0-9]{0,8}"
 ).fullmatch
-_EXPIRES: Final = 600.0  # seconds without a sign of life, after which a job on another machine counts as abandoned
 _RENEWED: Final = 30.0
 Amounts = Mapping[str, Any]
 _Run = tuple[int, int, int, int]
@@ -98,63 +97,6 @@ def is_ledger_key(key: str) -> bool:
 def survives(store: Store) -> bool:
     """Return whether what a process has stored is there after the process was killed: not in an archive."""
     return not isinstance(store, ZipStore) and not type(store).__name__.startswith("RemoteZip")
-
-
-class Owner:
-    """A process that works on a job, or on a part of it.
-
-    Parameters
-    ----------
-    facts : mapping
-        What the ledger says of it.
-    """
-
-    def __init__(self, facts: Mapping[str, Any]) -> None:
-        self.facts = facts
-
-    @classmethod
-    def here(cls) -> dict[str, Any]:
-        """Return the facts of this process."""
-        pid = os.getpid()
-        return {"host": socket.gethostname(), "pid": pid, "began": _start_of(pid), "seen": time.time()}
-
-    @property
-    def is_alive(self) -> bool:
-        """Whether the process lives, as far as that can be told: on another machine, if it was seen of late."""
-        facts = self.facts
-        if facts.get("host") == socket.gethostname():
-            pid = facts.get("pid")
-            began = _start_of(pid) if type(pid) is int and pid > 0 else None
-            return began is not None and began == facts.get("began")
-        return time.time() - self._seen < _EXPIRES
-
-    @property
-    def _seen(self) -> float:
-        seen = self.facts.get("seen")
-        return float(seen) if isinstance(seen, (int, float)) else 0.0
-
-    def __str__(self) -> str:
-        ago = max(0, round(time.time() - self._seen))
-        return f"process {self.facts.get('pid')} on {self.facts.get('host')}, seen {ago} s ago"
-
-
-def _start_of(pid: int) -> str | None:
-    """Return what tells a process from others that had its number; ``None`` if there is no such process."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            return file.read().rpartition(b")")[2].split()[19].decode()
-    except (OSError, IndexError):
-        if os.path.isdir("/proc/self"):
-            return None
-    if os.name == "nt":  # there signal 0 would end the process
-        return "" if pid == os.getpid() else None
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return None
-    except (OSError, OverflowError):
-        return ""
-    return ""
 
 
 class Ledger:
@@ -299,7 +241,7 @@ class Ledger:
         number, parts = self.part
         key = f"{self._prefix}owners/{number}of{parts}"
         raw, generation = self.store.get(key, with_generation=True)
-        if raw is not None and (owner := _owner_of(raw)).is_alive:
+        if raw is not None and (owner := owner_of(raw)).is_alive:
             raise AlreadyExistsError(f"another job works on it ({owner})", path=where)
         try:
             self.store.set(key, json.dumps(Owner.here()).encode(), if_generation=generation)
@@ -342,7 +284,7 @@ class Ledger:
         """Return the processes that work on the job, or did, by part."""
         prefix = f"{self._prefix}owners/"
         found = {key[len(prefix) :]: self.store.get(key) for key in sorted(self.store.list_prefix(prefix))}
-        return {name: _owner_of(raw) for name, raw in found.items() if raw is not None}
+        return {name: owner_of(raw) for name, raw in found.items() if raw is not None}
 
     def finish(self) -> None:
         """Remove the ledger of a job that is complete."""
@@ -548,14 +490,6 @@ def _is_piece(found: Any) -> bool:
     if not isinstance(found, dict) or not isinstance(found.get("name"), str):
         return False
     return isinstance(found.get("source"), dict) and all(type(found.get(name)) is int for name in ("first", "units"))
-
-
-def _owner_of(raw: bytes) -> Owner:
-    try:
-        found = json.loads(raw)
-        return Owner(found if isinstance(found, dict) else {})
-    except ValueError:
-        return Owner({})
 
 
 def is_shared(store: Store) -> bool:

@@ -11,7 +11,8 @@ from typing import Any
 
 from tegula.engine.deleting import remove_incomplete
 from tegula.errors import AlreadyExistsError, NotFoundError
-from tegula.jobs.ledger import DIRECTORY, Ledger, Owner
+from tegula.jobs.ledger import DIRECTORY, Ledger
+from tegula.jobs.owners import Owner
 from tegula.stores import LocalStore, Store
 from tegula.targets.paths import clean, local_path, place
 from tegula.targets.stores import store_of

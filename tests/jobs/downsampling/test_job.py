@@ -17,7 +17,7 @@ from tests.jobs.interrupting import Interrupting, contents
 
 import tegula
 from tegula import MemoryStore
-from tegula.jobs.ledger import Owner
+from tegula.jobs.owners import Owner
 
 VALUES = np.random.default_rng(2).integers(0, 99, (70, 60)).astype("i4")
 pytestmark = pytest.mark.usefixtures("small_units")
