@@ -11,6 +11,7 @@ import numpy as np
 
 import tegula
 from tegula.errors import MetadataError, NotFoundError
+from tegula.jobs.ledger import is_ledger_key
 from tegula.stores import LocalStore, ZipStore
 
 Path = str
@@ -326,14 +327,20 @@ def _save(path: Path) -> None:
     tegula.save(path, x=NEW, y=NEW[0], overwrite=True)
 
 
-add("convert", _make_source, _convert, lambda path: _convert(path, overwrite=True), cheap=False, holes=True)
+add(
+    "convert",
+    _make_source,
+    _convert,
+    lambda path: _convert(path, overwrite=True),
+    between=lambda key, _: is_ledger_key(key),
+    cheap=False,
+)
 add(
     "convert over",
     _make_both,
     lambda path: _convert(path, overwrite=True),
-    between=lambda key, value: key.startswith("target/") and value is None,
+    between=lambda key, value: key.startswith("target/") and (value is None or is_ledger_key(key)),
     cheap=False,
-    holes=True,
 )
 add("save", _make_group, _save, between=_is_gone, cheap=False, holes=True)
 

@@ -1,4 +1,4 @@
-"""A program that converts with a ledger, and a source that notes what is read; run by the tests of kills."""
+"""A program that does a job with a ledger, and a source that notes what is read; run by the tests of kills."""
 
 from __future__ import annotations
 
@@ -29,13 +29,16 @@ class NotingStore(LocalStore):
 
 
 def main() -> None:
-    """Convert as the argument says: a JSON object with source, target and the options of `tegula.convert`."""
+    """Do as the argument says: a JSON object with source, target, the operation and its options."""
     options = json.loads(sys.argv[1])
     units.BLOCK_BYTES = 1  # a unit is one chunk
     part = options.pop("part", None)
     source = tegula.open(NotingStore(options.pop("source"), read_only=True))
-    report = tegula.convert(source, options.pop("target"), part=None if part is None else tuple(part), **options)
-    print(json.dumps({"left": report.units_left, "ok": report.ok}))
+    operation = getattr(tegula, options.pop("operation", "convert"))
+    if operation is tegula.downsample:
+        source = source["a"]
+    report = operation(source, options.pop("target"), part=None if part is None else tuple(part), **options)
+    print(json.dumps({"left": report.units_left}))
 
 
 if __name__ == "__main__":

@@ -7,33 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.jobs.interrupting import Interrupting, contents
 
 import tegula
 from tegula import MemoryStore
-from tegula.jobs import units
 
 VALUES = np.arange(600, dtype="i4").reshape(20, 30)
-
-
-class Interrupting(MemoryStore):
-    """Raises an exception when so many chunks have been read."""
-
-    left = 10**9
-    reads = 0
-
-    def get(self, key: str, byte_range: Any = None, *, with_generation: bool = False) -> Any:
-        if "c/" in key:
-            if not self.left:
-                raise KeyboardInterrupt
-            self.left -= 1
-            self.reads += 1
-        return super().get(key, byte_range, with_generation=with_generation)
-
-
-@pytest.fixture(autouse=True)
-def small_units(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A unit is one chunk."""
-    monkeypatch.setattr(units, "BLOCK_BYTES", 1)
+pytestmark = pytest.mark.usefixtures("small_units")
 
 
 def fill(store: Any) -> Any:
@@ -44,10 +24,6 @@ def fill(store: Any) -> Any:
     kept.set("notes.txt", b"mine")
     kept.set("b/notes.txt", b"mine, too")
     return store
-
-
-def contents(store: Any) -> dict[str, bytes]:
-    return {key: store.get(key) for key in store.list()}
 
 
 def test_an_interrupted_copy_goes_on() -> None:

@@ -23,6 +23,11 @@ from tests.jobs import killing
 
 import tegula
 
+OPTIONS: dict[str, dict[str, Any]] = {
+    "convert": {"chunks": {"a": [5, 5]}, "codecs": "zstd"},
+    "downsample": {"axes": "yx", "levels": 2, "codecs": "zstd"},
+}
+CHUNKS = {"convert": 12 * 10 + 5, "downsample": 12 * 10}  # of the source
 KILLS = int(os.environ.get("TEGULA_KILLS", "2"))
 WORKERS = 2
 pytestmark = pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="there is no SIGKILL")
@@ -45,7 +50,7 @@ def contents(path: Path) -> dict[str, bytes]:
 
 
 def start(source: Path, target: Path, log: Path, **options: Any) -> subprocess.Popen[bytes]:
-    text = json.dumps({"source": str(source), "target": str(target), "chunks": {"a": [5, 5]}, **options})
+    text = json.dumps({"source": str(source), "target": str(target), **options})
     paths = [str(Path(tegula.__file__).parents[1]), str(Path(killing.__file__).parents[2])]
     environment = {**os.environ, killing.LOG: str(log), "PYTHONPATH": os.pathsep.join(paths)}
     command = [sys.executable, "-W", "ignore", "-m", "tests.jobs.killing", text]
@@ -98,9 +103,8 @@ def test_parts_that_are_killed_and_started_again_complete_the_target(source: Pat
     tegula.convert(source, tmp_path / "plain.zarr", codecs="zstd")
     target, log = tmp_path / "t.zarr", tmp_path / "log"
     log.touch()
-    parts = 3
     kills = run_until_done(
-        lambda: [start(source, target, log, codecs="zstd", part=[i + 1, parts], resume=True) for i in range(parts)],
+        lambda: [start(source, target, log, part=[i, 3], resume=True, **OPTIONS["convert"]) for i in (1, 2, 3)],
         min(KILLS, 5),
         chance,
         False,
@@ -114,14 +118,37 @@ def test_parts_that_are_killed_and_started_again_complete_the_target(source: Pat
     assert sum(read.values()) - len(read) <= kills
 
 
+def test_parts_of_a_pyramid_that_are_killed_complete_it(source: Path, tmp_path: Path) -> None:
+    options = {"operation": "downsample", **OPTIONS["downsample"], "resume": True}
+    tegula.downsample(source / "a", tmp_path / "plain.zarr", **OPTIONS["downsample"])
+    target, log = tmp_path / "t.zarr", tmp_path / "log"
+    log.touch()
+    kills = run_until_done(
+        lambda: [start(source, target, log, part=[i, 3], **options) for i in (1, 2, 3)],
+        min(KILLS, 5),
+        random.Random(5),
+        False,
+        1.5,
+    )
+    found = contents(target)
+    assert found.pop("s0/.tegula_complete")
+    assert found == contents(tmp_path / "plain.zarr")
+    read = Counter(log.read_text().split())
+    assert sum(read.values()) - len(read) <= kills
+
+
+@pytest.mark.parametrize("operation", OPTIONS)
 @pytest.mark.parametrize("runner", ["threads", "processes", "dask"])
-def test_a_job_that_is_killed_gives_the_result_of_one_that_is_not(source: Path, tmp_path: Path, runner: str) -> None:
+def test_a_job_that_is_killed_gives_the_result_of_one_that_is_not(
+    source: Path, tmp_path: Path, runner: str, operation: str
+) -> None:
     if runner == "dask":
         pytest.importorskip("distributed")
     chance = random.Random(7)
-    options: dict[str, Any] = {"codecs": "zstd", "resume": True}
+    options: dict[str, Any] = {"operation": operation, **OPTIONS[operation], "resume": True}
     options |= {} if runner == "threads" else {"runner": runner, "workers": WORKERS}
-    tegula.convert(source, tmp_path / "plain.zarr", codecs="zstd")
+    place = source / "a" if operation == "downsample" else source
+    getattr(tegula, operation)(place, tmp_path / "plain.zarr", **OPTIONS[operation])
     expected = contents(tmp_path / "plain.zarr")
     left, attempt = KILLS, 0
     while left > 0:
@@ -136,9 +163,9 @@ def test_a_job_that_is_killed_gives_the_result_of_one_that_is_not(source: Path, 
             4.0 if runner == "dask" else 1.5,
         )
         found = contents(target)
-        assert found.pop("a/.tegula_complete")
+        assert found.pop("a/.tegula_complete" if operation == "convert" else "s0/.tegula_complete")
         assert found == expected
         read = Counter(log.read_text().split())
-        assert len(read) == 12 * 10 + 5
+        assert len(read) == CHUNKS[operation]
         assert sum(read.values()) - len(read) <= WORKERS * kills
         left, attempt = left - max(1, kills), attempt + 1

@@ -12,39 +12,20 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.jobs.interrupting import Interrupting
 from tests.servers.buckets import Server
+from tests.waiting import until
 
 import tegula
 from tegula import MemoryStore
-from tegula.jobs import units
 from tegula.jobs.converting import ledgers, rules, targets
-from tegula.jobs.ledger import Ledger, Owner
+from tegula.jobs.ledger import Ledger
+from tegula.jobs.owners import Owner
 from tegula.jobs.plans import Plan
 from tegula.metadata.chunk_grids import regular_grid
 
 VALUES = np.arange(600, dtype="i4").reshape(20, 30)
-
-
-class Interrupting(MemoryStore):
-    """Raises an exception when so many chunks have been read."""
-
-    left = 10**9
-    error: type[BaseException] = KeyboardInterrupt
-    reads = 0
-
-    def get(self, key: str, byte_range: Any = None, *, with_generation: bool = False) -> Any:
-        if "c/" in key:
-            if not self.left:
-                raise self.error
-            self.left -= 1
-            self.reads += 1
-        return super().get(key, byte_range, with_generation=with_generation)
-
-
-@pytest.fixture(autouse=True)
-def small_units(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A unit is one chunk."""
-    monkeypatch.setattr(units, "BLOCK_BYTES", 1)
+pytestmark = pytest.mark.usefixtures("small_units")
 
 
 def a_source(**options: Any) -> Interrupting:
@@ -88,9 +69,120 @@ def test_the_same_command_after_the_end_finds_the_target_complete() -> None:
     assert report.notes[""] == ["the target was complete already"]
     assert source.reads == 0
     assert target._values == before
+    assert tegula.convert(source, target, resume=True, dry_run=True).estimate.units == 0
+    with pytest.raises(tegula.AlreadyExistsError, match=r"complete, but the options would give the array 'a' other"):
+        tegula.convert(source, target, resume=True, codecs="gzip")
     tegula.open(source, "r+")["a"].attrs["unit"] = "m"
-    with pytest.raises(tegula.AlreadyExistsError, match="overwrite=True"):
+    with pytest.raises(tegula.AlreadyExistsError, match=r"the source has changed since: .*'a'.*overwrite=True"):
         tegula.convert(source, target, resume=True)
+
+
+def test_a_target_that_was_complete_is_compared_if_that_is_asked_for() -> None:
+    source, target = a_source(), MemoryStore()
+    tegula.convert(source, target, codecs="zstd", resume=True)
+    report = tegula.convert(source, target, codecs="zstd", resume=True, verify=True)
+    assert [item.verified for item in report.arrays] == [True, True]
+    assert report.arrays[0].digest == tegula.checksum(target, path="a")
+    tegula.open(target, "r+")["b"][3] = -1
+    report = tegula.convert(source, target, codecs="zstd", resume=True, verify=True)
+    assert report.different == ["b"]
+
+
+def test_a_job_that_had_to_leave_arrays_out_is_found_complete() -> None:
+    source, target = a_source(), MemoryStore()
+    source.set("a/c/1/1", b"damaged")
+    tegula.open(source, "r+").create_array("c", data=np.full(3, "x"), dtype="U1")
+    failed = tegula.convert(source, target, codecs="zstd", resume=True).failed
+    assert [*failed] == ["a"]
+    before = dict(target._values)
+    report = tegula.convert(source, target, codecs="zstd", resume=True)
+    assert report.failed == failed
+    assert [item.path for item in report.arrays] == ["b", "c"]
+    assert target._values == before
+
+
+def test_a_dry_run_of_an_interrupted_conversion_estimates_what_is_left() -> None:
+    source, target = a_source(), MemoryStore()
+    options: dict[str, Any] = {"codecs": "zstd", "dry_run": True}
+    whole = tegula.convert(source, target, **options).estimate
+    assert tegula.convert(source, target, resume=True, **options).estimate == whole
+    interrupted(source, target)
+    before = dict(target._values)
+    report = tegula.convert(source, target, resume=True, **options)
+    assert (report.estimate.units, whole.units) == (10, 15)
+    assert report.estimate.bytes_written < whole.bytes_written
+    assert report.notes[""] == ["5 of 15 units are done; the estimate is for the others"]
+    assert target._values == before
+    with pytest.raises(tegula.MetadataError, match="other metadata"):
+        tegula.convert(source, target, resume=True, codecs="gzip", dry_run=True)
+
+
+def test_an_owner_gives_signs_of_life_while_a_unit_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tegula.jobs.ledger._RENEWED", 0.01)
+    source, target, seen = a_source(), MemoryStore(), list[float]()
+
+    def last_sign() -> float:
+        return float(json.loads(target.get(".tegula_job/owners/1of1") or b"")["seen"])
+
+    class Slow(Interrupting):
+        def get(self, key: str, byte_range: Any = None, *, with_generation: bool = False) -> Any:
+            if "c/" in key and len(seen) < 3:
+                before = last_sign()
+                until(lambda: last_sign() > before)
+                seen.append(before)
+            return super().get(key, byte_range, with_generation=with_generation)
+
+    slow = Slow()
+    for key in source.list():
+        slow.set(key, source.get(key))
+    seen.clear()
+    tegula.convert(slow, target, codecs="zstd", resume=True)
+    assert len(seen) == 3
+    assert not [key for key in target.list() if ".tegula_job" in key]
+
+
+def test_without_a_ledger_arrays_are_seen_when_they_are_complete(tmp_path: Path) -> None:
+    source, target = a_source(), MemoryStore()
+    early: list[bool] = []
+
+    def look(path: str, done: int, total: int) -> None:
+        if done < total:
+            early.append(path in tegula.open(target))
+
+    tegula.convert(source, target, codecs="zstd", progress=look)
+    assert early
+    assert not any(early)
+    early.clear()
+    tegula.convert(source, target, codecs="zstd", progress=look, visible_early=True, overwrite=True)
+    assert all(early)
+    # after an interruption nothing is left of the array, and of the target if it is one
+    for node, place in ((tegula.open(source)["a"], ""), (source, "a/")):
+        target = MemoryStore()
+        source.left = 3
+        with pytest.raises(KeyboardInterrupt):
+            tegula.convert(node, target, codecs="zstd")
+        source.left = 10**9
+        assert not [key for key in target.list() if key.startswith(place) and not key.startswith("b/") and "c/" in key]
+        tegula.convert(node, target, codecs="zstd", overwrite=True)
+        assert tegula.compare(node, target)
+
+
+def test_two_conversions_at_the_same_target_do_not_mix() -> None:
+    source, target, refused = a_source(), MemoryStore(), list[str]()
+
+    def begin_another(path: str, done: int, total: int) -> None:
+        if done < total:
+            for options in ({}, {"resume": True}, {"overwrite": True}, {"part": (1, 2)}):
+                with pytest.raises(
+                    tegula.AlreadyExistsError, match=r"another job works on it|already exists"
+                ) as caught:
+                    tegula.convert(source, target, codecs="gzip", **options)  # type: ignore[arg-type]
+                refused.append(str(caught.value))
+
+    tegula.convert(source, target, codecs="zstd", progress=begin_another)
+    assert refused
+    assert tegula.compare(source, target)
+    assert not [key for key in target.list() if ".tegula" in key]
 
 
 def test_without_resume_an_interrupted_job_is_in_the_way_and_can_be_overwritten_or_cleaned() -> None:
@@ -307,7 +399,7 @@ def test_a_million_chunks_are_planned_in_little_time_and_memory() -> None:
     )  # fmt: skip
     tracemalloc.start()
     start = time.perf_counter()
-    plan = ledgers._planned(array, None, MemoryStore(), "", options, {})
+    plan = ledgers.plan_of(array, None, MemoryStore(), "", options, {})
     seconds, memory = time.perf_counter() - start, tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert plan.units == 10**6

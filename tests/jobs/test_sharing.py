@@ -8,37 +8,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.jobs.interrupting import Interrupting
 
 import tegula
 from tegula import MemoryStore
-from tegula.jobs import units
 from tegula.jobs.comparing.differences import Differing
 from tegula.jobs.measuring.histograms import Bins
 from tegula.jobs.measuring.moments import Moments, measure
 from tegula.jobs.sharing import Code
 
 VALUES = np.random.default_rng(5).normal(size=(40, 30))
-
-
-class Interrupting(MemoryStore):
-    """Raises an exception when so many chunks have been read."""
-
-    left = 10**9
-    reads = 0
-
-    def get(self, key: str, byte_range: Any = None, *, with_generation: bool = False) -> Any:
-        if "c/" in key:
-            if not self.left:
-                raise KeyboardInterrupt
-            self.left -= 1
-            self.reads += 1
-        return super().get(key, byte_range, with_generation=with_generation)
-
-
-@pytest.fixture(autouse=True)
-def small_units(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A unit is one chunk."""
-    monkeypatch.setattr(units, "BLOCK_BYTES", 1)
+pytestmark = pytest.mark.usefixtures("small_units")
 
 
 def fill(store: Any, codecs: Any = "auto") -> Any:

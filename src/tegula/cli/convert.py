@@ -14,7 +14,7 @@ import typer
 from tegula.cli.completion import complete_codecs
 from tegula.cli.progress import progress_line
 from tegula.cli.reporting import AllowPickle, AsJson, Quiet, columns, one_line, print_json, print_message
-from tegula.cli.running import Dask, Part, Resume, Workers, running
+from tegula.cli.running import Dask, MaxMemory, Part, Resume, VisibleEarly, Workers, resuming, running
 from tegula.cli.targets import (
     StorageOptions,
     TargetStorageOptions,
@@ -109,13 +109,8 @@ def convert(
     workers: Workers = None,
     dask: Dask = None,
     part: Part = None,
-    visible_early: Annotated[
-        bool, typer.Option("--visible-early", help="Create arrays before their chunks, so that they can be opened.")
-    ] = False,
-    max_memory: Annotated[
-        str | None,
-        typer.Option("--max-memory", metavar="SIZE", help="Most memory for the values in each worker, such as 2GB."),
-    ] = None,
+    visible_early: VisibleEarly = False,
+    max_memory: MaxMemory = None,
     temporary: Annotated[
         str | None,
         typer.Option("--temporary", metavar="TARGET", help="Where to put temporary arrays of an archive's conversion."),
@@ -161,8 +156,7 @@ def convert(
     store, inner = split_target(target)
     if path is not None and inner:
         raise typer.BadParameter("TARGET already names the path, as ::INNER", param_hint="--path")
-    # an archive is written at the end, so there is nothing to go on with
-    options["resume"] = True if resume else None if is_archive(store) else False
+    options["resume"] = resuming(resume, store)
     # convert, and print the report
     with (
         open_target(source, "r", storage_option, allow_pickle=allow_pickle) as node,
@@ -174,17 +168,6 @@ def convert(
     _print_report(report, as_json, quiet)
     if not report.ok:
         raise typer.Exit(1)
-
-
-def is_archive(target: str) -> bool:
-    """Return whether a target is a zip archive.
-
-    Examples
-    --------
-    >>> is_archive("x.zip"), is_archive("x.zarr"), is_archive("zip::s3://bucket/x.zip")
-    (True, False, True)
-    """
-    return target.rstrip("/").endswith(".zip") or target.startswith("zip::")
 
 
 def parse_option(parse: Any, text: str | None, option: str) -> Any:

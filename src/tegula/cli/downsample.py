@@ -10,7 +10,7 @@ import typer
 from tegula.cli.convert import parse_codecs, parse_lengths, parse_option, parse_rules
 from tegula.cli.progress import progress_line
 from tegula.cli.reporting import AsJson, Quiet, columns, one_line, print_json
-from tegula.cli.running import Dask, Workers, running
+from tegula.cli.running import Dask, MaxMemory, Part, Resume, VisibleEarly, Workers, resuming, running
 from tegula.cli.targets import (
     StorageOptions,
     TargetStorageOptions,
@@ -20,6 +20,7 @@ from tegula.cli.targets import (
     target_argument,
 )
 from tegula.cli.values import parse_value
+from tegula.display.info import counted
 from tegula.jobs.downsampling.downsample import Pyramid
 from tegula.jobs.downsampling.downsample import downsample as downsample_array
 
@@ -69,8 +70,15 @@ def downsample(
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Delete what exists at TARGET, or old levels.")
     ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only print what would be done, and what it takes.")
+    ] = False,
+    resume: Resume = False,
     workers: Workers = None,
     dask: Dask = None,
+    part: Part = None,
+    visible_early: VisibleEarly = False,
+    max_memory: MaxMemory = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
     storage_option: StorageOptions = None,
@@ -80,6 +88,9 @@ def downsample(
 
     Without TARGET the array stays where it is, and the levels s1, s2, ... are written beside it. Missing values are
     left out of means. Labels need --method mode.
+
+    The group keeps a record of what is done until it is complete: after an interruption, run the same command again
+    with --resume. An archive is written in one go.
     """
     # read the options; a mistake in one is an error of the command line
     options: dict[str, Any] = {
@@ -94,15 +105,20 @@ def downsample(
         "method": method.value,
         "name": name,
         "overwrite": overwrite,
+        "dry_run": dry_run,
+        "part": part,
+        "visible_early": visible_early,
+        "max_memory": max_memory,
         **running(workers, dask),
     }
     place, inner = (None, "") if target is None else split_target(target)
     if target is not None:
         others = options_of_second(source, target, storage_option, target_storage_option)
         options |= {"path": inner, "target_storage_options": others}
+    options["resume"] = resuming(resume, split_target(source)[0] if place is None else place)
     # write the levels
     with (
-        open_target(source, "r" if target is not None else "r+", storage_option) as node,
+        open_target(source, "r" if target is not None or dry_run else "r+", storage_option) as node,
         progress_line(quiet, node) as progress,
     ):
         found = downsample_array(node, place, progress=progress, **options)
@@ -110,6 +126,10 @@ def downsample(
         print_json(found.as_dict())
     elif not quiet:
         typer.echo(columns(_rows(found)))
+        if found.dry_run:
+            typer.echo(found.estimate.summary)
+        if found.units_left:
+            typer.echo(f"{counted(found.units_left, 'unit')} left to other parts")
 
 
 def _per_axis(text: str) -> Any:

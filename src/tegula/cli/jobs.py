@@ -25,17 +25,13 @@ _Where = Annotated[str, target_argument("TARGET", "The target of the job: PATH, 
 
 @app.command("list", context_settings=_SETTINGS)
 def list_(
-    target: Annotated[str, target_argument("PATH", "Where to look: at and below it.")],
+    target: Annotated[str, target_argument("PATH", "Where to look, at and below it: PATH, or PATH::INNER.")],
     as_json: AsJson = False,
     storage_option: StorageOptions = None,
 ) -> None:
     """List the jobs in a store."""
     store, inner = split_target(target)
-    found = [
-        state
-        for state in list_jobs(store, storage_options=dict(storage_option or ()))
-        if not inner or f"{state.path}/".startswith(f"{inner}/")
-    ]
+    found = list_jobs(store, inner, storage_options=dict(storage_option or ()))
     if as_json:
         print_json([state.as_dict() for state in found])
         return

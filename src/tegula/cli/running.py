@@ -7,10 +7,20 @@ from typing import Annotated, Any
 
 import typer
 
-__all__ = ["Dask", "Ledger", "Part", "Resume", "Workers", "parse_part", "running"]
+__all__ = [
+    "Dask", "Ledger", "MaxMemory", "Part", "Resume", "VisibleEarly", "Workers", "is_archive", "parse_part", "resuming",
+    "running",
+]  # fmt: skip
 
 Resume = Annotated[
     bool, typer.Option("--resume", help="Go on where the same command was interrupted; begin if it was not.")
+]
+VisibleEarly = Annotated[
+    bool, typer.Option("--visible-early", help="Create arrays before their chunks, so that they can be opened.")
+]
+MaxMemory = Annotated[
+    str | None,
+    typer.Option("--max-memory", metavar="SIZE", help="Most memory for the values in each worker, such as 2GB."),
 ]
 Workers = Annotated[
     int | None, typer.Option("--workers", metavar="N", min=1, help="Do the work in N processes. [default: threads]")
@@ -73,3 +83,27 @@ def running(workers: int | None, dask: str | None) -> dict[str, Any]:
     if dask is not None and dask != "local" and "://" not in dask and not dask.endswith(".json"):
         dask = f"tcp://{dask}"
     return {"runner": dask, "workers": workers}
+
+
+def resuming(resume: bool, target: str) -> bool | None:
+    """Return whether a job keeps a ledger in its target, and goes on with one, as `tegula.convert` takes it.
+
+    An archive is written at the end, so there is nothing to go on with.
+
+    Examples
+    --------
+    >>> resuming(False, "x.zarr"), resuming(False, "x.zip"), resuming(True, "x.zarr")
+    (False, None, True)
+    """
+    return True if resume else None if is_archive(target) else False
+
+
+def is_archive(target: str) -> bool:
+    """Return whether a target is a zip archive.
+
+    Examples
+    --------
+    >>> is_archive("x.zip"), is_archive("x.zarr"), is_archive("zip::s3://bucket/x.zip")
+    (True, False, True)
+    """
+    return target.rstrip("/").endswith(".zip") or target.startswith("zip::")

@@ -15,7 +15,7 @@ from tegula.formats import FORMATS
 from tegula.metadata.nodes import GroupMetadata, NodeMetadata
 from tegula.stores import Store
 
-__all__ = ["clear_place", "delete_node", "is_chunk_key", "remove_array"]
+__all__ = ["clear_place", "delete_node", "remove_array", "remove_incomplete"]
 
 _CHUNK_KEY = re.compile(r"c|(?:c[./])?[0-9]+(?:[./][0-9]+)*|__zdata__/.*|data/__[0-9]+\.blp")
 
@@ -38,13 +38,20 @@ def clear_place(store: Store, path: str) -> None:
     try:
         there = read_metadata(store, path) or implicit_group(store, path, None)
     except (MetadataError, UnsupportedError):
-        prefix = f"{path}/" if path else ""
-        for key in fetch_documents(store, path, {key for item in FORMATS.values() for key in item.keys}):
-            store.delete(prefix + key)
-        delete_keys(store, [key for key in store.list_prefix(prefix) if is_chunk_key(key[len(prefix) :])])
+        remove_incomplete(store, path)
         return
     if there is not None:
         delete_node(store, path)
+
+
+@forgets
+def remove_incomplete(store: Store, path: str, *, chunks: bool = True) -> None:
+    """Delete the documents at a path, whichever there are, then the chunks; other files there, and members, stay."""
+    prefix = f"{path}/" if path else ""
+    for key in fetch_documents(store, path, {key for item in FORMATS.values() for key in item.keys}):
+        store.delete(prefix + key)
+    if chunks:
+        delete_keys(store, [key for key in store.list_prefix(prefix) if is_chunk_key(key[len(prefix) :])])
 
 
 def is_chunk_key(key: str) -> bool:

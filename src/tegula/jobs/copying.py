@@ -15,9 +15,9 @@ from tegula.errors import AlreadyExistsError, NotFoundError, TegulaError
 from tegula.hierarchy import copying
 from tegula.hierarchy.copier import Copier, CopyProgress
 from tegula.hierarchy.copying import CopyReport
-from tegula.jobs.ledger import Ledger, is_ledger_key, mark_of, share_of
-from tegula.jobs.managing import discard
+from tegula.jobs.ledger import Ledger, is_ledger_key, share_of
 from tegula.jobs.plans import Plan, Unit, fingerprint_of
+from tegula.jobs.recording import Recording
 from tegula.jobs.runners.runner import Runner, Work, check_reachable, runner_of
 from tegula.jobs.running import do_units
 from tegula.jobs.units import Box, block_grid, stored_pairs
@@ -131,31 +131,26 @@ class _Job:
         """Copy everything; see `copy`."""
         # the plan, and whether there is a job to go on with
         self._look()
-        ledger, mark = self.ledger, mark_of(self.plan, self.new)
-        if ledger.is_done:
-            ledger.remove()
-        began = ledger.plan() is not None
-        if overwrite and not goes_on:
-            discard(self.new_store, self.new)
-            began = False
-        if not began:
-            if goes_on and self.new_store.get(mark) == self.plan.digest:
-                return CopyReport(len(self.arrays), len(self.plan.groups))
-            copying.prepare(self.store, self.old, self.new_store, self.new, overwrite)
+        recording = Recording(self.ledger, self.plan, goes_on)
+        complete = recording.prepare(
+            overwrite=overwrite,
+            check=lambda: copying.prepare(self.store, self.old, self.new_store, self.new, overwrite),
+            is_taken=lambda: False,  # a copy leaves no array out
+        )
+        if complete is not None:
+            return CopyReport(len(self.arrays), len(self.plan.groups))
         # the chunks, then the rest
         try:
-            ledger.begin(self.plan, goes_on)
-            left = sum(self._chunks(runner, name, array) for name, array in self.arrays.items())
-            if left and ledger.plan() is not None:
-                return CopyReport(len(self.arrays), len(self.plan.groups), self._values, self._nbytes, units_left=left)
-            rest = _Rest(self.store, self._prefix(self.old), self.new_store, self._prefix(self.new), self._progress)
-            rest.recorded = {self._prefix(array.path): array for array in self.arrays.values()}
-            rest.tree()
-            if goes_on:
-                self.new_store.set(mark, self.plan.digest)
-            ledger.finish()
+            with recording.under_way() as ledger:
+                left = sum(self._chunks(runner, name, array) for name, array in self.arrays.items())
+                if left and ledger.plan() is not None:
+                    shown = self._values, self._nbytes
+                    return CopyReport(len(self.arrays), len(self.plan.groups), *shown, units_left=left)
+                rest = _Rest(self.store, self._prefix(self.old), self.new_store, self._prefix(self.new), self._progress)
+                rest.recorded = {self._prefix(array.path): array for array in self.arrays.values()}
+                rest.tree()
+                recording.finish()
         finally:
-            ledger.release()
             engine.forget(self.new_store, self._prefix(self.new))
         return CopyReport(rest.arrays, rest.groups, self._values + rest.values, self._nbytes + rest.nbytes)
 
@@ -196,14 +191,14 @@ class _Job:
         before = self._values, self._nbytes
 
         def report(_: int) -> None:
-            total = self.ledger.sum_of(piece.first, piece.first + max(1, piece.count))
+            total = self.ledger.sum_of(piece.first, piece.stop)
             self._show(name, before[0] + total["copied"], before[1] + total["written"])
 
         total, left = do_units(runner, work, piece, partial(work.stored, piece.grid), report)
         self._values, self._nbytes = before[0] + total["copied"], before[1] + total["written"]
         if not left:
-            self.ledger.complete(piece.first, piece.first + max(1, piece.count))
-        return left
+            self.ledger.complete(piece.first, piece.stop)
+        return left.total()
 
     def _show(self, name: str, values: int, nbytes: int) -> None:
         if self.progress is not None:

@@ -15,47 +15,42 @@ chunk exists is no proof: chunks that hold nothing but the fill value are not st
 
 from __future__ import annotations
 
+import _thread
 import json
 import os
 import re
-import socket
 import time
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from itertools import accumulate
 from threading import Lock
 from typing import Any, Final
 
 from tegula.engine.far import delete_keys
 from tegula.engine.pool import gather
-from tegula.errors import AlreadyExistsError, ConflictError, MetadataError, UnsupportedError
+from tegula.errors import AlreadyExistsError, ConflictError, MetadataError, TegulaError, UnsupportedError
+from tegula.jobs.owners import Owner, owner_of
 from tegula.jobs.plans import Plan
 from tegula.stores import ABSENT, LocalStore, MappingStore, MemoryStore, Store, ZipStore
 from tegula.targets.paths import place
 
-__all__ = ["COMPLETE", "DIRECTORY", "RUN", "Ledger", "Owner", "add_amounts", "is_ledger_key", "is_shared", "mark_of",
+__all__ = ["COMPLETE", "DIRECTORY", "RUN", "Ledger", "add_amounts", "claimed", "is_ledger_key", "is_shared",
     "share_of", "survives",
 ]  # fmt: skip
 
 DIRECTORY: Final = ".tegula_job"
 COMPLETE: Final = ".tegula_complete"
-"""Name of the note that a job leaves in an array that it has written: the digest of its plan."""
+"""Name of the note that a job leaves in an array that it has written: the facts of its plan."""
 RUN: Final = 256  # units in a row that are put into one record
 _RECORD: Final = re.compile(
     r"units/[0-9]{1,40}|arrays/[0-9]{1,40}|runs/[0-9]{1,40}-[0-9]{1,40}-[0-9]{1,9}of[1-9][0-9]{0,8}"
 ).fullmatch
-_EXPIRES: Final = 600.0  # seconds without a sign of life, after which a job on another machine counts as abandoned
 _RENEWED: Final = 30.0
 Amounts = Mapping[str, Any]
 _Run = tuple[int, int, int, int]
 """The first unit, the one behind the last, and which units of them: those with a remainder by a modulus."""
-
-
-def mark_of(plan: Plan, path: str) -> str:
-    """Return the key of the note that a target is complete: within an array, where no reader lists keys."""
-    return "/".join(filter(None, [path, min(plan.pieces, default=""), COMPLETE]))
 
 
 def share_of(part: Any) -> tuple[int, int]:
@@ -75,6 +70,19 @@ def share_of(part: Any) -> tuple[int, int]:
     raise MetadataError(f"{part!r:.40} is not a part: give two numbers, (3, 16) for the third of 16", field="part")
 
 
+@contextmanager
+def claimed(store: Store, path: str) -> Iterator[None]:
+    """Keep other processes from a target in a ``with`` block; archives are written in one go, by one process."""
+    made = isinstance(store, LocalStore) and not os.path.exists(store.root)
+    try:
+        with Ledger(store, path).claimed() if survives(store) else nullcontext():
+            yield
+    finally:
+        if made and isinstance(store, LocalStore):  # an empty directory, if nothing has been written
+            with suppress(OSError):
+                os.rmdir(store.root)
+
+
 def is_ledger_key(key: str) -> bool:
     """Return whether a key belongs to the ledger of a job, or says that one is complete.
 
@@ -89,63 +97,6 @@ def is_ledger_key(key: str) -> bool:
 def survives(store: Store) -> bool:
     """Return whether what a process has stored is there after the process was killed: not in an archive."""
     return not isinstance(store, ZipStore) and not type(store).__name__.startswith("RemoteZip")
-
-
-class Owner:
-    """A process that works on a job, or on a part of it.
-
-    Parameters
-    ----------
-    facts : mapping
-        What the ledger says of it.
-    """
-
-    def __init__(self, facts: Mapping[str, Any]) -> None:
-        self.facts = facts
-
-    @classmethod
-    def here(cls) -> dict[str, Any]:
-        """Return the facts of this process."""
-        pid = os.getpid()
-        return {"host": socket.gethostname(), "pid": pid, "began": _start_of(pid), "seen": time.time()}
-
-    @property
-    def is_alive(self) -> bool:
-        """Whether the process lives, as far as that can be told: on another machine, if it was seen of late."""
-        facts = self.facts
-        if facts.get("host") == socket.gethostname():
-            pid = facts.get("pid")
-            began = _start_of(pid) if type(pid) is int and pid > 0 else None
-            return began is not None and began == facts.get("began")
-        return time.time() - self._seen < _EXPIRES
-
-    @property
-    def _seen(self) -> float:
-        seen = self.facts.get("seen")
-        return float(seen) if isinstance(seen, (int, float)) else 0.0
-
-    def __str__(self) -> str:
-        ago = max(0, round(time.time() - self._seen))
-        return f"process {self.facts.get('pid')} on {self.facts.get('host')}, seen {ago} s ago"
-
-
-def _start_of(pid: int) -> str | None:
-    """Return what tells a process from others that had its number; ``None`` if there is no such process."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            return file.read().rpartition(b")")[2].split()[19].decode()
-    except (OSError, IndexError):
-        if os.path.isdir("/proc/self"):
-            return None
-    if os.name == "nt":  # there signal 0 would end the process
-        return "" if pid == os.getpid() else None
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return None
-    except (OSError, OverflowError):
-        return ""
-    return ""
 
 
 class Ledger:
@@ -180,7 +131,8 @@ class Ledger:
         self.store, self.path, self.part = store, path, part
         self._prefix = f"{path}/{DIRECTORY}/".lstrip("/")
         self._owner = ""
-        self._seen = 0.0
+        self._beat: Any = None  # a lock that ends the thread which gives signs of life
+        self._owning = Lock()
         self._lock = Lock()
         self._done: dict[int, Amounts] = {}
         self._runs: tuple[list[_Run], list[int]] = [], []  # in order, and how far those up to each reach
@@ -225,10 +177,9 @@ class Ledger:
         where = place(self.store, self.path)
         stored = self.plan()
         if stored is not None and not resume:
-            live = [owner for owner in self.owners().values() if owner.is_alive]
-            what = f"another job works on it ({live[0]})" if live else "a job was interrupted here; resume it"
-            raise AlreadyExistsError(f"{what}, or remove it with `tegula jobs clean`", path=where)
+            raise self._in_the_way(where)
         if stored is None:
+            self._refuse_others(where)
             raw = json.dumps({**plan.as_dict(), "begun": time.time()}).encode()
             try:
                 self.store.set(f"{self._prefix}plan.json", raw, if_generation=ABSENT)
@@ -238,49 +189,102 @@ class Ledger:
                     raise AlreadyExistsError("another job has just begun here", path=where) from None
         if stored is not None:
             plan.check_same(stored)
-        self._take(where)
+        try:
+            self._refuse_others(where)
+            self._take(where)
+        except AlreadyExistsError:
+            if stored is None and self.part == (1, 1):
+                self.store.delete(f"{self._prefix}plan.json")
+            raise
         self.read()
+
+    @contextmanager
+    def claimed(self) -> Iterator[None]:
+        """Keep other processes from the target of a job that records nothing, in a ``with`` block.
+
+        Raises
+        ------
+        AlreadyExistsError
+            If another process works on it, or a job was interrupted there.
+        """
+        where = place(self.store, self.path)
+        if self.plan() is not None:
+            raise self._in_the_way(where)
+        self._take(where)
+        try:
+            if self.plan() is not None:  # one that has begun in between
+                raise self._in_the_way(where)
+            yield
+        finally:
+            self.release()
+
+    def _in_the_way(self, where: str) -> AlreadyExistsError:
+        """Return the error for a job that is here."""
+        live = [owner for name, owner in self.owners().items() if owner.is_alive and name != self._own_name]
+        what = f"another job works on it ({live[0]})" if live else "a job was interrupted here; resume it"
+        return AlreadyExistsError(f"{what}, or remove it with `tegula jobs clean`", path=where)
+
+    @property
+    def _own_name(self) -> str:
+        return self._owner.rpartition("/")[2]
+
+    def _refuse_others(self, where: str) -> None:
+        """Refuse to begin while another process does this part, or the job in another number of parts."""
+        number, parts = self.part
+        for name, owner in self.owners().items():
+            mine = name == f"{number}of{parts}"
+            if owner.is_alive and (mine or not name.endswith(f"of{parts}")):
+                raise AlreadyExistsError(f"another job works on it ({owner})", path=where)
 
     def _take(self, where: str) -> None:
         """Become the owner of the part, unless a living process is."""
         number, parts = self.part
         key = f"{self._prefix}owners/{number}of{parts}"
-        others = self.owners()
-        for name, owner in others.items():
-            mine = name == f"{number}of{parts}"
-            if owner.is_alive and (mine or not name.endswith(f"of{parts}")):
-                raise AlreadyExistsError(f"another job works on it ({owner})", path=where)
         raw, generation = self.store.get(key, with_generation=True)
-        if raw is not None and (owner := _owner_of(raw)).is_alive:
+        if raw is not None and (owner := owner_of(raw)).is_alive:
             raise AlreadyExistsError(f"another job works on it ({owner})", path=where)
         try:
             self.store.set(key, json.dumps(Owner.here()).encode(), if_generation=generation)
         except ConflictError:
             raise AlreadyExistsError("another process has just begun to work on the job", path=where) from None
-        self._owner, self._seen = key, time.monotonic()
+        self._owner = key
+        self._beat = _thread.allocate_lock()
+        self._beat.acquire()
+        _thread.start_new_thread(self._give_signs, (self._beat,))
+
+    def _give_signs(self, ended: Any) -> None:
+        """Give a sign of life each half minute, also while a unit takes longer, until the part is released."""
+        while not ended.acquire(timeout=_RENEWED):
+            with self._owning:
+                if not self._owner or ended is not self._beat:
+                    return
+                with suppress(TegulaError):  # the storage may be back the next time
+                    self.store.set(self._owner, json.dumps(Owner.here()).encode())
 
     @property
     def is_taken(self) -> bool:
         """Whether this process has become the owner of its part."""
         return bool(self._owner)
 
-    def renew(self) -> None:
-        """Give a sign of life, at most every half minute."""
-        if self._owner and time.monotonic() - self._seen > _RENEWED:
-            self._seen = time.monotonic()
-            self.store.set(self._owner, json.dumps(Owner.here()).encode())
-
     def release(self) -> None:
         """Let others work on the part."""
-        if self._owner:
-            self.store.delete(self._owner)
-            self._owner = ""
+        if key := self._disowned():
+            self.store.delete(key)
+
+    def _disowned(self) -> str:
+        """Give no more signs of life; return the key of those given so far, if any."""
+        with self._owning:
+            key, self._owner = self._owner, ""
+            if self._beat is not None:
+                self._beat.release()
+                self._beat = None
+        return key
 
     def owners(self) -> dict[str, Owner]:
         """Return the processes that work on the job, or did, by part."""
         prefix = f"{self._prefix}owners/"
         found = {key[len(prefix) :]: self.store.get(key) for key in sorted(self.store.list_prefix(prefix))}
-        return {name: _owner_of(raw) for name, raw in found.items() if raw is not None}
+        return {name: owner_of(raw) for name, raw in found.items() if raw is not None}
 
     def finish(self) -> None:
         """Remove the ledger of a job that is complete."""
@@ -290,10 +294,10 @@ class Ledger:
     def remove(self) -> None:
         """Remove the ledger. First go the records, last the plan and the note that the job is complete."""
         last = [f"{self._prefix}plan.json", f"{self._prefix}done"]
+        self._disowned()
         delete_keys(self.store, [key for key in self.store.list_prefix(self._prefix) if key not in last])
         for key in last:
             self.store.delete(key)
-        self._owner = ""
 
     def nbytes(self) -> int:
         """Return how many bytes the ledger has."""
@@ -304,6 +308,21 @@ class Ledger:
         if self.part == (1, 1):
             return self
         made = Ledger(self.store, self.path)
+        made.read()
+        return made
+
+    def living_parts(self) -> list[int]:
+        """Return the numbers of the parts that run at this moment, this one among them."""
+        number, parts = self.part
+        found = {name for name, owner in self.owners().items() if owner.is_alive and name.endswith(f"of{parts}")}
+        return sorted({number, *(int(name.partition("of")[0]) for name in found)})
+
+    def among_living(self) -> Ledger:
+        """Return the ledger for units that the parts which run at this moment share, whichever these are."""
+        if self.part == (1, 1):
+            return self
+        living = self.living_parts()
+        made = Ledger(self.store, self.path, (living.index(self.part[0]) + 1, len(living)))
         made.read()
         return made
 
@@ -430,6 +449,13 @@ class Ledger:
         """Return the sums over the units of an array that is complete; ``None`` if it is not."""
         return self._arrays.get(str(first))
 
+    def left_of(self, first: int, stop: int) -> int:
+        """Return how many units of an array, numbered from `first` up to `stop`, are not done."""
+        if self.completed(first) is not None:
+            return 0
+        found = self.records(first, stop)
+        return stop - first - sum(int(amounts.get("units", 1)) for amounts in found)
+
     def number_done(self, stop: int) -> int:
         """Return how many units before a number are done, apart from those of complete arrays."""
         whole: int = _sum(self._sums.values())["units"]
@@ -464,14 +490,6 @@ def _is_piece(found: Any) -> bool:
     if not isinstance(found, dict) or not isinstance(found.get("name"), str):
         return False
     return isinstance(found.get("source"), dict) and all(type(found.get(name)) is int for name in ("first", "units"))
-
-
-def _owner_of(raw: bytes) -> Owner:
-    try:
-        found = json.loads(raw)
-        return Owner(found if isinstance(found, dict) else {})
-    except ValueError:
-        return Owner({})
 
 
 def is_shared(store: Store) -> bool:

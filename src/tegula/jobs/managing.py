@@ -5,22 +5,19 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from tegula.engine.deleting import is_chunk_key
-from tegula.engine.documents import fetch_documents
-from tegula.engine.far import delete_keys
+from tegula.engine.deleting import remove_incomplete
 from tegula.errors import AlreadyExistsError, NotFoundError
-from tegula.formats import FORMATS
-from tegula.jobs.ledger import DIRECTORY, Ledger, Owner
-from tegula.stores import Store
+from tegula.jobs.ledger import DIRECTORY, Ledger
+from tegula.jobs.owners import Owner
+from tegula.stores import LocalStore, Store
 from tegula.targets.paths import clean, local_path, place
 from tegula.targets.stores import store_of
 
 __all__ = ["JobState", "clean_job", "discard", "list_jobs", "show_job"]
-
-_DOCUMENTS = sorted({key for item in FORMATS.values() for key in item.keys})
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,20 +87,22 @@ class JobState:
         return "\n".join(lines)
 
 
-def list_jobs(target: Any, *, storage_options: Mapping[str, Any] | None = None) -> list[JobState]:
+def list_jobs(target: Any, path: str = "", *, storage_options: Mapping[str, Any] | None = None) -> list[JobState]:
     """Return the jobs in a store that are under way or were interrupted.
 
     Parameters
     ----------
     target : str, path, mapping or Store
         Where to look: at and below it.
+    path : str
+        Path in its store.
     storage_options : mapping, optional
         Settings of the storage, if `target` is a URL; see `tegula.store_of`.
 
     Raises
     ------
     NotFoundError
-        If `target` is a path without a file or directory.
+        If `target` is a path without a file or directory, or a URL below which nothing is stored.
 
     Examples
     --------
@@ -115,8 +114,14 @@ def list_jobs(target: Any, *, storage_options: Mapping[str, Any] | None = None) 
     if here is not None and not os.path.exists(here):
         raise NotFoundError("there is no file or directory", path=here)
     store = store_of(target, read_only=True, storage_options=storage_options)
-    last = f"{DIRECTORY}/plan.json"
-    found = [key for key in store.list_prefix("") if key == last or key.endswith(f"/{last}")]
+    last, is_empty = f"{DIRECTORY}/plan.json", True
+    found = []
+    for key in store.list_prefix(f"{clean(path)}/".lstrip("/")):
+        is_empty = False
+        if key == last or key.endswith(f"/{last}"):
+            found.append(key)
+    if is_empty and isinstance(target, str):
+        raise NotFoundError("nothing is stored here", path=place(store, clean(path)))
     states = [_state_of(store, key[: -len(last)].rstrip("/")) for key in sorted(found)]
     return [state for state in states if state is not None]
 
@@ -159,14 +164,10 @@ def clean_job(
 
     Parameters
     ----------
-    target : str, path, mapping or Store
-        The target of the job.
-    path : str
-        Path in the target's store.
+    target, path, storage_options
+        As for `show_job`.
     force : bool
         Remove it although a process seems to work on it, as after a machine was lost.
-    storage_options : mapping, optional
-        Settings of the storage, if `target` is a URL; see `tegula.store_of`.
 
     Raises
     ------
@@ -185,6 +186,9 @@ def clean_job(
     store = store_of(target, storage_options=storage_options)
     state = show_job(store, path)
     discard(store, clean(path), force=force)
+    if store is not target and isinstance(store, LocalStore):  # the directory that the job has made
+        with suppress(OSError):
+            os.rmdir(store.root)
     return state
 
 
@@ -200,11 +204,7 @@ def discard(store: Store, path: str, *, force: bool = False) -> None:
         arrays = [f"{prefix}{item['name']}".rstrip("/") for item in plan.get("arrays", ())]
         groups = sorted((f"{prefix}{name}".rstrip("/") for name in plan.get("groups", ())), key=len, reverse=True)
         for node in arrays + groups:
-            below = f"{node}/" if node else ""
-            for key in fetch_documents(store, node, _DOCUMENTS):
-                store.delete(below + key)
-            if node in arrays:
-                delete_keys(store, [key for key in store.list_prefix(below) if is_chunk_key(key[len(below) :])])
+            remove_incomplete(store, node, chunks=node in arrays)
     ledger.remove()
 
 

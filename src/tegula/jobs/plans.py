@@ -20,7 +20,7 @@ from tegula.jobs.units import Box
 from tegula.metadata.chunk_grids import ChunkGrid
 from tegula.metadata.nodes import NodeMetadata
 
-__all__ = ["Piece", "Plan", "Unit", "digest", "fingerprint_of", "units_of"]
+__all__ = ["Difference", "Piece", "Plan", "Unit", "digest", "fingerprint_of", "units_of"]
 
 Coords = tuple[int, ...]
 VERSION: Final = 1
@@ -98,6 +98,11 @@ class Piece:
         """Number of units."""
         return prod(self.counts)
 
+    @property
+    def stop(self) -> int:
+        """The number behind that of its last unit; an array without elements has a number, too."""
+        return self.first + max(1, self.count)
+
     def number(self, coords: Coords) -> int:
         """Return the number of the unit at grid coordinates."""
         number = 0
@@ -171,7 +176,7 @@ class Plan:
     ) -> Piece:
         """Add the units of an array, which are numbered after all others."""
         piece = self.pieces[name] = Piece(name, shape, grid, self.units, source, target, chunks)
-        self.units += max(1, piece.count)  # an array without elements has a number, too
+        self.units = piece.stop
         return piece
 
     def as_dict(self) -> dict[str, Any]:
@@ -180,11 +185,9 @@ class Plan:
         arrays = [piece.as_dict() for piece in self.pieces.values()]
         return {**facts, "target": self.target, "units": self.units, "groups": self.groups, "arrays": arrays}
 
-    @property
-    def digest(self) -> bytes:
-        """A digest of the plan, apart from the words in which a user asked for it."""
-        facts = {name: value for name, value in self.as_dict().items() if name != "options"}
-        return digest(json.dumps(facts).encode()).encode()
+    def facts(self) -> dict[str, Any]:
+        """Return what has to be the same to go on with a job: all but where it is, and the words of the user."""
+        return {name: value for name, value in self.as_dict().items() if name not in ("options", "source", "target")}
 
     def check_same(self, stored: Mapping[str, Any]) -> None:
         """Refuse to go on with a job that was begun with another plan.
@@ -199,48 +202,74 @@ class Plan:
         MetadataError
             If the source has changed, or the operation or options are others; says which.
         """
-        now = json.loads(json.dumps(self.as_dict()))
+        found = self.difference(stored)
+        if found is not None and found.in_source:
+            raise MetadataError(f"the source has changed since the job began: {found.what}; {_ANEW}", path=found.name)
+        if found is not None:
+            raise MetadataError(f"{found.what}; repeat the first command to go on with the job, or {_ANEW}",
+                                path=found.name)  # fmt: skip
+
+    def difference(self, stored: Mapping[str, Any]) -> Difference | None:
+        """Return the first difference to a stored plan, or to the facts of one; ``None`` if there is none."""
+        now = json.loads(json.dumps(self.facts()))
         for name in ("version", "operation"):
             if stored.get(name) != now[name]:
-                raise MetadataError(f"the job is of {name} {stored.get(name)!r:.40}, not {now[name]!r}; {_ADVICE}")
+                return Difference(f"the job is of {name} {stored.get(name)!r:.40}, not {now[name]!r}", in_source=False)
         old = {item["name"]: item for item in stored.get("arrays", ())}
         new = {item["name"]: item for item in now["arrays"]}
         for name in sorted({*old, *new}):
             if name not in new or name not in old:
-                raise _changed(f"the array {name!r} {'is gone' if name in old else 'has been added'}", name)
-            _check_array(name, old[name], new[name])
+                return Difference(f"the array {name!r} {'is gone' if name in old else 'has been added'}", name)
+            if (found := _difference(name, old[name], new[name])) is not None:
+                return found
         before, groups = stored.get("groups", {}), now["groups"]
         for name in sorted({*before, *groups}):
             if before.get(name) != groups.get(name):
-                raise _changed(f"the group {name!r} or its attributes are not the same", name)
+                return Difference(f"the group {name!r} or its attributes are not the same", name)
+        return None
 
 
 _ANEW: Final = "begin anew with overwrite=True, or remove what it has written with `tegula jobs clean`"
-_ADVICE: Final = f"repeat the first command to go on with the job, or {_ANEW}"
 
 
-def _check_array(name: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A difference between two plans.
+
+    Parameters
+    ----------
+    what : str
+        What differs, in words.
+    name : str
+        Path of the node below the source.
+    in_source : bool
+        Whether the source has changed, and not the options.
+    """
+
+    what: str
+    name: str = ""
+    in_source: bool = True
+
+
+def _difference(name: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Difference | None:
     """Compare two plans for one array."""
     one, other = old["source"], new["source"]
-    for what in one.keys() | other.keys():
+    for what in sorted(one.keys() | other.keys()):
         if what != "documents" and one.get(what) != other.get(what):
-            raise _changed(f"{_fact(what, one.get(what))} then, {_fact(what, other.get(what))} now", name)
+            return Difference(f"{_fact(what, one.get(what))} then, {_fact(what, other.get(what))} now", name)
     documents = one.get("documents", {}), other.get("documents", {})
     if documents[0] != documents[1]:
         names = sorted(key for key in documents[0] | documents[1] if documents[0].get(key) != documents[1].get(key))
-        raise _changed(f"{', '.join(names)} of the array {name!r} is not the same", name)
+        return Difference(f"{', '.join(names)} of the array {name!r} is not the same", name)
     if any(old.get(what) != new.get(what) for what in ("target", "shape", "box", "first", "chunks")):
-        raise MetadataError(f"the options would give the array {name!r} other metadata or units; {_ADVICE}", path=name)
+        return Difference(f"the options would give the array {name!r} other metadata or units", name, in_source=False)
+    return None
 
 
 def _fact(what: str, value: Any) -> str:
     if what == "stored chunks" and isinstance(value, list) and len(value) == 2:
         return f"{value[0]} stored chunks of {value[1]} bytes in all"
     return f"{what} {value}"
-
-
-def _changed(what: str, name: str) -> MetadataError:
-    return MetadataError(f"the source has changed since the job began: {what}; {_ANEW}", path=name)
 
 
 def fingerprint_of(node: Array | NodeMetadata) -> dict[str, Any]:

@@ -18,7 +18,7 @@ Stored = Callable[[], Iterator[Any] | None]
 
 def do_units(
     runner: Runner, work: Work, piece: Piece, stored: Stored, report: Callable[[int], None]
-) -> tuple[Counter[str], int]:
+) -> tuple[Counter[str], Counter[int]]:
     """Do the units of an array.
 
     Parameters
@@ -34,19 +34,19 @@ def do_units(
     -------
     Counter
         The sums over all units that are done.
-    int
-        Number of units that are left to other parts of the job.
+    Counter of int
+        Number of units that are left to each of the other parts of the job.
     """
-    ledger, done = work.ledger, 0
+    ledger, done, nothing = work.ledger, 0, Counter[int]()
     if ledger is None:
         total: Counter[str] = Counter()
         for unit, result in runner.run(work, units_of(piece, stored())):
             add_amounts(total, result)
             done += unit.size
             report(done)
-        return total, 0
+        return total, nothing
     if (known := ledger.completed(piece.first)) is not None:
-        return Counter(known), 0
+        return Counter(known), nothing
 
     # units without a record, of this part of the job
     recorded: deque[int] = deque()
@@ -67,15 +67,17 @@ def do_units(
         ledger.note(unit.number, result)
         done += unit.size
         report(before + done)
-        ledger.renew()
         if not count % RUN:
             _gather(ledger, recorded)
     _gather(ledger, recorded)
-    left_to_others = 0
-    if ledger.part[1] > 1:
+    left_to_others = nothing
+    if (parts := ledger.part[1]) > 1:
         ledger.read()
-        left_to_others = sum(unit.number not in ledger for unit in units_of(piece, stored()))
-    return ledger.sum_of(piece.first, piece.first + max(1, piece.count)), left_to_others
+        if (known := ledger.completed(piece.first)) is not None:  # by another part, just now
+            return Counter(known), nothing
+        numbers = (unit.number for unit in units_of(piece, stored()))
+        left_to_others = Counter(number % parts + 1 for number in numbers if number not in ledger)
+    return ledger.sum_of(piece.first, piece.stop), left_to_others
 
 
 def _gather(ledger: Ledger, recorded: deque[int]) -> None:

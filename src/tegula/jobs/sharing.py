@@ -4,23 +4,28 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 
 from tegula.arrays.array import Array
+from tegula.engine.pool import results_of
+from tegula.errors import TegulaError
+from tegula.hierarchy.group import Group
 from tegula.jobs.ledger import Amounts, Ledger
 from tegula.jobs.plans import Plan, Unit, fingerprint_of
 from tegula.jobs.runners.runner import Runner, Work, check_reachable, runner_of
-from tegula.jobs.units import Box, box_results
+from tegula.jobs.units import Box, arrays_below, box_results
 from tegula.metadata.chunk_grids import regular_grid
+from tegula.tables.table import Table
 from tegula.targets.stores import store_of
 
-__all__ = ["Code", "Entry", "Share", "entry_for", "shared_results", "sharing"]
+__all__ = ["Code", "Entry", "Share", "entry_for", "of_each_array", "shared_results", "sharing", "sharing_arrays"]
 
 R = TypeVar("R")
+T = TypeVar("T")
 Entry = tuple[str, tuple[int, ...], dict[str, Any]]
 """Path and shape of an array that an operation visits, and the fingerprint of what is read."""
 
@@ -174,6 +179,48 @@ def sharing(
             kept.release()
 
 
+def sharing_arrays(
+    operation: str, node: Array | Group | Table, code: Code[R], **who: Any
+) -> AbstractContextManager[Share[R] | None]:
+    """Return who does the boxes of an operation on the arrays at and below a node; see `sharing`."""
+
+    def entries() -> Iterator[Entry]:
+        return (entry_for(name, array) for name, array in arrays_below(node, {}))
+
+    return sharing(Plan(operation, {}, node._place, ""), code, entries, [node.store], **who)
+
+
+def of_each_array(
+    node: Group | Table, work: Callable[[str, Array], T], share: Share[R] | None
+) -> tuple[dict[str, T], dict[str, str]]:
+    """Return by path the result for each array below a node, and the reason for each that could not be read.
+
+    Parameters
+    ----------
+    node : Group or Table
+        Where to begin.
+    work : callable
+        Returns the result for a path and an array; several threads may call it.
+    share : Share, optional
+        Who does the boxes of the arrays.
+    """
+    found, failed = dict[str, T](), dict[str, str]()
+
+    def attempt(item: tuple[str, Array]) -> Callable[[], None]:
+        name, array = item
+        try:
+            result = work(name, array)
+        except TegulaError as error:
+            reason = str(error)
+            return lambda: failed.update({name: reason})
+        return lambda: found.update({name: result})
+
+    requests = max(node.store.concurrency, 0 if share is None else share.runner.workers)
+    for note in results_of(attempt, arrays_below(node, failed), requests):
+        note()
+    return found, failed
+
+
 def entry_for(name: str, *arrays: Array) -> Entry:
     """Return the entry of a plan for arrays of one shape that are read together."""
     found = [fingerprint_of(array) for array in arrays]
@@ -263,7 +310,5 @@ def shared_results(
 
     for unit, result in share.runner.run(work, left()):
         ready[unit.number] = result
-        if ledger is not None:
-            ledger.renew()
         yield from in_turn()
     yield from in_turn()

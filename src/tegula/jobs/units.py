@@ -6,10 +6,11 @@ goes ahead as far as the store wants requests, and `tegula.engine.far.UNITS` bou
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from math import prod
 from threading import Lock
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from tegula.arrays.array import Array
 from tegula.engine.chunk_copies import part_of
@@ -19,12 +20,14 @@ from tegula.engine.pool import results_of
 from tegula.engine.visiting import cells, in_order, is_inside
 from tegula.errors import NotFoundError, TegulaError
 from tegula.hierarchy.group import Group
+from tegula.hierarchy.opening import open as open_any
 from tegula.metadata.chunk_grids import ChunkGrid, regular_grid
 from tegula.tables.table import Table
+from tegula.targets.stores import check_options
 
 __all__ = [
     "BLOCK_BYTES", "Box", "Progress", "arrays_below", "block_grid", "blocks_of", "box_results", "boxes", "in_order",
-    "itemsize_of", "one_at_a_time", "pieces", "stored_pairs", "with_known_members",
+    "itemsize_of", "one_at_a_time", "opened", "pieces", "stored_pairs", "with_known_members",
 ]  # fmt: skip
 
 BLOCK_BYTES: Final = 2**26
@@ -53,6 +56,29 @@ def with_known_members(node: Array | Group | Table) -> Array | Group | Table:
         return node._just_consolidated()
     except NotFoundError as error:
         raise members_unknown(node.store, node.path) from error
+
+
+@contextmanager
+def opened(
+    source: Any, path: str, allow_pickle: bool, storage_options: Mapping[str, Any] | None
+) -> Iterator[Array | Group | Table]:
+    """Open a source that is not a node yet, and close it at the end; its members are known.
+
+    Examples
+    --------
+    >>> import tegula
+    >>> store = tegula.MemoryStore()
+    >>> tegula.save(store, x=[1, 2])
+    >>> with opened(store, "x", False, None) as node:
+    ...     node.shape
+    (2,)
+    """
+    if isinstance(source, (Array, Group, Table)):
+        check_options(source, storage_options)
+        yield with_known_members(source[path] if path and not isinstance(source, Array) else source)
+        return
+    with open_any(source, path=path, allow_pickle=allow_pickle, storage_options=storage_options) as node:
+        yield with_known_members(node)
 
 
 def arrays_below(node: Array | Group | Table, failed: dict[str, str]) -> Iterator[tuple[str, Array]]:
@@ -87,8 +113,15 @@ def arrays_below(node: Array | Group | Table, failed: dict[str, str]) -> Iterato
                 failed[inner] = str(error)
 
 
-def block_grid(source: Array, target: Array) -> ChunkGrid:
+def block_grid(source: Array, target: Array, most: int | None = None) -> ChunkGrid:
     """Return a grid of boxes of whole target chunks, joined up to the size of the source's chunks where memory allows.
+
+    Parameters
+    ----------
+    source, target : Array
+        The arrays.
+    most : int, optional
+        Bytes of a box; by default the size of blocks.
 
     Examples
     --------
@@ -99,15 +132,16 @@ def block_grid(source: Array, target: Array) -> ChunkGrid:
     """
     if not target.shape or not target.metadata.grid.is_regular:
         return target.metadata.grid
+    most = BLOCK_BYTES if most is None else most
     block = list(target.metadata.grid.largest_chunk())
     if source.ndim == target.ndim:
         reach = source.metadata.grid.largest_chunk()
         wider = [-(-max(new, old) // new) * new for new, old in zip(block, reach)]
-        if prod(wider) * itemsize_of(target) <= BLOCK_BYTES and prod(wider) // prod(block) <= _BLOCK_CHUNKS:
+        if prod(wider) * itemsize_of(target) <= most and prod(wider) // prod(block) <= _BLOCK_CHUNKS:
             block = wider
     itemsize, chunk = itemsize_of(target), prod(target.metadata.grid.largest_chunk())
     for axis in reversed(range(len(block))):  # as many chunks in a row as fit
-        room = max(1, BLOCK_BYTES // max(1, prod(block) * itemsize))
+        room = max(1, most // max(1, prod(block) * itemsize))
         room = min(room, max(1, _BLOCK_CHUNKS * chunk // prod(block)))
         block[axis] *= max(1, min(room, -(-target.shape[axis] // block[axis])))
     return regular_grid(block)

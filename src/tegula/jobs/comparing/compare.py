@@ -26,10 +26,9 @@ from tegula.jobs.comparing.differences import (
     units,
 )
 from tegula.jobs.converting.masks import attributes_of
-from tegula.jobs.measuring.statistics import opened
 from tegula.jobs.plans import Plan
 from tegula.jobs.sharing import Code, Entry, Share, entry_for, shared_results, sharing
-from tegula.jobs.units import Progress, one_at_a_time
+from tegula.jobs.units import Progress, one_at_a_time, opened
 from tegula.tables.columns import ORDER, column_names
 from tegula.tables.table import Table
 from tegula.targets.stores import options_of_both

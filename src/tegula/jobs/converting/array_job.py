@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from threading import Lock
-from typing import Any, Final
+from typing import Any
 
 from tegula import config, engine
 from tegula.arrays.array import Array
 from tegula.arrays.creation import completing, new_array_of
 from tegula.engine import can_copy_chunks, copy_chunks
-from tegula.engine.creating import read_back
-from tegula.engine.deleting import delete_node
-from tegula.errors import AlreadyExistsError, StoreError, TegulaError
+from tegula.engine.creating import check_vacant
+from tegula.engine.deleting import clear_place, delete_node, remove_incomplete
+from tegula.errors import AlreadyExistsError, StoreError
 from tegula.hierarchy.group import Group
 from tegula.jobs.converting.budget import passes_of, unit_grid
 from tegula.jobs.converting.estimating import estimate, estimate_of
@@ -34,19 +34,18 @@ from tegula.jobs.converting.targets import (
     target_metadata,
 )
 from tegula.jobs.converting.temporary import between_name, recorded_array, temporary_array
-from tegula.jobs.converting.work import Converting, Mode, Place, digest_of, loss_of
+from tegula.jobs.converting.work import Converting, Mode, digest_of, loss_of
 from tegula.jobs.ledger import Ledger
 from tegula.jobs.plans import Piece, Plan
+from tegula.jobs.publishing import Place, place_for, publish
 from tegula.jobs.runners.runner import Runner, Threads
 from tegula.jobs.running import do_units
 from tegula.jobs.units import block_grid
 from tegula.metadata.chunk_grids import regular_grid
-from tegula.metadata.nodes import ArrayMetadata, inner_codecs
+from tegula.metadata.nodes import inner_codecs
 from tegula.stores import Store
 
 __all__ = ["ArrayJob", "Conduct", "Prepared", "entry_of", "label_of"]
-
-_RETRIES: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +62,15 @@ class Conduct:
         The units of each array, if there is a ledger.
     visible_early : bool
         Whether the documents of arrays are written before the chunks.
+    in_group : bool
+        Whether the caller creates the groups above the target.
     """
 
     runner: Runner = field(default_factory=Threads)
     ledger: Ledger | None = None
     plan: Plan | None = None
     visible_early: bool = False
+    in_group: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +132,7 @@ class ArrayJob:
         self._unfinished: list[tuple[Any, ...]] = []  # arguments of `array`, where units are left to other parts
         self._requests = max(store.concurrency, self._conduct.runner.workers)
         self._made: set[str] = set()  # groups, by their path below the target
+        self.left_to = Counter[int]()  # units left to each of the other parts of the job
 
     def _planned(self, source: Array, axes: list[Axis | int], name: str) -> Target:
         return target_metadata(source, axes, self._options, self._names(source, name), label_of(source, name))
@@ -172,23 +175,40 @@ class ArrayJob:
         passes = self._passes(source, planned, planned.draft)
         with self._lock:
             found = estimate(source, planned.draft, mode == "copy") if passes is None else estimate_of(passes)
+            if self._conduct.ledger is not None and self._conduct.plan is not None:
+                found = found.left(self._conduct.ledger, self._conduct.plan, planned.name)
             self.report.estimate = self.report.estimate.merge(found)
             if passes is not None:
                 self.report.passes[planned.name] = passes
         return entry_of(planned.draft, planned.name, before=_bytes_stored(source), notes=planned.notes)
 
     def _at_once(self, source: Array, planned: Prepared) -> ConvertedArray:
-        """Convert an array without a ledger: the documents first."""
+        """Convert an array without a ledger: the documents last, unless a draft of them hides it, or it may be seen."""
         options, store, name, path = self._options, self._store, planned.name, self._place(planned.name)
-        metadata = planned.target.metadata
+        item, metadata = options.item, planned.target.metadata
         created = planned.allowed | {"filled": False, "reserved": True, "has_parent": self._has_parent(name)}
-        target = new_array_of(store, path, options.item, metadata, options.overwrite, **created)
-        try:
-            with completing(target):
+        if self._conduct.visible_early or item.new_draft is not None:
+            target = new_array_of(store, path, item, metadata, options.overwrite, **created)
+            try:
+                with completing(target):
+                    sizes = self._move(source, planned, target)
+            except BaseException:  # Ctrl-C, too
+                delete_node(store, path)  # a half-written array would look complete
+                raise
+        else:
+            if options.overwrite:
+                clear_place(store, path)
+                remove_incomplete(store, path)  # chunks that a killed conversion has left
+            check_vacant(store, path, item, metadata, **planned.allowed)
+            target = place_for(store, path, item, metadata, planned.allowed, visible=False).open()
+            try:
                 sizes = self._move(source, planned, target)
-        except BaseException:  # Ctrl-C, too
-            delete_node(store, path)  # a half-written array would look complete
-            raise
+                target = new_array_of(store, path, item, metadata, False, has_chunks=True, **created)
+            except AlreadyExistsError:  # another process has created a node here, whose chunks may be the same ones
+                raise
+            except BaseException:  # Ctrl-C, too
+                remove_incomplete(store, path)
+                raise
         verified, digest = self._verified(source, planned, target) if options.verify else (None, "")
         return entry_of(target, name, notes=planned.notes, verified=verified, digest=digest, **sizes)
 
@@ -203,13 +223,13 @@ class ArrayJob:
         # the first of two passes
         target = self._publish(planned) if self._conduct.visible_early else None
         first = plan.pieces.get(between_name(name))
-        begun, axes, between, left = source, planned.axes, None, 0
+        begun, axes, between, left = source, planned.axes, None, Counter[int]()
         if first is not None and ledger.completed(piece.first) is None:
             between = recorded_array(self._store, self._place(first.name), first.chunks, planned.draft.shape, source)
             work = self._work(source, planned, "rewrite", visible=True, between=between)
             _, left = self._done(work, first, partial(self._show, planned, 0, half=0))
             if not left:
-                ledger.complete(first.first, first.first + max(1, first.count))
+                ledger.complete(first.first, first.stop)
             begun, axes = between, [(0, 1, size) for size in between.shape]
 
         # the units
@@ -220,14 +240,15 @@ class ArrayJob:
             total, left = self._done(work, piece, partial(self._show, planned, 0, half=half))
         if left:
             with self._lock:
-                self.report.units_left += left
+                self.report.units_left += left.total()
+                self.left_to.update(left)
                 self._unfinished.append((source, name, select, *notes))
             return entry_of(planned.draft, name, before=0, notes=planned.notes)
 
         # the documents
         if target is None:
             target = self._publish(planned)
-        ledger.complete(piece.first, piece.first + max(1, piece.count))
+        ledger.complete(piece.first, piece.stop)
         if first is not None:
             delete_node(self._store, self._place(first.name))
         self._report_progress(name, target.nbytes, target)
@@ -244,8 +265,7 @@ class ArrayJob:
     ) -> Converting:
         """Return the work of a pass: into the target, or into the temporary array `between` two passes."""
         path, item = self._place(planned.name), self._options.item
-        final = read_back(item, planned.target.metadata, path)
-        place = Place(self._store, path, dict(final.documents), item.name, planned.allowed, visible)
+        place = place_for(self._store, path, item, planned.target.metadata, planned.allowed, visible=visible)
         precision = planned.target.precision
         if between is not None:  # values change on their way to the target only
             place = Place(between.store, between.path, dict(between.metadata.documents), between.format, {}, True)
@@ -258,7 +278,7 @@ class ArrayJob:
                 limits["threads"] = passes.passes[0].threads
         return Converting(planned.name, source, planned.axes, place, mode, self._conduct.ledger, limits, precision)
 
-    def _done(self, work: Converting, piece: Piece, show: Callable[[int], None]) -> tuple[Counter[str], int]:
+    def _done(self, work: Converting, piece: Piece, show: Callable[[int], None]) -> tuple[Counter[str], Counter[int]]:
         """Do the units of an array, as `do_units` does, with no more threads than there is memory for."""
         here = self._conduct.runner.shares_memory and not work.requests
         with _limited(work.limits.get("threads") if here else None):
@@ -280,33 +300,8 @@ class ArrayJob:
 
     def _publish(self, planned: Prepared) -> Array:
         """Write the documents of an array, unless this job has done so before; return the array."""
-        store, item, path = self._store, self._options.item, self._place(planned.name)
-        final = replace(read_back(item, planned.target.metadata, path), documents={})
-        created = planned.allowed | {"filled": False, "reserved": True, "has_chunks": True}
-        for attempt in range(_RETRIES):
-            found = engine.fetch_documents(store, path, item.keys)
-            node = None
-            with suppress(TegulaError):
-                node = item.parse(found)
-            if isinstance(node, ArrayMetadata) and replace(node, documents={}) == final:
-                return Array(engine.stored_array(store, path, node, **planned.allowed), path, read_only=True)
-            if found and attempt:
-                engine.back_off(attempt)  # another part of the job may be about to write the rest
-            for key in found if attempt in (0, _RETRIES - 2) else ():  # this job's, which was killed on the way
-                store.delete(f"{path}/{key}".lstrip("/"))
-            with suppress(AlreadyExistsError):
-                target = new_array_of(
-                    store,
-                    path,
-                    item,
-                    planned.target.metadata,
-                    False,
-                    has_parent=self._has_parent(planned.name),
-                    **created,
-                )
-                with completing(target):
-                    return target
-        raise AlreadyExistsError("another process has created a node here", path=f"{store.url}/{path}")
+        where = self._store, self._place(planned.name), self._options.item, planned.target.metadata
+        return publish(*where, planned.allowed, has_parent=self._has_parent(planned.name))
 
     def _verified(self, source: Array, planned: Prepared, target: Array) -> tuple[bool, str]:
         """Compare an array with its source, unit by unit; return whether they are equal, and the digest of values."""
@@ -323,7 +318,7 @@ class ArrayJob:
         show = partial(self._show, planned, 1)
         total, _ = self._done(work, piece, show)
         if ledger is not None:
-            ledger.complete(piece.first, piece.first + max(1, piece.count))
+            ledger.complete(piece.first, piece.stop)
         self._report_progress(planned.name, 2 * target.nbytes, target)
         written = Array(target._stored, target.path, read_only=True)
         same = not total["different"] and same_attributes(written, planned.target.metadata.attributes)
@@ -356,7 +351,7 @@ class ArrayJob:
 
         Zarr v3 can't tell an empty tuple from no names, but xarray expects it in the attributes of Zarr v2.
         """
-        names = source.dimension_names
+        names = source.dimension_names if self._options.names is None else self._options.names
         if names is None and not source.ndim and self._root is not None and self._has_names(self._root, name):
             return ()
         return names
@@ -379,8 +374,8 @@ class ArrayJob:
         return f"{self._path}/{name}".strip("/")
 
     def _has_parent(self, name: str) -> bool:
-        """Return whether this conversion has created the parent group of a node."""
-        return bool(name) and name.rpartition("/")[0] in self._made
+        """Return whether this conversion has created the parent group of a node, or its caller does so."""
+        return self._conduct.in_group or (bool(name) and name.rpartition("/")[0] in self._made)
 
     def _move(self, source: Array, planned: Prepared, target: Array) -> dict[str, Any]:
         """Copy the values.
@@ -401,7 +396,7 @@ class ArrayJob:
             if passes is not None and passes.temporary is not None:
                 total = self._two_passes(source, planned, target, passes, piece)
             else:
-                work = self._work(source, planned, mode, visible=not engine.is_draft(new))
+                work = self._work(source, planned, mode, visible=_is_visible(target))
                 total, _ = self._done(work, piece, partial(self._show, planned, 0))
             stored, after = new.amount_stored()
             sizes = {"copied": total["copied"], "stored": stored, "before": _bytes_stored(source), "after": after}
@@ -442,7 +437,7 @@ class ArrayJob:
             work = self._work(source, planned, "rewrite", visible=True, between=between)
             self._done(work, first, partial(self._show, planned, 0, half=0))
             whole = replace(planned, axes=[(0, 1, size) for size in shape])
-            work = self._work(between, whole, "rewrite", visible=not engine.is_draft(target._stored))
+            work = self._work(between, whole, "rewrite", visible=_is_visible(target))
             return self._done(work, piece, partial(self._show, planned, 0, half=1))[0]
 
     def _report_progress(self, name: str, done: int, target: Array) -> None:
@@ -450,6 +445,11 @@ class ArrayJob:
         if self._options.progress is not None:
             passes = 2 if self._options.verify else 1
             self._options.progress(name, done, target.nbytes * passes)
+
+
+def _is_visible(array: Array) -> bool:
+    """Return whether an array under creation has its documents already."""
+    return bool(array.metadata.documents) and not engine.is_draft(array._stored)
 
 
 def _limited(threads: int | None) -> AbstractContextManager[Any]:

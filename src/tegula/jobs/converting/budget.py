@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final
 
 from tegula import config
@@ -15,7 +16,7 @@ from tegula.jobs.converting.targets import Axis
 from tegula.jobs.units import block_grid
 from tegula.metadata.chunk_grids import ChunkGrid, regular_grid
 
-__all__ = ["memory_of", "passes_of", "release", "unit_grid"]
+__all__ = ["bounded", "grant_for", "granted", "memory_of", "passes_of", "release", "unit_grid"]
 
 _UNITS: Final = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 _BINARY: Final = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
@@ -114,7 +115,7 @@ def passes_of(
             reads,
             writes,
             # far away units and the chunks under way share the memory
-            max_memory=_granted(max_memory) // (2 if far else 1),
+            max_memory=granted(max_memory) // (2 if far else 1),
             threads=config.current().threads,
             depth=depth,
             copies=copies,
@@ -122,7 +123,7 @@ def passes_of(
             two=two and not (source.dtype.hasobject or target.dtype.hasobject),
         )
     except TooSmall as error:
-        needed = _grant(error.needed * (2 if far else 1))
+        needed = grant_for(error.needed * (2 if far else 1))
         what = "chunk" if target.shards is None else "shard"
         raise UnsupportedError(
             f"to write one {what} of shape {tuple(writes)} takes {needed} bytes of memory, and max_memory is "
@@ -147,6 +148,13 @@ def unit_grid(
     return target.metadata.grid if passes is None else regular_grid(passes.passes[0].unit)
 
 
+def bounded(memory: int | None) -> AbstractContextManager[Any]:
+    """Return a context in which the bytes under way, of all arrays together, take up to half of the memory."""
+    if memory is None:
+        return nullcontext()
+    return config.configure(buffer_bytes=min(config.current().buffer_bytes, memory // 2))
+
+
 def release() -> None:
     """Give memory back that the kernel keeps for the results of later reads."""
     kernel = sys.modules.get("tegula._kernel")
@@ -154,18 +162,18 @@ def release() -> None:
         kernel.trim()
 
 
-def _granted(memory: int) -> int:
+def granted(memory: int) -> int:
     """Return the bytes for values: without what threads, codecs and the allocator take.
 
     Examples
     --------
-    >>> [_granted(_grant(number)) - number for number in (10**6, 10**8, 10**10)]
+    >>> [granted(grant_for(number)) - number for number in (10**6, 10**8, 10**10)]
     [0, 0, 0]
     """
     return max(memory * 3 // 4, memory - _RESERVE)
 
 
-def _grant(needed: int) -> int:
+def grant_for(needed: int) -> int:
     """Return the least memory of which so many bytes are for values."""
     return min(-(-needed * 4 // 3), needed + _RESERVE)
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from typing import Any, Literal
 
-from tegula import config
 from tegula.arrays.array import Array
 from tegula.engine.creating import check_path, check_reserved
 from tegula.errors import MetadataError, NotFoundError, SelectionError, UnsupportedError
@@ -15,13 +14,13 @@ from tegula.formats import find_format
 from tegula.hierarchy.group import Group
 from tegula.hierarchy.opening import open as open_any
 from tegula.jobs.converting.array_job import Conduct
-from tegula.jobs.converting.budget import memory_of
+from tegula.jobs.converting.budget import bounded, memory_of
 from tegula.jobs.converting.job import Job
-from tegula.jobs.converting.ledgers import convert_recorded
+from tegula.jobs.converting.ledgers import convert_recorded, outline_recorded
 from tegula.jobs.converting.report import ConvertedArray, ConvertReport
-from tegula.jobs.converting.rules import Field, Rules, rules_of
+from tegula.jobs.converting.rules import Field, rules_of
 from tegula.jobs.converting.targets import Options
-from tegula.jobs.ledger import share_of
+from tegula.jobs.ledger import claimed, share_of
 from tegula.jobs.runners.runner import check_reachable, runner_of
 from tegula.jobs.units import Progress, one_at_a_time, with_known_members
 from tegula.stores import MemoryStore, Store
@@ -30,7 +29,7 @@ from tegula.targets.paths import clean, place, refuse_overlap
 from tegula.targets.stores import creating, options_of_both, store_of
 from tegula.targets.suffixes import new_format
 
-__all__ = ["ConvertReport", "ConvertedArray", "Progress", "convert"]
+__all__ = ["ConvertReport", "ConvertedArray", "Progress", "convert", "for_reading", "said_of"]
 
 
 def convert(
@@ -74,6 +73,8 @@ def convert(
     where readers of the target's format look for them: in the attribute ``_ARRAY_DIMENSIONS``, or ``dimension_names``
     in Zarr v3. So is the value that marks missing data: the fill value in Zarr v2, the attribute ``_FillValue`` in v3.
     Where that changes the fill value, chunks that the source does not store are written.
+
+    Arrays can be opened when they are complete, since their metadata are written last.
 
     Where chunks and codecs stay the same, the compressed chunks are copied as they are, which is many times faster:
     between Zarr v1, v2, v3 and bcolz if the codec is Blosc, between Zarr v2 and v3 with most codecs.
@@ -128,7 +129,7 @@ def convert(
     resume : bool, optional
         Keep a ledger of what is done in the target's store, so that a conversion that is interrupted at any moment can
         go on: ``True`` goes on with one, or begins, ``False`` begins and refuses a target where one was interrupted.
-        Arrays can be opened when they are complete. By default there is no ledger.
+        By default there is no ledger, and what an interrupted conversion has written of an array is removed.
     runner : "threads", "processes", "dask", address, Client or Runner, optional
         Who does the work: threads of this process (the default), processes, a cluster of `dask.distributed` that is
         started on this machine (``"dask"``), or the one of a scheduler's address or a `Client`.
@@ -138,9 +139,8 @@ def convert(
         Do one part of several, ``(3, 16)`` the third of 16, as the jobs of a batch system do. The last part that ends
         completes the target. Implies a ledger.
     visible_early : bool
-        With a ledger, create arrays before their chunks are written: they can be opened, and read as the fill value
-        where nothing is written yet.
-
+        Create arrays before their chunks are written: they can be opened, and read as the fill value where nothing is
+        written yet.
     max_memory : int or str, optional
         The most memory that the values take in each worker, in bytes or as ``"2GB"``. Where the chunks of source and
         target lie across each other, values go through a temporary array if that takes less time than reading chunks
@@ -226,18 +226,18 @@ def convert(
         "chunks": chunks, "shards": shards, "codecs": codecs, "dtype": dtype, "scale_offset": scale_offset,
         "bitround": bitround,
     }  # fmt: skip
-    wanted: dict[str, Rules] = {name: rules_of(name, value, single) for name, value in given.items()}
+    wanted: dict[str, Any] = {name: rules_of(name, value, single) for name, value in given.items()}
     if item.name != "zarr3" and any(wanted["shards"].values):
         raise UnsupportedError(f"{item.name} has no shards", field="shards")
 
     # who does it, and whether there is a ledger
     share, memory = share_of(part), memory_of(max_memory)
-    recorded = (resume is not None or part is not None or visible_early) and not dry_run
+    recorded = resume is not None or part is not None
     if visible_early and item.new_draft is not None:
         raise UnsupportedError(f"{item.name} can't show an array before it is complete", field="visible_early")
 
     # the conversion
-    with nullcontext(_for_reading(target, target_options)) if dry_run else creating(target, target_options) as store:
+    with nullcontext(for_reading(target, target_options)) if dry_run else creating(target, target_options) as store:
         refuse_overlap(node.store, node.path, store, path)
         options = Options(
             item=item, **wanted, checksum=checksum, overwrite=overwrite, dry_run=dry_run, verify=verify,
@@ -247,22 +247,20 @@ def convert(
         if select is not None and not isinstance(node, Array):
             raise SelectionError("a selection is for one array, not for a group")
         with (
-            _bounded(memory),
+            bounded(memory),
             runner_of(None if dry_run else runner, None if dry_run else workers) as who,
         ):
             check_reachable(who, node.store, store)
-            if recorded:
+            said = said_of(format=format, **given, select=select)
+            if dry_run and (resume or part is not None):
+                report = outline_recorded(node, select, store, path, options, share, said)
+            elif recorded and not dry_run:
                 how: dict[str, Any] = {"resume": bool(resume), "part": share, "visible_early": visible_early}
-                every = [("format", format), *given.items(), ("select", select)]
-                said = {str(name): repr(value)[:200] for name, value in every if value is not None}
                 report = convert_recorded(node, select, store, path, options, who, said=said, **how)
             else:
-                job = Job(store, path, options, ConvertReport(format, dry_run), Conduct(who))
-                if isinstance(node, Array):
-                    job.one(node, select)
-                else:
-                    job.hierarchy(node)
-                report = job.report
+                job = Job(store, path, options, ConvertReport(format, dry_run), Conduct(who, None, None, visible_early))
+                with nullcontext() if dry_run else claimed(store, path):
+                    report = job.run(node, select)
     if store is not target:
         store.close()
     report.source, report.target = node._place, place(store, path)
@@ -270,14 +268,12 @@ def convert(
     return report
 
 
-def _bounded(memory: int | None) -> AbstractContextManager[Any]:
-    """Return a context in which the bytes under way, of all arrays together, take up to half of the memory."""
-    if memory is None:
-        return nullcontext()
-    return config.configure(buffer_bytes=min(config.current().buffer_bytes, memory // 2))
+def said_of(**options: Any) -> dict[str, str]:
+    """Return the words of the user, for the plan."""
+    return {name: repr(value)[:200] for name, value in options.items() if value is not None}
 
 
-def _for_reading(target: Any, options: Mapping[str, Any] | None) -> Store:
+def for_reading(target: Any, options: Mapping[str, Any] | None) -> Store:
     """Return the target's store for reading: opening an archive for writing would create it."""
     try:
         return store_of(target, read_only=True, storage_options=options)

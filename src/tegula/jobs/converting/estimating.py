@@ -8,6 +8,9 @@ from math import lcm, prod
 from tegula.arrays.array import Array
 from tegula.display.info import counted, human_bytes
 from tegula.jobs.converting.passes import Passes
+from tegula.jobs.converting.temporary import between_name
+from tegula.jobs.ledger import Ledger
+from tegula.jobs.plans import Plan
 from tegula.jobs.units import block_grid
 from tegula.metadata.chunk_grids import ChunkAxis, RegularAxis
 
@@ -46,6 +49,16 @@ class Estimate:
         read, written = self.bytes_read + other.bytes_read, self.bytes_written + other.bytes_written
         requests, memory = self.requests + other.requests, max(self.memory, other.memory)
         return Estimate(self.units + other.units, read, written, requests, memory)
+
+    def left(self, ledger: Ledger, plan: Plan, name: str) -> Estimate:
+        """Return the estimate for those units of an array that a job has still to do."""
+        pieces = [piece for piece in (plan.pieces.get(name), plan.pieces.get(between_name(name))) if piece is not None]
+        number = sum(piece.stop - piece.first for piece in pieces)
+        is_over = ledger.completed(plan.pieces[name].first) is not None
+        units = 0 if is_over else sum(ledger.left_of(piece.first, piece.stop) for piece in pieces)
+        part = units / max(1, number)
+        read, written, requests = (round(part * n) for n in (self.bytes_read, self.bytes_written, self.requests))
+        return Estimate(units, read, written, requests, self.memory if units else 0)
 
     @property
     def summary(self) -> str:

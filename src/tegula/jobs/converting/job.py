@@ -16,7 +16,7 @@ from tegula.engine.pool import results_of
 from tegula.errors import AlreadyExistsError, CodecError, MetadataError, StoreError, TegulaError, UnsupportedError
 from tegula.hierarchy.group import Group, open_node
 from tegula.jobs.converting.array_job import ArrayJob, label_of
-from tegula.jobs.converting.report import ConvertedArray
+from tegula.jobs.converting.report import ConvertedArray, ConvertReport
 from tegula.jobs.converting.rules import Rules, match_rules
 from tegula.jobs.converting.targets import selected_axes
 from tegula.metadata.nodes import GroupMetadata
@@ -33,6 +33,14 @@ _Attempt = tuple[str, ConvertedArray | str, tuple[Rules, ...]]
 
 class Job(ArrayJob):
     """A conversion under way: walks a hierarchy and converts its arrays and tables; for parameters see `ArrayJob`."""
+
+    def run(self, source: Array | Group | Table, select: Any = None) -> ConvertReport:
+        """Convert a node, or of an array the selected part; return the report."""
+        if isinstance(source, Array):
+            self.one(source, select)
+        else:
+            self.hierarchy(source)
+        return self.report
 
     def hierarchy(self, root: Group | Table) -> None:
         """Convert a group or table with all its members; report members that can't be converted."""
@@ -120,6 +128,7 @@ class Job(ArrayJob):
         again, self._unfinished = self._unfinished, []
         if again:
             self.report.units_left = 0
+            self.left_to.clear()
         for source, name, *more in again:
             entry, _ = self.array(source, name, *more)
             self.report.arrays = [entry if item.path == name else item for item in self.report.arrays]

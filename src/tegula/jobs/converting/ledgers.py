@@ -4,35 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 from tegula import engine
 from tegula.arrays.array import Array
 from tegula.engine.creating import check_vacant, read_back
 from tegula.engine.deleting import clear_place, delete_node
-from tegula.errors import AlreadyExistsError, CodecError, MetadataError, UnsupportedError
+from tegula.engine.opening import stored_array
+from tegula.errors import AlreadyExistsError, MetadataError, NotFoundError, UnsupportedError
 from tegula.hierarchy.group import Group
-from tegula.jobs.converting.array_job import Conduct, entry_of
+from tegula.jobs.converting.array_job import Conduct, Prepared, entry_of
 from tegula.jobs.converting.budget import unit_grid
 from tegula.jobs.converting.job import Job
 from tegula.jobs.converting.report import ConvertedArray, ConvertReport
 from tegula.jobs.converting.rules import Rules
 from tegula.jobs.converting.targets import Options
 from tegula.jobs.converting.temporary import between_name
-from tegula.jobs.ledger import Ledger, mark_of
-from tegula.jobs.managing import discard
+from tegula.jobs.ledger import Ledger
 from tegula.jobs.plans import Plan, digest, fingerprint_of
+from tegula.jobs.recording import Recording
 from tegula.jobs.runners.runner import Runner
 from tegula.metadata.chunk_grids import ChunkGrid, regular_grid
+from tegula.metadata.nodes import ArrayMetadata
 from tegula.stores import Store
 from tegula.tables.table import Table
 from tegula.targets.paths import place
 
-__all__ = ["convert_recorded"]
+__all__ = ["convert_recorded", "is_taken", "outline_recorded", "plan_of"]
 
 Node = Array | Group | Table
-_LASTING = (CodecError, MetadataError, UnsupportedError)
-"""Errors that come again when the conversion is repeated."""
 
 
 def convert_recorded(
@@ -64,56 +65,65 @@ def convert_recorded(
         The options of the user, for the plan.
     """
     # the plan, and whether there is a job to go on with
-    ledger = Ledger(store, path, part)
-    goes_on = resume or part != (1, 1)
-    plan = _planned(node, select, store, path, options, said)
-    if ledger.is_done:
-        ledger.remove()
-    began = ledger.plan() is not None
-    mark = mark_of(plan, path)
-    if options.overwrite and not goes_on:
-        discard(store, path)
-        clear_place(store, path)
-        began = False
-    if not began:
-        if goes_on and store.get(mark) == plan.digest and _is_taken(store, path):
-            return _known(node, select, store, path, options)
-        _check_vacant(node, select, store, path, options)
+    plan = plan_of(node, select, store, path, options, said)
+    recording = Recording(Ledger(store, path, part), plan, resume or part != (1, 1))
+    failed = recording.prepare(
+        overwrite=options.overwrite,
+        check=lambda: _check_vacant(node, select, store, path, options),
+        clear=lambda: clear_place(store, path),
+        is_taken=lambda: is_taken(store, path),
+    )
+    if failed is not None:
+        return _known(node, select, store, path, options, runner, failed)
 
     # the conversion
     options = replace(options, overwrite=False)
-    job = Job(store, path, options, _report(options), Conduct(runner, ledger, plan, visible_early))
-    try:
-        ledger.begin(plan, goes_on)
-        _run(job, node, select)
+    with recording.under_way() as ledger:
+        job = Job(store, path, options, _report(options), Conduct(runner, ledger, plan, visible_early))
+        job.run(node, select)
         if not job.report.units_left:
             for name in job.report.failed:  # what was written of arrays that can't be converted
                 if name in plan.pieces:
                     delete_node(store, f"{path}/{name}".strip("/"))
-            if goes_on and not job.report.failed:  # the same command may come again
-                store.set(mark, plan.digest)
-            ledger.finish()
+            recording.finish(job.report.failed)
         elif ledger.plan() is None:  # another part has completed the target since
             job.report.units_left = 0
-    except _LASTING:
-        if ledger.is_taken and not (goes_on or began):
-            ledger.release()
-            discard(store, path)
-        raise
-    finally:
-        ledger.release()
     return job.report
+
+
+def outline_recorded(
+    node: Node, select: Any, store: Store, path: str, options: Options, part: tuple[int, int], said: Mapping[str, Any]
+) -> ConvertReport:
+    """Report what is left to do of a conversion that would go on; parameters are those of `convert_recorded`.
+
+    Raises
+    ------
+    AlreadyExistsError, MetadataError
+        As `convert_recorded` does.
+    """
+    ledger = Ledger(store, path, part)
+    plan = plan_of(node, select, store, path, options, said)
+    stored = ledger.plan()
+    report, conduct, notes = ConvertReport(options.item.name, dry_run=True), Conduct(), list[str]()
+    if stored is not None and not ledger.is_done:
+        plan.check_same(stored)
+        ledger.read()
+        conduct = Conduct(ledger=ledger, plan=plan)
+        left = sum(ledger.left_of(piece.first, piece.stop) for piece in plan.pieces.values())
+        notes = [f"{plan.units - left} of {plan.units} units are done; the estimate is for the others"]
+    elif Recording(ledger, plan, goes_on=True).completed(lambda: is_taken(store, path)) is not None:
+        report.notes[""] = ["the target is complete already, so there is nothing left to do"]
+        return report
+    job = Job(store, path, options, report, conduct)
+    job.run(node, select)
+    report.notes.setdefault("", []).extend(notes)
+    if not report.notes[""]:
+        del report.notes[""]
+    return report
 
 
 def _report(options: Options) -> ConvertReport:
     return ConvertReport(options.item.name)
-
-
-def _run(job: Job, node: Node, select: Any) -> None:
-    if isinstance(node, Array):
-        job.one(node, select)
-    else:
-        job.hierarchy(node)
 
 
 def _only_looking(options: Options) -> Options:
@@ -152,11 +162,11 @@ class _Planner(Job):
         self.groups[name] = fingerprint_of(node.metadata)
 
 
-def _planned(node: Node, select: Any, store: Store, path: str, options: Options, said: Mapping[str, Any]) -> Plan:
+def plan_of(node: Node, select: Any, store: Store, path: str, options: Options, said: Mapping[str, Any]) -> Plan:
     """Return the plan of a conversion. Arrays are in the order of their names, and refused ones are left out."""
     planner = _Planner(store, path, _only_looking(options), _report(options))
     planner.found, planner.groups = {}, {}
-    _run(planner, node, select)
+    planner.run(node, select)
     plan = Plan("convert", dict(said), node._place, place(store, path), groups=planner.groups)
     for name, found in sorted(planner.found.items()):
         plan.add(name, *found)
@@ -181,15 +191,16 @@ class _Looker(Job):
 
 def _check_vacant(node: Node, select: Any, store: Store, path: str, options: Options) -> None:
     """Check that the target is free, before the plan is stored."""
-    if _is_taken(store, path):
+    if is_taken(store, path):
         raise AlreadyExistsError(
             "something already exists at this path; pass overwrite=True to replace it", path=place(store, path)
         )
     if next(iter(store.list_prefix(f"{path}/" if path else "")), None) is not None:
-        _run(_Looker(store, path, _only_looking(options), _report(options)), node, select)
+        _Looker(store, path, _only_looking(options), _report(options)).run(node, select)
 
 
-def _is_taken(store: Store, path: str) -> bool:
+def is_taken(store: Store, path: str) -> bool:
+    """Return whether there is a node at a path, whether or not it can be read."""
     try:
         return (engine.read_metadata(store, path) or engine.implicit_group(store, path, None)) is not None
     except (MetadataError, UnsupportedError):
@@ -197,28 +208,49 @@ def _is_taken(store: Store, path: str) -> bool:
 
 
 class _Counter(Job):
-    """A dry run that reports arrays which are complete."""
+    """A dry run that reports arrays which are complete, and compares them with the source where that is wanted."""
+
+    left_out: Mapping[str, str] = MappingProxyType({})
 
     def array(
         self, source: Array, name: str, select: Any = None, *notes: str
     ) -> tuple[ConvertedArray, tuple[Rules, ...]]:
         """Report an array as it is."""
+        if name in self.left_out:
+            raise UnsupportedError(self.left_out[name])
         prepared = self._prepared(source, name, select, *notes)
+        compared: dict[str, Any] = {}
+        if self._options.verify:
+            found = stored_array(self._store, prepared.draft.path, self._stored_metadata(prepared), **prepared.allowed)
+            target = Array(found, prepared.draft.path, read_only=True)
+            compared = dict(zip(("verified", "digest"), self._verified(source, prepared, target)))
         stored, after = prepared.draft._stored.amount_stored()
         sizes: dict[str, Any] = {
             "before": source.nbytes_stored() if source.store.listable else 0,
             "after": after,
             "stored": stored,
         }
-        return entry_of(prepared.draft, name, notes=prepared.notes, **sizes), prepared.target.misfits
+        return entry_of(prepared.draft, name, notes=prepared.notes, **sizes, **compared), prepared.target.misfits
+
+    def _stored_metadata(self, prepared: Prepared) -> ArrayMetadata:
+        found = engine.read_metadata(self._store, prepared.draft.path, self._options.item.name)
+        if not isinstance(found, ArrayMetadata):
+            raise NotFoundError("the array has been deleted", path=place(self._store, prepared.draft.path))
+        return found
 
 
-def _known(node: Node, select: Any, store: Store, path: str, options: Options) -> ConvertReport:
+def _known(
+    node: Node,
+    select: Any,
+    store: Store,
+    path: str,
+    options: Options,
+    runner: Runner,
+    failed: Mapping[str, str],
+) -> ConvertReport:
     """Return the report on a target that this job has completed before, as when its process was killed at the end."""
-    counter = _Counter(store, path, _only_looking(options), _report(options))
-    _run(counter, node, select)
-    note = "the target was complete already"
-    if options.verify:  # else a report without a verdict reads like one that is good
-        note += ", and this run has not compared it with the source; `tegula compare` does"
-    counter.report.notes.setdefault("", []).append(note)
+    counter = _Counter(store, path, replace(options, dry_run=True), _report(options), Conduct(runner))
+    counter.left_out = failed
+    counter.run(node, select)
+    counter.report.notes.setdefault("", []).append("the target was complete already")
     return counter.report

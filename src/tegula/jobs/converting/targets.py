@@ -36,7 +36,11 @@ Axis = tuple[int, int, int]  # first index, step, number of indices
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The arguments of `tegula.convert`; with `two_passes`, arrays may take two passes to stay within `max_memory`."""
+    """The arguments of `tegula.convert`.
+
+    With `two_passes`, arrays may take two passes to stay within `max_memory`; with `names`, the dimensions of an array
+    get these names.
+    """
 
     item: Format
     chunks: Rules
@@ -54,6 +58,7 @@ class Options:
     max_memory: int | None = None
     temporary: Any = None
     two_passes: bool = True
+    names: tuple[str, ...] | None = None
 
     @property
     def rules(self) -> tuple[Rules, ...]:

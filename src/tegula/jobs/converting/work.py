@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
 from typing import Any, Final, Literal
@@ -11,70 +10,33 @@ from typing import Any, Final, Literal
 import numpy as np
 import numpy.typing as npt
 
-from tegula import config, engine
 from tegula.arrays.array import Array
 from tegula.engine.chunk_copies import part_of, stores_all
 from tegula.engine.copying import chunks_with_values, copied_units, copy_chunks
 from tegula.engine.stored import StoredArray
 from tegula.engine.visiting import cells, in_order
 from tegula.errors import UnsupportedError
-from tegula.formats import find_format
 from tegula.jobs.converting.budget import release
 from tegula.jobs.converting.precision import Loss, Precision
 from tegula.jobs.converting.rewriting import rewrite_box, same_box, stored_blocks
 from tegula.jobs.converting.targets import Axis
 from tegula.jobs.ledger import Ledger
 from tegula.jobs.plans import Unit
+from tegula.jobs.publishing import Place
 from tegula.jobs.runners.runner import Work
 from tegula.jobs.summing.checksum import digest_of_array
 from tegula.jobs.summing.modular import PRIME
 from tegula.jobs.summing.sums import Sums, sums_of_values
 from tegula.jobs.units import Box
 from tegula.metadata.chunk_grids import ChunkGrid
-from tegula.metadata.nodes import ArrayMetadata
-from tegula.stores import Store
 
-__all__ = ["Converting", "Place", "digest_of", "loss_of"]
+__all__ = ["Converting", "digest_of", "loss_of"]
 
 Coords = tuple[int, ...]
 Mode = Literal["copy", "rewrite", "verify"]
 _SUMS: Final = ("sum 0", "sum 1", "weight 0", "weight 1")
 _UNSUMMED: Final = "without a sum"
 _ERRORS: Final = ("largest error", "largest relative error")
-
-
-@dataclass(frozen=True)
-class Place:
-    """The array that a conversion writes, which need not have documents yet.
-
-    Parameters
-    ----------
-    store, path : Store, str
-        Where it is.
-    documents : dict of str to bytes
-        Its documents, as they are or will be.
-    format : str
-        Its format.
-    options : dict
-        Those of `tegula.engine.stored_array`.
-    visible : bool
-        Whether the documents are stored already.
-    """
-
-    store: Store
-    path: str
-    documents: dict[str, bytes]
-    format: str
-    options: dict[str, Any]
-    visible: bool
-
-    def open(self) -> Array:
-        """Return the array for writing."""
-        metadata = find_format(self.format).parse(self.documents)
-        assert isinstance(metadata, ArrayMetadata)
-        if not self.visible:  # without documents it does not look for the one that says it exists
-            metadata = replace(metadata, documents={})
-        return Array(engine.stored_array(self.store, self.path, metadata, **self.options), self.path, read_only=False)
 
 
 class Converting(Work):
@@ -94,8 +56,8 @@ class Converting(Work):
         What to do.
     ledger : Ledger, optional
         Where units that are done are recorded.
-    limits : dict, optional
-        Settings of `tegula.config` that keep a process within its memory; never raised above what they are.
+    limits : mapping, optional
+        Settings that keep a process within its memory; see `Work`.
     precision : Precision, optional
         How values change.
     """
@@ -108,7 +70,7 @@ class Converting(Work):
         place: Place,
         mode: Mode,
         ledger: Ledger | None,
-        limits: dict[str, int] | None = None,
+        limits: Mapping[str, int] | None = None,
         precision: Precision | None = None,
     ) -> None:
         self.name, self.source, self.axes, self.place = name, source, axes, place
@@ -118,7 +80,7 @@ class Converting(Work):
 
     def __reduce__(self) -> tuple[Any, ...]:
         facts = self.name, self.source, self.axes, self.place, self.mode, self.ledger, self.limits, self.precision
-        return _unpickled, (type(self), facts)
+        return type(self), facts
 
     @cached_property
     def target(self) -> Array:
@@ -186,15 +148,6 @@ class Converting(Work):
 
         ndim = old.metadata.ndim
         return ((pair[:ndim], pair[ndim:]) for pair in in_order(pairs))
-
-
-def _unpickled(kind: type[Converting], facts: tuple[Any, ...]) -> Converting:
-    """Return the work in a process that others have started for it, which then keeps within the limits."""
-    found = kind(*facts)
-    now = config.current()
-    if lower := {name: value for name, value in found.limits.items() if value < getattr(now, name)}:
-        config._put(**lower)
-    return found
 
 
 def _sums(box: Box, values: npt.NDArray[Any], array: Array) -> dict[str, int]:

@@ -2,84 +2,36 @@
 
 from __future__ import annotations
 
-import os
-import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import nullcontext, suppress
-from dataclasses import asdict, dataclass, replace
-from functools import partial
-from math import isfinite, prod
+from collections.abc import Mapping
+from contextlib import nullcontext
 from time import perf_counter
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
-from tegula import engine
 from tegula.arrays.array import Array
-from tegula.arrays.creation import new_group
-from tegula.engine.deleting import delete_node
-from tegula.errors import AlreadyExistsError, MetadataError, NotFoundError, UnsupportedError
-from tegula.hierarchy.group import Group, open_node
+from tegula.errors import UnsupportedError
+from tegula.formats import find_format
+from tegula.hierarchy.group import Group
 from tegula.hierarchy.opening import open as open_any
-from tegula.jobs.converting.convert import convert
-from tegula.jobs.converting.masks import missing_values
-from tegula.jobs.downsampling.levels import fill_level, new_level, shapes_of
-from tegula.jobs.downsampling.ome import Axis, Level, axes_of, multiscales, per_axis
-from tegula.jobs.downsampling.reducing import METHODS, check_method
-from tegula.jobs.plans import Plan
-from tegula.jobs.sharing import Code, sharing
+from tegula.jobs.converting.budget import bounded, memory_of
+from tegula.jobs.converting.convert import for_reading, said_of
+from tegula.jobs.converting.estimating import Estimate
+from tegula.jobs.converting.rules import rules_of
+from tegula.jobs.converting.targets import Options
+from tegula.jobs.downsampling.arguments import check_arguments, factors_of, group_of, masks_of, scales_of
+from tegula.jobs.downsampling.job import PyramidJob
+from tegula.jobs.downsampling.levels import Reduction
+from tegula.jobs.downsampling.ome import Level, axes_of, multiscales, per_axis
+from tegula.jobs.downsampling.pyramid import Pyramid, level_of
+from tegula.jobs.ledger import Ledger, share_of
+from tegula.jobs.recording import Recording
+from tegula.jobs.runners.runner import check_reachable, runner_of
 from tegula.jobs.units import Progress, one_at_a_time
-from tegula.metadata.fill_values import scalar_array
-from tegula.stores import LocalStore, Store
+from tegula.stores import Store
 from tegula.tables.table import Table
-from tegula.targets.paths import clean, name_below, place, refuse_overlap
+from tegula.targets.paths import clean, place
 from tegula.targets.stores import creating, options_of_both
 
 __all__ = ["Level", "Pyramid", "downsample"]
-
-_KEY: Final = "ome"
-_LARGEST_BLOCK: Final = 2**20  # elements that become one
-_MOST_LEVELS: Final = 64
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Pyramid:
-    """A pyramid that `tegula.downsample` has written.
-
-    Parameters
-    ----------
-    target : str
-        URL of its group.
-    method : str
-        How elements were put together.
-    axes : tuple of Axis
-        Its axes: name, type and unit of each.
-    levels : tuple of Level
-        Its arrays, the largest first: path, shape, chunks, scale and translation of each.
-    seconds : float
-        Duration.
-
-    Examples
-    --------
-    >>> import numpy as np, tegula
-    >>> image = tegula.create_array({}, data=np.zeros((300, 500)), chunks=(100, 100), dimension_names=["y", "x"])
-    >>> found = tegula.downsample(image, tegula.MemoryStore(), scale=0.5)
-    >>> [(level.path, level.shape, level.scale) for level in found.levels[2:]]
-    [('s2', (75, 125), (2.0, 2.0)), ('s3', (38, 63), (4.0, 4.0))]
-    """
-
-    target: str
-    method: str
-    axes: tuple[Axis, ...]
-    levels: tuple[Level, ...]
-    seconds: float = 0.0
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the pyramid as values of JSON."""
-        return {**asdict(self), "axes": [axis.as_dict() for axis in self.axes]}
-
-    def __repr__(self) -> str:
-        """Return a line for each level."""
-        lines = [f"{level.path}  {level.shape} in chunks {level.chunks}" for level in self.levels]
-        return "\n".join([f"<tegula.Pyramid {self.target!r}, {self.method}>", *lines])
 
 
 def downsample(
@@ -101,14 +53,20 @@ def downsample(
     progress: Progress | None = None,
     storage_options: Mapping[str, Any] | None = None,
     target_storage_options: Mapping[str, Any] | None = None,
+    resume: bool | None = None,
     runner: Any = None,
     workers: int | None = None,
+    part: tuple[int, int] | None = None,
+    dry_run: bool = False,
+    visible_early: bool = False,
+    max_memory: int | str | None = None,
 ) -> Pyramid:
     """Write an array and smaller and smaller copies of it, a multi-scale pyramid, with OME-Zarr 0.5 metadata.
 
     The pyramid is a group of Zarr v3 with the arrays ``s0``, ``s1``, …, each computed from the one before. If the
     target is the group that holds the array, the array stays where it is, and is the first level under its own name.
-    The attribute ``ome`` is written last; after an error the new arrays are deleted.
+    Each array can be opened when it is complete, and the group when all of them are. After an error what was created is
+    deleted, unless the job is to be resumed.
 
     Memory is bounded by two blocks of 64 MiB, or by a shard or chunk if that is larger; for storage far away by the
     setting ``buffer_bytes``. Where few chunks are stored the others are not visited.
@@ -151,8 +109,20 @@ def downsample(
         Settings of the storage, if `source` is a URL; see `tegula.store_of`.
     target_storage_options : mapping, optional
         Those of `target`; by default those of `source` if both URLs name the same bucket.
+    resume : bool, optional
+        Keep a ledger of what is done in the group, as for `tegula.convert`: ``True`` goes on with a pyramid that was
+        interrupted, or begins, ``False`` begins and refuses a target where one was interrupted.
     runner, workers : optional
         Who computes the levels, as for `tegula.convert`.
+    part : (int, int), optional
+        Do one part of several, as for `tegula.convert`. The first array that is written is divided between the parts;
+        the smaller ones, each of which needs the one before as a whole, between those that run when that is complete.
+    dry_run : bool
+        Report what would be written and what it takes, and write nothing; with `resume` what is left to do.
+    visible_early : bool
+        Create the group and the arrays before their chunks are written.
+    max_memory : int or str, optional
+        The most memory that the values take in each worker, in bytes or as ``"2GB"``.
 
     Returns
     -------
@@ -161,9 +131,10 @@ def downsample(
     Raises
     ------
     AlreadyExistsError
-        If the group, a level or a pyramid exists and `overwrite` is false.
+        If the group, a level or a pyramid exists and `overwrite` is false, or another job works on it.
     MetadataError
-        If an argument is not valid, or the axes are not those of OME-Zarr.
+        If an argument is not valid, the axes are not those of OME-Zarr, or the array or the options have changed since
+        the job that is to be resumed began.
     UnsupportedError
         If the array has no mean, or its group is not one of Zarr v3.
 
@@ -181,228 +152,52 @@ def downsample(
     start = perf_counter()
     # the source, and what to do with it
     target_options = options_of_both(source, target, storage_options, target_storage_options)
-    mode = "r" if target is not None else "r+"
+    mode = "r" if target is not None or dry_run else "r+"
     opened = isinstance(source, (Array, Group, Table))
     array = source if opened else open_any(source, mode, storage_options=storage_options)
     if not isinstance(array, Array):
         raise UnsupportedError("only arrays have pyramids; name an array in the group", path=array._place)
-    _check(array, method, levels)
+    check_arguments(array, method, levels)
     known = axes_of(axes, array.dimension_names, array.ndim)
     spatial = [axis.type == "space" for axis in known]
-    steps = _factors(per_axis(factors, known, "factors", 1, spatial))
-    scales = _scales(per_axis(scale, known, "scale", 1.0, spatial))
-    masks = _masks(array, missing)
-    layout = {"chunks": chunks, "shards": shards, "codecs": codecs}
+    steps = factors_of(per_axis(factors, known, "factors", 1, spatial))
+    scales = scales_of(per_axis(scale, known, "scale", 1.0, spatial))
+    reduction = Reduction(steps, method, tuple(masks_of(array, missing)))
+    share, memory, names = share_of(part), memory_of(max_memory), tuple(axis.name for axis in known)
+    layout: dict[str, Any] = {"chunks": chunks, "shards": shards, "codecs": codecs}
+    said = said_of(**layout, axes=axes, factors=factors, levels=levels, method=method, scale=scale, missing=missing)
+    options = Options(
+        item=find_format("zarr3"), chunks=rules_of("chunks", chunks, True), shards=rules_of("shards", shards, True),
+        codecs=rules_of("codecs", codecs, True), checksum=False, overwrite=False, dry_run=False, verify=False,
+        progress=one_at_a_time(progress), consolidated=False, max_memory=memory, names=names, two_passes=part is None,
+    )  # fmt: skip
 
-    # the levels, in the group that holds the array or in another one
+    # the group that holds the array, or another one
     if target is None:
-        array._check_writable()
-        target, path = _group_of(array, path)
-    with nullcontext(target) if isinstance(target, Store) else creating(target, target_options) as store:
-        group = clean(path)
-        shared = sharing(
-            Plan("downsample", {}, array._place, ""), Code[None](), list, [array.store, store],
-            runner=runner, workers=workers, ledger=None,
-        )  # fmt: skip
-        with shared as share, _Writer(store, group, array, overwrite) as writer:
-            base = writer.base(array, known, one_at_a_time(progress), layout)
-            found = [Level(writer.first, base.shape, base.chunks, scales, (0.0,) * base.ndim)]
-            previous = base
-            for number, shape in enumerate(shapes_of(base.shape, _longest(base), steps, levels)[1:], 1):
-                level = writer.level(f"s{number}", base, shape)
-                fill_level(previous, level, steps, method, masks, one_at_a_time(progress), f"s{number}", share)
-                found.append(_level(f"s{number}", level, scales, [step**number for step in steps], method))
-                previous = level
-            writer.finish(multiscales(name, known, found, method))
+        if not dry_run:
+            array._check_writable()
+        target, path = group_of(array, path)
+    found: Any = creating(target, target_options)
+    if dry_run or isinstance(target, Store):
+        found = nullcontext(target if isinstance(target, Store) else for_reading(target, target_options))
+    goes_on, recorded = bool(resume) or part is not None, resume is not None or part is not None
+    with found as store, bounded(memory), runner_of(None if dry_run else runner, None if dry_run else workers) as who:
+        check_reachable(who, array.store, store)
+        group, left, amount = clean(path), 0, Estimate()
+        job = PyramidJob(array, store, group, names, reduction, levels, options, visible_early)
+        base = job.base
+        listed = [Level(job.first, base.shape, base.chunks, scales, (0.0,) * base.ndim)]
+        for number, level in enumerate(job.levels, 1):
+            listed.append(level_of(level.name, level.draft, scales, [step**number for step in steps], method))
+        metadata = multiscales(name, known, listed, method)
+        if dry_run:
+            amount = job.outlined(said, Ledger(store, group, share) if goes_on else None)
+        elif recorded:
+            recording = Recording(Ledger(store, group, share), job.plan(said), goes_on)
+            left = job.recorded(who, metadata, overwrite, recording)
+        else:
+            job.at_once(who, metadata, overwrite)
     if store is not target:
         store.close()
-    return Pyramid(place(store, group), method, known, tuple(found), perf_counter() - start)
-
-
-def _level(path: str, array: Array, scales: Sequence[float], factors: Sequence[int], method: str) -> Level:
-    """Describe a level; the first element of a mean lies in the middle of its block."""
-    scale = tuple(one * factor for one, factor in zip(scales, factors))
-    middle = tuple(one * (factor - 1) / 2 for one, factor in zip(scales, factors))
-    return Level(path, array.shape, array.chunks, scale, (0.0,) * array.ndim if method == "nearest" else middle)
-
-
-def _longest(array: Array) -> tuple[int, ...]:
-    return array.metadata.grid.largest_chunk() if array.shards is None else array.chunks
-
-
-# --- arguments
-
-
-def _check(array: Array, method: str, levels: Any) -> None:
-    if method not in METHODS:
-        raise MetadataError(f"method must be one of {', '.join(METHODS)}, not {method!r:.40}", field="method")
-    check_method(method, array.dtype)
-    if levels is not None and (type(levels) is not int or not 1 <= levels <= _MOST_LEVELS):
-        raise MetadataError(f"{levels!r:.40} is not a number of levels from 1 to {_MOST_LEVELS}", field="levels")
-
-
-def _factors(given: Sequence[Any]) -> tuple[int, ...]:
-    if not all(hasattr(item, "__index__") and not isinstance(item, bool) and item >= 1 for item in given):
-        raise MetadataError(f"{given!r:.80} are not factors: integers from 1", field="factors")
-    factors = tuple(int(item) for item in given)
-    if not 1 < prod(factors) <= _LARGEST_BLOCK:
-        raise MetadataError(
-            f"a block of {factors} elements must have 2 to {_LARGEST_BLOCK} elements; pass other factors",
-            field="factors",
-        )
-    return factors
-
-
-def _scales(given: Sequence[Any]) -> tuple[float, ...]:
-    try:
-        scales = tuple(float(item) for item in given)
-    except (TypeError, ValueError, OverflowError):
-        scales = (0.0,)
-    if not all(isfinite(item) and item > 0 for item in scales):
-        raise MetadataError(f"{given!r:.80} is not a scale: positive numbers", field="scale")
-    return scales
-
-
-def _masks(array: Array, missing: Any) -> list[Any]:
-    """Return the values that mark missing data, in the array's type."""
-    if missing is None:
-        return missing_values(array)
-    if isinstance(missing, str) and missing == "fill_value":
-        return [array._stored.fill[()]]
-    several = missing if isinstance(missing, (list, tuple)) else [missing]
-    try:
-        return [scalar_array(value, array.metadata.data_type)[()] for value in several]
-    except MetadataError as error:
-        raise MetadataError(error.message, field="missing") from error
-
-
-def _group_of(array: Array, path: str) -> tuple[Store, str]:
-    """Return the store and the path of the group that holds an array."""
-    if path:
-        raise MetadataError("a path is one in the target: pass a target, too", field="path")
-    if array.path:
-        return array.store, array.path.rpartition("/")[0]
-    if isinstance(array.store, LocalStore):
-        return LocalStore(os.path.dirname(os.path.realpath(array.store.root)), read_only=array.store.read_only), ""
-    raise MetadataError("the array is all that its store holds: pass a target", path=array._place)
-
-
-# --- writing
-
-
-class _Writer:
-    """The group of a pyramid; in a ``with`` block, after an error, it deletes what it has created.
-
-    Parameters
-    ----------
-    store, path : Store, str
-        The group.
-    array : Array
-        The array; it may lie in the group.
-    overwrite : bool
-        Whether to delete what exists.
-    """
-
-    def __init__(self, store: Store, path: str, array: Array, overwrite: bool) -> None:
-        own = name_below(array.store, array.path, store, path)
-        if own is None:
-            refuse_overlap(array.store, array.path, store, path)
-        self.first = own or "s0"
-        self._stays = own is not None
-        self._store, self._path, self._overwrite = store, path, overwrite
-        self._created: list[str] = []
-
-    def __enter__(self) -> _Writer:
-        return self
-
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        if kind is not None:  # Ctrl-C, too
-            for path in reversed(self._created):
-                delete_node(self._store, path)
-
-    def base(self, array: Array, axes: Sequence[Axis], progress: Progress | None, layout: Mapping[str, Any]) -> Array:
-        """Return the first level: the array where it is, or a copy of it."""
-        names = tuple(axis.name for axis in axes)
-        if not self._stays:
-            new_group(self._store, self._path, format="zarr3", overwrite=self._overwrite)
-            self._created.append(self._path)
-            path = self._place("s0")
-            convert(array, self._store, path=path, format="zarr3", progress=_named(progress), **layout)
-            base = self._opened(path)
-            if base.dimension_names == names:
-                return base
-            change = partial(replace, dimension_names=names, documents={})  # the document is written anew
-            engine.update_documents(self._store, path, base.metadata, change)
-            return self._opened(path)
-
-        # the array stays as it is, so it must be what OME-Zarr demands
-        if any(option is not None for option in layout.values()):
-            raise MetadataError("an array that stays where it is keeps its chunks, shards and codecs; pass a target")
-        base = self._opened(self._place(self.first))
-        if base.metadata.format != "zarr3":
-            raise UnsupportedError(
-                f"OME-Zarr 0.5 is Zarr v3, not {base.metadata.format}: pass a target", path=base._place
-            )
-        if base.dimension_names != names:
-            raise MetadataError(
-                f"OME-Zarr 0.5 demands the names {names} for the dimensions, and the array has "
-                f"{base.dimension_names}: pass a target, where a copy gets them",
-                path=base._place,
-            )
-        self._make_room()
-        return base
-
-    def _make_room(self) -> None:
-        """Open or create the group that holds the array, and refuse or delete an old pyramid."""
-        group = open_node(self._store, self._path, "zarr3", read_only=False)
-        if group is None or not group.metadata.documents:
-            new_group(self._store, self._path, format="zarr3")
-            return
-        found = group.attrs.get(_KEY)
-        if found is None:
-            return
-        if not self._overwrite:
-            raise AlreadyExistsError("the group has a pyramid; pass overwrite=True to replace it", path=group._place)
-        del group.attrs[_KEY]
-        for name in _old_levels(found):
-            if name != self.first and not self.first.startswith(f"{name}/"):
-                delete_node(self._store, self._place(name))
-
-    def level(self, name: str, base: Array, shape: tuple[int, ...]) -> Array:
-        """Create a level."""
-        path = self._place(name)
-        if f"{self.first}/".startswith(f"{name}/"):
-            raise AlreadyExistsError("the array itself has the name of a level: pass a target", path=path)
-        level = new_level(self._store, path, base, shape, overwrite=self._overwrite and self._stays)
-        self._created.append(path)
-        return level
-
-    def finish(self, metadata: dict[str, Any]) -> None:
-        """Write the metadata of the pyramid, and consolidated metadata anew where the group had some."""
-        group = open_node(self._store, self._path, "zarr3", read_only=False)
-        if not isinstance(group, Group):
-            raise NotFoundError("the group has been deleted", path=place(self._store, self._path))
-        group.attrs[_KEY] = metadata
-        self._created.clear()
-        if group._is_consolidated():
-            group.consolidate()
-
-    def _opened(self, path: str) -> Array:
-        found = open_node(self._store, path, None, read_only=False)
-        if not isinstance(found, Array):
-            raise NotFoundError("the array has been deleted", path=place(self._store, path))
-        return found
-
-    def _place(self, name: str) -> str:
-        return f"{self._path}/{name}".strip("/")
-
-
-def _old_levels(metadata: Any) -> Iterator[str]:
-    """Yield the names of levels, ``s1`` and so on, that the metadata of an old pyramid lists."""
-    with suppress(TypeError, KeyError, AttributeError):
-        for pyramid in metadata["multiscales"]:
-            yield from (item["path"] for item in pyramid["datasets"] if re.fullmatch("s[1-9][0-9]*", item["path"]))
-
-
-def _named(progress: Progress | None) -> Progress | None:
-    return None if progress is None else lambda _, done, total: progress("s0", done, total)
+    about: dict[str, Any] = {"dry_run": dry_run, "units_left": left, "estimate": amount}
+    return Pyramid(place(store, group), method, known, tuple(listed), perf_counter() - start, **about)

@@ -1,10 +1,10 @@
-"""Levels: one array of a pyramid computed from the one before, in boxes of whole chunks or shards."""
+"""Levels: the arrays of a pyramid, each computed from the one before, in boxes of whole chunks or shards."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import product
 from math import prod
 from typing import Any
@@ -12,21 +12,51 @@ from typing import Any
 import numpy as np
 
 from tegula.arrays.array import Array
-from tegula.arrays.creation import new_array_of, sharded
+from tegula.arrays.creation import sharded
 from tegula.engine.copying import part_of
 from tegula.engine.visiting import cells, check_number, is_inside
+from tegula.errors import UnsupportedError
 from tegula.formats import find_format
 from tegula.jobs import units
+from tegula.jobs.converting.budget import grant_for, granted, release
 from tegula.jobs.downsampling.reducing import reduced
-from tegula.jobs.sharing import Share, shared_results
-from tegula.jobs.units import Box, Progress, block_grid, in_order, pieces
-from tegula.metadata.chunk_grids import regular_grid
+from tegula.jobs.ledger import Ledger
+from tegula.jobs.plans import Unit
+from tegula.jobs.publishing import Place
+from tegula.jobs.runners.runner import Work
+from tegula.jobs.units import Box, block_grid, in_order, itemsize_of, pieces
+from tegula.metadata.chunk_grids import ChunkGrid, regular_grid
 from tegula.metadata.nodes import ArrayMetadata, inner_codecs
-from tegula.stores import Store
 
-__all__ = ["downsample_box", "fill_level", "level_boxes", "level_metadata", "new_level", "shapes_of"]
+__all__ = [
+    "Reducing", "Reduction", "check_amount", "level_grid", "level_metadata", "longest_chunk", "piece_nbytes",
+    "shapes_of", "share_of_memory",
+]  # fmt: skip
 
 _MOST_LEVELS = 64
+_COPIES = 4  # of the bytes of a box: its elements, those of the level before, and both on their way through codecs
+_CELL_BYTES = 80  # of intermediate results for each element that is reduced at a time
+
+Coords = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Reduction:
+    """What becomes of a block of elements.
+
+    Parameters
+    ----------
+    factors : tuple of int
+        The shape of a block.
+    method : {"mean", "mode", "nearest"}
+        What it becomes.
+    masks : tuple of scalar
+        Values that mark missing data.
+    """
+
+    factors: tuple[int, ...]
+    method: str
+    masks: tuple[Any, ...]
 
 
 def shapes_of(
@@ -53,7 +83,7 @@ def shapes_of(
 
 def level_metadata(base: Array, shape: tuple[int, ...]) -> ArrayMetadata:
     """Describe a level of another shape: with the codecs, chunks and shards of the base, as far as it fills them."""
-    chunks = base.metadata.grid.largest_chunk() if base.shards is None else base.chunks
+    chunks = longest_chunk(base)
     if base.shards is None:
         chunks = tuple(min(chunk, max(1, size)) for chunk, size in zip(chunks, shape))
     codecs = inner_codecs(base.metadata.codecs)
@@ -64,56 +94,64 @@ def level_metadata(base: Array, shape: tuple[int, ...]) -> ArrayMetadata:
     return sharded(find_format("zarr3"), metadata, tuple(map(min, base.shards, whole)))
 
 
-def new_level(store: Store, path: str, base: Array, shape: tuple[int, ...], *, overwrite: bool) -> Array:
-    """Create the array of a level, with the fill value in all elements."""
-    options: dict[str, Any] = {"allow_pickle": base._allow_pickle}
-    return new_array_of(store, path, find_format("zarr3"), level_metadata(base, shape), overwrite, **options)
+def longest_chunk(array: Array) -> tuple[int, ...]:
+    """Return the shape of the largest chunk; of shards, of the chunks in them."""
+    return array.metadata.grid.largest_chunk() if array.shards is None else array.chunks
 
 
-def level_boxes(
-    source: Array, target: Array, factors: Sequence[int], method: str, masks: Sequence[Any]
-) -> Iterator[Box]:
-    """Yield the boxes of a level to compute: of whole chunks or shards, without boxes of nothing but fill values.
+def share_of_memory(source: Array, target: Array, factors: Sequence[int], max_memory: int | None) -> int:
+    """Return the bytes of a box of a level, and of the elements read at once for it.
 
     Raises
     ------
     UnsupportedError
-        If more than ``max_chunks`` chunks would have to be computed, since blocks of fill values become another one.
+        If one chunk or shard of the level, or the chunks read for a chunk, do not fit; the message says what it takes.
     """
-    grid = target.metadata.grid
-    counts = grid.counts(target.shape)
-    number = prod(counts)
-    stored = source._stored
-    same = not target._stored.keeps_empty and _keeps_fill(source, factors, method, masks)
-    if not (same and stored.is_sparse(number, target.nbytes)):
-        if not same:
-            check_number(target._stored, target.nchunks if target.nshards is None else target.nshards, "downsampling")
-        joined = block_grid(target, target)
-        every = cells([(0, count) for count in joined.counts(target.shape)])
-        yield from (joined.region(coords, target.shape) for coords in every)
-        return
-
-    def found() -> Iterator[tuple[int, ...]]:
-        for coords, _ in stored.stored_chunks():
-            if not is_inside(stored, coords):
-                continue
-            box = []
-            for part, factor, axis in zip(part_of(stored, coords), factors, grid.axes):
-                first, last = part.start // factor, (part.stop - 1) // factor
-                box.append((int(axis.locate(first)), int(axis.locate(last)) + 1))
-            yield from cells(box)
-
-    for coords in in_order(found):
-        yield grid.region(coords, target.shape)
+    if max_memory is None:
+        return units.BLOCK_BYTES
+    far = 2 if max(source.store.concurrency, target.store.concurrency) else 1
+    whole = target.metadata.grid.largest_chunk()
+    needed = _COPIES * max(prod(whole) * itemsize_of(target), piece_nbytes(source, target, factors))
+    if needed > granted(max_memory) // far:
+        least, what = grant_for(needed * far), "chunk" if target.shards is None else "shard"
+        raise UnsupportedError(
+            f"to compute one {what} of shape {tuple(whole)} takes {least} bytes of memory, and max_memory is "
+            f"{max_memory}; raise max_memory to at least {least}, or choose smaller {what}s",
+            field="max_memory",
+        )
+    return granted(max_memory) // far // _COPIES
 
 
-def _keeps_fill(source: Array, factors: Sequence[int], method: str, masks: Sequence[Any]) -> bool:
+def piece_nbytes(source: Array, target: Array, factors: Sequence[int]) -> int:
+    """Return the least bytes to read at once for a level: those of a chunk, in whole blocks."""
+    shape = _piece_of(source, target.metadata.grid.largest_chunk(), factors)
+    return prod(shape) * prod(factors) * itemsize_of(source)
+
+
+def _piece_of(source: Array, shape: Sequence[int], factors: Sequence[int]) -> tuple[int, ...]:
+    """Return the shape of what becomes of a chunk of the level before, within a shape."""
+    return tuple(min(size, -(-chunk // factor)) for chunk, factor, size in zip(longest_chunk(source), factors, shape))
+
+
+def check_amount(source: Array, target: Array, reduction: Reduction) -> None:
+    """Refuse a level of more than ``max_chunks`` chunks that all have to be computed, though few may be stored."""
+    if not _is_sparse_alike(source, target, reduction):
+        number = target.nchunks if target.nshards is None else target.nshards
+        check_number(target._stored, number, "downsampling")
+
+
+def _is_sparse_alike(source: Array, target: Array, reduction: Reduction) -> bool:
+    """Return whether chunks that are not stored become chunks that need not be stored."""
+    return not target._stored.keeps_empty and _keeps_fill(source, reduction)
+
+
+def _keeps_fill(source: Array, reduction: Reduction) -> bool:
     """Return whether a block of fill values, whole or cut at the edges, becomes the fill value."""
     fill = source._stored.fill
-    for shape in product(*({factor, size % factor or factor} for size, factor in zip(source.shape, factors))):
+    for shape in product(*({step, size % step or step} for size, step in zip(source.shape, reduction.factors))):
         block = np.empty(shape, source.dtype)
         block[...] = fill
-        result = reduced(block, shape, method, masks).reshape(())
+        result = reduced(block, shape, reduction.method, reduction.masks).reshape(())
         if result.dtype.hasobject:
             if result.item() != fill.item():
                 return False
@@ -122,58 +160,122 @@ def _keeps_fill(source: Array, factors: Sequence[int], method: str, masks: Seque
     return True
 
 
-def downsample_box(
-    source: Array, target: Array, box: Box, *, factors: Sequence[int], method: str, masks: Sequence[Any]
-) -> None:
-    """Compute one box of a level, and write it at once.
+class Reducing(Work):
+    """The work on each unit of a level: a box of it is computed from the level before, and written at once.
 
     Parameters
     ----------
-    source, target : Array
-        The level before, and the level.
-    box : tuple of slice
-        Whole chunks or shards of the target.
-    factors, method, masks
-        As for `reduced`.
+    name : str
+        Path of the level in the group.
+    source : Array
+        The level before.
+    place : Place
+        The level.
+    reduction : Reduction
+        What becomes of its elements.
+    most : int
+        Bytes to read at once.
+    ledger : Ledger, optional
+        Where units that are done are recorded.
+    limits : mapping
+        Settings that keep a process within its memory; see `Work`.
     """
-    shape = tuple(part.stop - part.start for part in box)
-    values = np.empty(shape, target.dtype)
-    # pieces of whole chunks of the source, where these fit into memory
-    longest = source.chunks if source.shards is not None else source.metadata.grid.largest_chunk()
-    unit = tuple(min(size, -(-chunk // factor)) for chunk, factor, size in zip(longest, factors, shape))
-    most = units.BLOCK_BYTES // (units.itemsize_of(source) * prod(factors))
-    for piece in pieces(shape, unit, most):
-        places = zip(box, piece, factors, source.shape)
-        part = tuple(
-            slice((outer.start + inner.start) * factor, min((outer.start + inner.stop) * factor, size))
-            for outer, inner, factor, size in places
-        )
-        if method == "nearest":  # only the elements that are kept are read
-            steps = tuple(slice(axis.start, axis.stop, factor) for axis, factor in zip(part, factors))
-            values[piece] = source[steps]
-        else:
-            values[piece] = reduced(np.asarray(source[part]), factors, method, masks)
-    target[box] = values
+
+    def __init__(
+        self,
+        name: str,
+        source: Array,
+        place: Place,
+        reduction: Reduction,
+        most: int,
+        ledger: Ledger | None,
+        limits: Mapping[str, int],
+    ) -> None:
+        self.name, self.source, self.place, self.reduction = name, source, place, reduction
+        self.most, self.ledger, self.limits = most, ledger, limits
+        self.requests = max(source.store.concurrency, place.store.concurrency)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        facts = self.name, self.source, self.place, self.reduction, self.most, self.ledger, self.limits
+        return type(self), facts
+
+    @cached_property
+    def target(self) -> Array:
+        """The array that is written."""
+        return self.place.open()
+
+    def nbytes(self, unit: Unit) -> int:
+        """Return about how many bytes a unit has in memory."""
+        size: int = max(prod(part.stop - part.start for part in box) for box in self._boxes(unit))
+        return size * (itemsize_of(self.target) + itemsize_of(self.source))
+
+    def do(self, unit: Unit) -> dict[str, int]:
+        """Compute a unit; return the bytes read and written."""
+        total = {"read": 0, "written": 0}
+        for box in self._boxes(unit):
+            total["read"] += self._compute(box)
+            total["written"] += prod(part.stop - part.start for part in box) * self.target.itemsize
+        return total
+
+    def _boxes(self, unit: Unit) -> Iterator[Box]:
+        """Yield the box of a unit, or where few chunks are stored those chunks or shards of it that are computed."""
+        if unit.chosen is None:
+            yield unit.box
+            return
+        for coords in unit.chosen:
+            yield self.target.metadata.grid.region(coords, self.target.shape)
+
+    def _compute(self, box: Box) -> int:
+        """Compute a box of whole chunks or shards, and write it at once; return the bytes read."""
+        source, target, reduction = self.source, self.target, self.reduction
+        shape = tuple(part.stop - part.start for part in box)
+        values, read = np.empty(shape, target.dtype), 0
+        # pieces of whole chunks of the source, where these fit into memory
+        most = self.most // (itemsize_of(source) * prod(reduction.factors))
+        for piece in pieces(shape, _piece_of(source, shape, reduction.factors), most):
+            places = zip(box, piece, reduction.factors, source.shape)
+            part = tuple(
+                slice((outer.start + inner.start) * factor, min((outer.start + inner.stop) * factor, size))
+                for outer, inner, factor, size in places
+            )
+            if reduction.method == "nearest":  # only the elements that are kept are read
+                steps = tuple(slice(axis.start, axis.stop, step) for axis, step in zip(part, reduction.factors))
+                found = values[piece] = source[steps]
+            else:
+                found = None  # its memory is used again
+                if self.limits:
+                    release()
+                found = np.asarray(source[part])
+                cells = self.most // _CELL_BYTES
+                values[piece] = reduced(found, reduction.factors, reduction.method, reduction.masks, cells)
+            read += found.nbytes
+        target[box] = values
+        return read
+
+    def stored(self, grid: ChunkGrid) -> Iterator[tuple[Coords, Coords]] | None:
+        """Return the boxes and chunks to compute, in order, where few are stored; ``None`` stands for all boxes."""
+        own, old, target = self.target.metadata.grid, self.source._stored, self.target
+        number = prod(own.counts(target.shape))
+        if not (_is_sparse_alike(self.source, target, self.reduction) and old.is_sparse(number, target.nbytes)):
+            check_amount(self.source, target, self.reduction)
+            return None
+
+        def pairs() -> Iterator[Coords]:
+            for coords, _ in old.stored_chunks():
+                if not is_inside(old, coords):
+                    continue
+                reached = []
+                for part, factor, axis in zip(part_of(old, coords), self.reduction.factors, own.axes):
+                    first, last = part.start // factor, (part.stop - 1) // factor
+                    reached.append((int(axis.locate(first)), int(axis.locate(last)) + 1))
+                for chunk in cells(reached):
+                    starts = (int(axis.start(one)) for axis, one in zip(own.axes, chunk))
+                    yield (*(int(axis.locate(start)) for axis, start in zip(grid.axes, starts)), *chunk)
+
+        ndim = target.ndim
+        return ((pair[:ndim], pair[ndim:]) for pair in in_order(pairs))
 
 
-def fill_level(
-    source: Array,
-    target: Array,
-    factors: Sequence[int],
-    method: str,
-    masks: Sequence[Any],
-    progress: Progress | None,
-    path: str,
-    share: Share[None] | None = None,
-) -> None:
-    """Compute all boxes of a level."""
-    work = partial(downsample_box, source, target, factors=factors, method=method, masks=masks)
-    found = level_boxes(source, target, factors, method, masks)
-    done = 0
-    for _, size in shared_results(share, path, work, found, target, source):
-        done += size
-        if progress is not None:
-            progress(path, done * target.itemsize, target.nbytes)
-    source._stored.check_exists()  # chunks of a deleted array are absent, too
-    if progress is not None:
-        progress(path, target.nbytes, target.nbytes)
+def level_grid(source: Array, target: Array, factors: Sequence[int], max_memory: int | None) -> ChunkGrid:
+    """Return the grid of the units of a level, which fit into `max_memory`."""
+    return block_grid(target, target, share_of_memory(source, target, factors, max_memory))

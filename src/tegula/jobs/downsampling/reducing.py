@@ -27,7 +27,7 @@ from tegula.jobs.units import pieces
 __all__ = ["METHODS", "check_method", "reduced"]
 
 METHODS: Final = ("mean", "mode", "nearest")
-_CELLS: Final = 2**19  # at a time, since intermediate results have 8 bytes or more for each
+_CELLS: Final = 2**19
 _SCALE: Final = 2.0**-32  # keeps sums of the largest numbers finite
 
 Values = npt.NDArray[Any]
@@ -45,7 +45,9 @@ def check_method(method: str, dtype: np.dtype[Any]) -> None:
         raise UnsupportedError(f"elements of type {dtype} have no mean; pass method='mode' or 'nearest'", field="dtype")
 
 
-def reduced(values: Values, factors: Sequence[int], method: str, masks: Sequence[Any] = ()) -> Values:
+def reduced(
+    values: Values, factors: Sequence[int], method: str, masks: Sequence[Any] = (), most: int = _CELLS
+) -> Values:
     """Reduce each block of an array to one value; blocks at the far edges may be smaller.
 
     Parameters
@@ -59,6 +61,8 @@ def reduced(values: Values, factors: Sequence[int], method: str, masks: Sequence
         ``"mode"`` takes the smallest. ``"nearest"`` takes the first element of a block.
     masks : sequence of scalar
         Values that mark missing data, beside NaN and NaT. A block without others becomes the first of them, or NaN.
+    most : int
+        How many elements to reduce at a time, since intermediate results take about 40 bytes for each.
 
     Examples
     --------
@@ -71,7 +75,7 @@ def reduced(values: Values, factors: Sequence[int], method: str, masks: Sequence
         return downsample_values(values, [0] * values.ndim, factors, "stride")
     out = np.empty([-(-size // factor) for size, factor in zip(values.shape, factors)], values.dtype)
     block = int(np.prod(factors, dtype=np.int64))
-    for box in pieces(out.shape, (1,) * out.ndim, max(1, _CELLS // block)):
+    for box in pieces(out.shape, (1,) * out.ndim, max(1, min(most, _CELLS) // block)):
         part = tuple(slice(axis.start * factor, axis.stop * factor) for axis, factor in zip(box, factors))
         out[box] = _piece(values[part], factors, method, masks)
     return out

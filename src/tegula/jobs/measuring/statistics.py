@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -12,21 +11,15 @@ import numpy as np
 import numpy.typing as npt
 
 from tegula.arrays.array import Array
-from tegula.engine.pool import results_of
-from tegula.errors import TegulaError
-from tegula.hierarchy.group import Group
-from tegula.hierarchy.opening import open as open_any
 from tegula.jobs.converting.masks import missing_values
 from tegula.jobs.measuring.histograms import Bins, Histogram
 from tegula.jobs.measuring.moments import Moments, measure
-from tegula.jobs.plans import Plan
-from tegula.jobs.sharing import Code, Share, entry_for, shared_results, sharing
-from tegula.jobs.units import Box, Progress, arrays_below, boxes, one_at_a_time, with_known_members
+from tegula.jobs.sharing import Code, Share, of_each_array, shared_results, sharing_arrays
+from tegula.jobs.units import Box, Progress, boxes, one_at_a_time, opened
 from tegula.tables.table import Table
-from tegula.targets.stores import check_options
 
 __all__ = [
-    "Measured", "Statistics", "measure_box", "measure_fill", "merged", "opened", "short", "statistics",
+    "Measured", "Statistics", "measure_box", "measure_fill", "merged", "short", "statistics",
     "statistics_of_blocks",
 ]  # fmt: skip
 
@@ -284,51 +277,14 @@ def statistics(
     x     int64          8        0    0    7   3.5  2.291  ████████
     y     float64        1        1  0.5  0.5   0.5      0  █
     """
-    with (
-        opened(source, path, allow_pickle, storage_options) as node,
-        sharing(
-            Plan("statistics", {}, node._place, ""),
-            _CODE,
-            lambda: (entry_for(name, array) for name, array in arrays_below(node, {})),
-            [node.store],
-            runner=runner,
-            workers=workers,
-            ledger=ledger,
-        ) as share,
-    ):
+    who = {"runner": runner, "workers": workers, "ledger": ledger}
+    opening = path, allow_pickle, storage_options
+    with opened(source, *opening) as node, sharing_arrays("statistics", node, _CODE, **who) as share:
         if isinstance(node, Array):
             return _of_array(node, "", progress, share)
-        failed: dict[str, str] = {}
-        parts: dict[str, Statistics] = {}
         shown = one_at_a_time(progress)
-
-        def measured(item: tuple[str, Array]) -> tuple[str, Statistics | TegulaError]:
-            name, array = item
-            try:
-                return name, _of_array(array, name, shown, share)
-            except TegulaError as error:
-                return name, error
-
-        requests = max(node.store.concurrency, 0 if share is None else share.runner.workers)
-        for name, found in results_of(measured, arrays_below(node, failed), requests):
-            if isinstance(found, Statistics):
-                parts[name] = found
-            else:
-                failed[name] = str(found)
+        parts, failed = of_each_array(node, lambda name, array: _of_array(array, name, shown, share), share)
         return _sum("", "table" if isinstance(node, Table) else "group", "", parts, failed)
-
-
-@contextmanager
-def opened(
-    source: Any, path: str, allow_pickle: bool, storage_options: Mapping[str, Any] | None
-) -> Iterator[Array | Group | Table]:
-    """Open a source that is not a node yet, and close it at the end."""
-    if isinstance(source, (Array, Group, Table)):
-        check_options(source, storage_options)
-        yield with_known_members(source[path] if path and not isinstance(source, Array) else source)
-        return
-    with open_any(source, path=path, allow_pickle=allow_pickle, storage_options=storage_options) as node:
-        yield with_known_members(node)
 
 
 def _of_array(array: Array, path: str, progress: Progress | None, share: Share[Measured] | None) -> Statistics:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pickle
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from importlib import import_module
+from types import MappingProxyType
 from typing import Any
 
+from tegula import config
 from tegula.engine.far import UNITS
 from tegula.engine.pool import results_of
 from tegula.errors import MetadataError, UnsupportedError
@@ -31,11 +33,14 @@ class Work(ABC):
         Where the worker notes that a unit is done.
     requests : int
         How many units should be under way at once in a process: the `concurrency` of the stores.
+    limits : mapping
+        Settings of `tegula.config` that keep a process within its memory; never raised above what they are.
     """
 
     name: str = ""
     ledger: Ledger | None = None
     requests: int = 0
+    limits: Mapping[str, int] = MappingProxyType({})
 
     @abstractmethod
     def do(self, unit: Unit) -> Any:
@@ -69,9 +74,15 @@ class Work(ABC):
 
 @lru_cache(maxsize=64)
 def unpacked(raw: bytes) -> Work:
-    """Return the work that `Work.packed` has packed: each process opens its stores and arrays once."""
+    """Return the work that `Work.packed` has packed: each process opens its stores and arrays once.
+
+    The process, which others have started for the work, keeps within its limits from then on.
+    """
     found = pickle.loads(raw)
     assert isinstance(found, Work)
+    now = config.current()
+    if lower := {name: value for name, value in found.limits.items() if value < getattr(now, name)}:
+        config._put(**lower)
     return found
 
 

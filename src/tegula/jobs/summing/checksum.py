@@ -12,17 +12,13 @@ from typing import Any, Final
 import numpy as np
 
 from tegula.arrays.array import Array
-from tegula.engine.pool import results_of
-from tegula.errors import TegulaError
 from tegula.formats.dimension_names import attributes_without
 from tegula.hierarchy.group import Group
 from tegula.jobs.converting.masks import attributes_of
-from tegula.jobs.measuring.statistics import opened
-from tegula.jobs.plans import Plan
-from tegula.jobs.sharing import Code, Share, entry_for, shared_results, sharing
+from tegula.jobs.sharing import Code, Share, of_each_array, shared_results, sharing_arrays
 from tegula.jobs.summing.limbs import type_name
 from tegula.jobs.summing.sums import Sums, sums_of_fill, sums_of_values
-from tegula.jobs.units import Box, Progress, arrays_below, boxes, one_at_a_time
+from tegula.jobs.units import Box, Progress, boxes, one_at_a_time, opened
 from tegula.tables.columns import ORDER
 from tegula.tables.table import Table
 
@@ -171,38 +167,14 @@ def checksum(
     >>> print(tegula.checksum(store), tegula.checksum(store) == tegula.checksum(copied))
     af654721086b586d529b6a0cec63d384 True
     """
-    with (
-        opened(source, path, allow_pickle, storage_options) as node,
-        sharing(
-            Plan("checksum", {}, node._place, ""),
-            _CODE,
-            lambda: (entry_for(name, array) for name, array in arrays_below(node, {})),
-            [node.store],
-            runner=runner,
-            workers=workers,
-            ledger=ledger,
-        ) as share,
-    ):
+    who = {"runner": runner, "workers": workers, "ledger": ledger}
+    opening = path, allow_pickle, storage_options
+    with opened(source, *opening) as node, sharing_arrays("checksum", node, _CODE, **who) as share:
         if isinstance(node, Array):
             digest = _of_array(node, "", attributes, progress, share)
             return Checksum(digest, {"": digest}, attributes=attributes)
-        failed: dict[str, str] = {}
-        found: dict[str, str] = {}
         shown = one_at_a_time(progress)
-
-        def summed(item: tuple[str, Array]) -> tuple[str, str | TegulaError]:
-            name, array = item
-            try:
-                return name, _of_array(array, name, attributes, shown, share)
-            except TegulaError as error:
-                return name, error
-
-        requests = max(node.store.concurrency, 0 if share is None else share.runner.workers)
-        for name, result in results_of(summed, arrays_below(node, failed), requests):
-            if isinstance(result, str):
-                found[name] = result
-            else:
-                failed[name] = str(result)
+        found, failed = of_each_array(node, lambda name, array: _of_array(array, name, attributes, shown, share), share)
         others = dict(_containers(node)) if attributes else {}
         return digest_of_all(found, others, failed, attributes)
 

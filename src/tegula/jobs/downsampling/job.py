@@ -1,0 +1,276 @@
+"""A pyramid under way: its plan, its levels one after the other, and its group at the end."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
+from typing import Any, Final
+
+from tegula.arrays.array import Array
+from tegula.arrays.creation import new_array_of, new_group
+from tegula.engine.creating import check_path, check_reserved, check_vacant, create_parents
+from tegula.engine.deleting import clear_place, remove_incomplete
+from tegula.errors import AlreadyExistsError, NotFoundError
+from tegula.formats import find_format
+from tegula.hierarchy.group import Group, open_node
+from tegula.jobs.converting.array_job import Conduct
+from tegula.jobs.converting.ledgers import is_taken
+from tegula.jobs.downsampling.levels import Reducing, level_grid
+from tegula.jobs.downsampling.outline import Level, PyramidOutline
+from tegula.jobs.ledger import Ledger, claimed, is_ledger_key
+from tegula.jobs.plans import Plan
+from tegula.jobs.publishing import place_for, publish
+from tegula.jobs.recording import Recording
+from tegula.jobs.runners.runner import Runner
+from tegula.jobs.running import do_units
+from tegula.targets.paths import place
+
+__all__ = ["PyramidJob"]
+
+_KEY: Final = "ome"
+_ZARR3: Final = find_format("zarr3")
+_PAUSE: Final = 0.25  # seconds between looks at what other parts have done, at first
+_LONGEST_PAUSE: Final = 15.0
+
+
+class PyramidJob(PyramidOutline):
+    """A pyramid under way.
+
+    The units of the first array that is written belong to the parts of the job by their numbers. Each further level
+    needs the one before as a whole: its units are shared by the parts that run when that is complete. A part waits for
+    others that run and have units left; it ends if they do not run.
+
+    For parameters see `PyramidOutline`.
+    """
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self._created: list[str] = []
+        self._ledger: Ledger | None = None
+
+    # --- the target
+
+    def check(self) -> None:
+        """Refuse a target that is not free."""
+        check_path(self._path, _ZARR3)
+        check_reserved(self._path, _ZARR3, self._store)
+        if self.is_copied:
+            keys = self._store.list_prefix(f"{self._path}/".lstrip("/"))
+            if self._store.listable and all(map(is_ledger_key, keys)):
+                return  # nothing but the claim
+            if is_taken(self._store, self._path):
+                raise AlreadyExistsError(
+                    "something already exists at this path; pass overwrite=True to replace it",
+                    path=place(self._store, self._path),
+                )
+            check_vacant(self._store, self._place("s0"), _ZARR3, self.base.metadata)
+        elif (group := self._group()) is not None and _KEY in group.attrs:
+            raise AlreadyExistsError("the group has a pyramid; pass overwrite=True to replace it", path=group._place)
+        for level in self.levels:
+            check_vacant(self._store, self._place(level.name), _ZARR3, level.metadata)
+
+    def clear(self) -> None:
+        """Delete what exists at the target: the group, or in the group that holds the array the old levels."""
+        names = ["s0"] * self.is_copied + [level.name for level in self.levels]
+        if self.is_copied:
+            clear_place(self._store, self._path)
+        elif (group := self._group()) is not None and (found := group.attrs.get(_KEY)) is not None:
+            del group.attrs[_KEY]
+            names += _old_levels(found)
+        for name in names:
+            if self.is_copied or not f"{self.first}/".startswith(f"{name}/"):
+                clear_place(self._store, self._place(name))
+                remove_incomplete(self._store, self._place(name))
+
+    # --- the work
+
+    def at_once(self, runner: Runner, metadata: dict[str, Any], overwrite: bool) -> None:
+        """Write the pyramid without a ledger; after an error, what was created is deleted."""
+        with claimed(self._store, self._path):
+            if overwrite:
+                self.clear()
+            self.check()
+            try:
+                self._write(runner, None, metadata)
+            except BaseException:  # Ctrl-C, too
+                for name in reversed(self._created):
+                    remove_incomplete(self._store, name, chunks=name != self._path)
+                raise
+
+    def recorded(self, runner: Runner, metadata: dict[str, Any], overwrite: bool, recording: Recording) -> int:
+        """Write the pyramid with a ledger; return the number of units that are left to other parts."""
+        exists = partial(is_taken, self._store, self._path)
+        done = recording.prepare(overwrite=overwrite, check=self.check, clear=self.clear, is_taken=exists)
+        if done is not None:
+            return 0
+        with recording.under_way() as ledger:
+            self._ledger = ledger
+            left = self._write(runner, recording.plan, metadata)
+            if not left:
+                recording.finish()
+            elif ledger.plan() is None:  # another part has completed the target since
+                ledger.remove()
+                left = 0
+        return left
+
+    def _write(self, runner: Runner, plan: Plan | None, metadata: dict[str, Any]) -> int:
+        """Write the levels, then the group; return the number of units that are left to other parts."""
+        # groups above; the group itself comes last
+        create_parents(self._store, self._path, _ZARR3)
+        if self._visible_early and self._group() is None:
+            self._new_group({})
+            self._created.append(self._path)
+        # the first level
+        left, before = 0, self.array
+        if self.is_copied and not (left := self._copy(runner)):
+            before = self._opened("s0")
+        # the others, each from the one before
+        for level in self.levels if not left else ():
+            done = self._compute(runner, plan, level, before, is_first=before is self.array)
+            if isinstance(done, int):
+                left = done
+                break
+            before = done
+        if left:
+            ledger = self._ledger
+            assert plan is not None
+            assert ledger is not None
+            return sum(ledger.left_of(piece.first, piece.stop) for piece in plan.pieces.values())
+        self._finish(metadata)
+        return 0
+
+    def _copy(self, runner: Runner) -> int:
+        """Convert the array to the first level; return the number of units that are left to parts which do not run."""
+        plan = None if self._ledger is None else self._copy_plan
+        conduct = Conduct(runner, self._ledger, plan, self._visible_early, in_group=True)
+        path = self._place("s0")
+        self._created.append(path)
+
+        def done() -> Counter[int]:
+            job = self._copying(conduct)
+            try:
+                job.run(self.array)
+            except AlreadyExistsError:  # another process has created a node here, which stays
+                self._created.remove(path)
+                raise
+            return job.left_to
+
+        return self._until_done(done)
+
+    def _compute(
+        self, runner: Runner, plan: Plan | None, level: Level, before: Array, *, is_first: bool
+    ) -> Array | int:
+        """Compute a level, and return it; or the number of units that are left to parts which do not run."""
+        path, draft = self._place(level.name), level.draft
+        factors, memory = self._reduction.factors, self._options.max_memory
+        self._created.append(path)
+        final = path, _ZARR3, level.metadata, self._allowed
+        early = self._published(level) if self._visible_early else None
+        made = place_for(self._store, *final, visible=self._visible_early)
+        limits = {} if memory is None else {"buffer_bytes": max(1, memory // 2)}
+        if plan is None:
+            plan = Plan("downsample", {}, "", "")
+            plan.add(level.name, draft.shape, level_grid(before, draft, factors, memory), {})
+        piece = plan.pieces[level.name]
+
+        def done(ledger: Ledger | None) -> Counter[int]:
+            work = Reducing(level.name, before, made, self._reduction, self._most(before, draft), ledger, limits)
+            stored = partial(work.stored, piece.grid)
+            _, left = do_units(runner, work, piece, stored, lambda number: self._report(level, number))
+            if ledger is not None and not left:
+                ledger.complete(piece.first, piece.stop)
+            return left
+
+        if self._ledger is None or is_first:
+            left = self._until_done(lambda: done(self._ledger))
+        else:
+            left = self._shared(self._ledger, done)
+        if left:
+            return left
+        before._stored.check_exists()  # chunks of a deleted array are absent, too
+        self._report(level, draft.size)
+        return self._published(level) if early is None else early
+
+    def _published(self, level: Level) -> Array:
+        """Write the documents of a level; with a ledger, they may be there from before an interruption."""
+        path = self._place(level.name)
+        if self._ledger is not None:
+            return publish(self._store, path, _ZARR3, level.metadata, self._allowed, has_parent=True)
+        created: dict[str, Any] = {"has_parent": True, "has_chunks": not self._visible_early, **self._allowed}
+        try:
+            return new_array_of(self._store, path, _ZARR3, level.metadata, False, **created)
+        except AlreadyExistsError:  # another process has created a node here, which stays
+            self._created.remove(path)
+            raise
+
+    def _until_done(self, done: Callable[[], Counter[int]]) -> int:
+        """Do the units of this part, and wait for the other parts that have some left, as long as they run."""
+        pause = _PAUSE
+        while left := done():
+            ledger = self._ledger
+            assert ledger is not None
+            if {*left}.isdisjoint({*ledger.living_parts()} - {ledger.part[0]}):
+                return left.total()
+            time.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+        return 0
+
+    def _shared(self, ledger: Ledger, done: Callable[[Ledger], Counter[int]]) -> int:
+        """Share the units with the parts that run; if one ends before it has done its own, others do them."""
+        pause = _PAUSE
+        while left := done(ledger.among_living()):
+            if ledger.plan() is None:  # another part has completed the target since
+                return left.total()
+            time.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+        ledger.read()
+        return 0
+
+    def _finish(self, metadata: dict[str, Any]) -> None:
+        """Write the metadata of the pyramid, and consolidated metadata anew where the group had some."""
+        if self.is_copied and not self._visible_early:
+            with suppress(AlreadyExistsError):  # another part may have written the same
+                self._new_group({_KEY: metadata})
+                self._created.clear()
+                return
+        group = self._group()
+        if group is None:
+            self._new_group({})
+            group = self._group()
+        if group is None:
+            raise NotFoundError("the group has been deleted", path=place(self._store, self._path))
+        group.attrs[_KEY] = metadata
+        self._created.clear()
+        if group._is_consolidated():
+            group.consolidate()
+
+    # --- small parts
+
+    def _report(self, level: Level, number: int) -> None:
+        if self._options.progress is not None:
+            self._options.progress(level.name, number * level.draft.itemsize, level.draft.nbytes)
+
+    def _new_group(self, attributes: dict[str, Any]) -> None:
+        new_group(self._store, self._path, attributes=attributes, format="zarr3")
+
+    def _group(self) -> Group | None:
+        """Return the group, if it has documents."""
+        found = open_node(self._store, self._path, "zarr3", read_only=False)
+        return found if isinstance(found, Group) and found.metadata.documents else None
+
+    def _opened(self, name: str) -> Array:
+        found = open_node(self._store, self._place(name), None, read_only=False)
+        if not isinstance(found, Array):
+            raise NotFoundError("the array has been deleted", path=place(self._store, self._place(name)))
+        return found
+
+
+def _old_levels(metadata: Any) -> Iterator[str]:
+    """Yield the names of levels, ``s1`` and so on, that the metadata of an old pyramid lists."""
+    with suppress(TypeError, KeyError, AttributeError):
+        for pyramid in metadata["multiscales"]:
+            yield from (item["path"] for item in pyramid["datasets"] if re.fullmatch("s[1-9][0-9]*", item["path"]))

@@ -1,0 +1,202 @@
+"""The outline of a pyramid: which arrays it will have, the plan of its units, and what it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from math import prod
+from typing import Any, Final
+
+from tegula import engine
+from tegula.arrays.array import Array
+from tegula.engine.creating import read_back
+from tegula.errors import AlreadyExistsError, MetadataError, UnsupportedError
+from tegula.formats import find_format
+from tegula.jobs.converting.array_job import Conduct, label_of
+from tegula.jobs.converting.estimating import Estimate
+from tegula.jobs.converting.job import Job
+from tegula.jobs.converting.ledgers import is_taken, plan_of
+from tegula.jobs.converting.report import ConvertReport
+from tegula.jobs.converting.rules import match_rules
+from tegula.jobs.converting.targets import Options
+from tegula.jobs.downsampling.levels import (
+    Reduction,
+    check_amount,
+    level_grid,
+    level_metadata,
+    longest_chunk,
+    piece_nbytes,
+    shapes_of,
+    share_of_memory,
+)
+from tegula.jobs.ledger import Ledger
+from tegula.jobs.plans import Plan, digest, fingerprint_of
+from tegula.jobs.recording import Recording
+from tegula.metadata.nodes import ArrayMetadata
+from tegula.stores import Store
+from tegula.targets.paths import name_below, place, refuse_overlap
+
+__all__ = ["Level", "PyramidOutline"]
+
+_ZARR3: Final = find_format("zarr3")
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """A level to compute: its name, its metadata, and the array that it will be."""
+
+    name: str
+    metadata: ArrayMetadata
+    draft: Array
+
+
+class PyramidOutline:
+    """A pyramid that is about to be written.
+
+    Parameters
+    ----------
+    array : Array
+        The array; it may lie in the group.
+    store, path : Store, str
+        The group.
+    names : tuple of str
+        Names of the dimensions.
+    reduction : Reduction
+        How each level is computed from the one before.
+    levels : int, optional
+        How many levels to compute.
+    options : Options
+        Those of the conversion to the first level, where it is a copy.
+    visible_early : bool
+        Whether arrays can be seen before they are complete.
+    """
+
+    def __init__(
+        self,
+        array: Array,
+        store: Store,
+        path: str,
+        names: tuple[str, ...],
+        reduction: Reduction,
+        levels: int | None,
+        options: Options,
+        visible_early: bool = False,
+    ) -> None:
+        own = name_below(array.store, array.path, store, path)
+        if own is None:
+            refuse_overlap(array.store, array.path, store, path)
+        self.array, self.first, self.is_copied = array, own or "s0", own is None
+        self._store, self._path, self._reduction, self._options = store, path, reduction, options
+        self._visible_early = visible_early
+        # what the arrays will be
+        if self.is_copied:
+            match_rules(options.rules, [(label_of(array, ""), array)])
+        else:
+            self._check_array(names)
+        copied = self._copying(Conduct())._prepared(array, "", None).draft if self.is_copied else array
+        self.base = copied
+        self.levels = []
+        shapes = shapes_of(copied.shape, longest_chunk(copied), reduction.factors, levels)
+        for number, shape in enumerate(shapes[1:], 1):
+            name = f"s{number}"
+            if f"{self.first}/".startswith(f"{name}/"):
+                raise AlreadyExistsError(
+                    "the array itself has the name of a level: pass a target", path=self._place(name)
+                )
+            metadata = level_metadata(copied, shape)
+            path = self._place(name)
+            stored = engine.stored_array(store, path, read_back(_ZARR3, metadata, path), **self._allowed)
+            self.levels.append(Level(name, metadata, Array(stored, path, read_only=True)))
+        for before, level in zip([copied, *(each.draft for each in self.levels)], self.levels):
+            check_amount(before, level.draft, reduction)
+
+    def _check_array(self, names: tuple[str, ...]) -> None:
+        """Check that an array which stays where it is is what OME-Zarr demands."""
+        options = self._options
+        if any(rules.values for rules in (options.chunks, options.shards, options.codecs)):
+            raise MetadataError("an array that stays where it is keeps its chunks, shards and codecs; pass a target")
+        if self.array.metadata.format != "zarr3":
+            raise UnsupportedError(
+                f"OME-Zarr 0.5 is Zarr v3, not {self.array.metadata.format}: pass a target", path=self.array._place
+            )
+        if self.array.dimension_names != names:
+            raise MetadataError(
+                f"OME-Zarr 0.5 demands the names {names} for the dimensions, and the array has "
+                f"{self.array.dimension_names}: pass a target, where a copy gets them",
+                path=self.array._place,
+            )
+
+    def plan(self, said: Mapping[str, Any]) -> Plan:
+        """Return the plan, with the options of the user in words."""
+        plan = Plan("downsample", dict(said), self.array._place, place(self._store, self._path))
+        source: dict[str, Any] = fingerprint_of(self.array)
+        if self.is_copied:
+            self._copy_plan = plan_of(self.array, None, self._store, self._place("s0"), self._options, {})
+            for name, piece in self._copy_plan.pieces.items():
+                plan.add(f"s0/{name}".strip("/"), piece.shape, piece.grid, {**piece.source}, piece.target, piece.chunks)
+            plan.groups[""] = {}  # whose documents this job writes
+            source = {}
+        before = self.base
+        for level in self.levels:
+            facts = sorted(level.draft.metadata.documents.items()), self._reduction
+            grid = level_grid(before, level.draft, self._reduction.factors, self._options.max_memory)
+            plan.add(level.name, level.draft.shape, grid, source, digest(repr(facts).encode()))
+            before, source = level.draft, {}
+        return plan
+
+    def outlined(self, said: Mapping[str, Any], ledger: Ledger | None) -> Estimate:
+        """Estimate what the pyramid takes; with a ledger, what is left to do of a job that would go on."""
+        plan = self.plan(said)
+        if ledger is None:
+            return self._estimate(plan, None)
+        stored = ledger.plan()
+        if stored is not None and not ledger.is_done:
+            plan.check_same(stored)
+            ledger.read()
+            return self._estimate(plan, ledger)
+        exists = partial(is_taken, self._store, self._path)
+        is_complete = Recording(ledger, plan, goes_on=True).completed(exists) is not None
+        return Estimate() if is_complete else self._estimate(plan, None)
+
+    def _estimate(self, plan: Plan, ledger: Ledger | None) -> Estimate:
+        total = Estimate()
+        if self.is_copied:
+            outline = self._copying(Conduct(), replace(self._options, dry_run=True, progress=None))
+            total = outline.run(self.array).estimate
+            total = total if ledger is None else total.left(ledger, plan, "s0")
+        before = self.base
+        for level in self.levels:
+            piece, draft = plan.pieces[level.name], level.draft
+            box = prod(min(length, max(1, size)) for length, size in zip(piece.grid.largest_chunk(), draft.shape))
+            nbytes, requests = box * draft.itemsize, _values_of(before) + _values_of(draft)
+            factors = self._reduction.factors
+            read = max(self._most(before, draft), piece_nbytes(before, draft, factors))
+            read = min(read, nbytes * prod(factors))
+            found = Estimate(piece.stop - piece.first, before.nbytes, draft.nbytes, requests, nbytes + read)
+            total = total.merge(found if ledger is None else found.left(ledger, plan, level.name))
+            before = draft
+        return total
+
+    def _copying(self, conduct: Conduct, options: Options | None = None) -> Job:
+        """Return the conversion of the array to the first level."""
+        options, where = self._options if options is None else options, (self._store, self._place("s0"))
+        progress = options.progress
+        if progress is not None:
+            options = replace(options, progress=lambda _, done, total: progress("s0", done, total))
+        return Job(*where, options, ConvertReport("zarr3"), conduct)
+
+    @property
+    def _allowed(self) -> dict[str, Any]:
+        return {"allow_pickle": self.array._allow_pickle}
+
+    def _most(self, before: Array, level: Array) -> int:
+        return share_of_memory(before, level, self._reduction.factors, self._options.max_memory)
+
+    def _place(self, name: str) -> str:
+        return f"{self._path}/{name}".strip("/")
+
+
+def _values_of(array: Array) -> int:
+    """Return how many values the chunks or shards of an array are."""
+    return array.nchunks if array.nshards is None else array.nshards

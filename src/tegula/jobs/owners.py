@@ -1,0 +1,80 @@
+"""Owners: which process works on a job or a part of it, and whether it lives."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import time
+from collections.abc import Mapping
+from typing import Any, Final
+
+__all__ = ["Owner", "owner_of"]
+
+_EXPIRES: Final = 600.0  # seconds without a sign of life, after which a job on another machine counts as abandoned
+
+
+class Owner:
+    """A process that works on a job, or on a part of it.
+
+    Parameters
+    ----------
+    facts : mapping
+        What the ledger says of it.
+    """
+
+    def __init__(self, facts: Mapping[str, Any]) -> None:
+        self.facts = facts
+
+    @classmethod
+    def here(cls) -> dict[str, Any]:
+        """Return the facts of this process."""
+        pid = os.getpid()
+        return {"host": socket.gethostname(), "pid": pid, "began": _start_of(pid), "seen": time.time()}
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the process lives, as far as that can be told: on another machine, if it was seen of late."""
+        facts = self.facts
+        if facts.get("host") == socket.gethostname():
+            pid = facts.get("pid")
+            began = _start_of(pid) if type(pid) is int and pid > 0 else None
+            return began is not None and began == facts.get("began")
+        return time.time() - self._seen < _EXPIRES
+
+    @property
+    def _seen(self) -> float:
+        seen = self.facts.get("seen")
+        return float(seen) if isinstance(seen, (int, float)) else 0.0
+
+    def __str__(self) -> str:
+        ago = max(0, round(time.time() - self._seen))
+        return f"process {self.facts.get('pid')} on {self.facts.get('host')}, seen {ago} s ago"
+
+
+def _start_of(pid: int) -> str | None:
+    """Return what tells a process from others that had its number; ``None`` if there is no such process."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()[19].decode()
+    except (OSError, IndexError):
+        if os.path.isdir("/proc/self"):
+            return None
+    if os.name == "nt":  # there signal 0 would end the process
+        return "" if pid == os.getpid() else None
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return None
+    except (OSError, OverflowError):
+        return ""
+    return ""
+
+
+def owner_of(raw: bytes) -> Owner:
+    """Return the owner that a record names; of a damaged one, an owner that does not live."""
+    try:
+        found = json.loads(raw)
+        return Owner(found if isinstance(found, dict) else {})
+    except ValueError:
+        return Owner({})

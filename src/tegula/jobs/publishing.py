@@ -1,0 +1,96 @@
+"""Arrays whose chunks a job writes before the documents, so that they are seen when they are complete."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from tegula import engine
+from tegula.arrays.array import Array
+from tegula.arrays.creation import completing, new_array_of
+from tegula.engine.creating import read_back
+from tegula.errors import AlreadyExistsError, TegulaError
+from tegula.formats import Format, find_format
+from tegula.metadata.nodes import ArrayMetadata
+from tegula.stores import Store
+from tegula.targets.paths import place
+
+__all__ = ["Place", "place_for", "publish"]
+
+_RETRIES: Final = 10
+
+
+@dataclass(frozen=True)
+class Place:
+    """The array that a job writes, which need not have documents yet.
+
+    Parameters
+    ----------
+    store, path : Store, str
+        Where it is.
+    documents : dict of str to bytes
+        Its documents, as they are or will be.
+    format : str
+        Its format.
+    options : dict
+        Those of `tegula.engine.stored_array`.
+    visible : bool
+        Whether the documents are stored already.
+    """
+
+    store: Store
+    path: str
+    documents: dict[str, bytes]
+    format: str
+    options: dict[str, Any]
+    visible: bool
+
+    def open(self) -> Array:
+        """Return the array for writing."""
+        metadata = find_format(self.format).parse(self.documents)
+        assert isinstance(metadata, ArrayMetadata)
+        if not self.visible:  # without documents it does not look for the one that says it exists
+            metadata = replace(metadata, documents={})
+        return Array(engine.stored_array(self.store, self.path, metadata, **self.options), self.path, read_only=False)
+
+
+def place_for(
+    store: Store, path: str, item: Format, metadata: ArrayMetadata, options: dict[str, Any], *, visible: bool
+) -> Place:
+    """Return the place of an array that `metadata`, in the form that ``item.adapt`` gives, describes."""
+    return Place(store, path, dict(read_back(item, metadata, path).documents), item.name, options, visible)
+
+
+def publish(
+    store: Store, path: str, item: Format, metadata: ArrayMetadata, options: dict[str, Any], *, has_parent: bool
+) -> Array:
+    """Write the documents of an array, unless this job has done so before; return the array.
+
+    Parameters
+    ----------
+    store, path, item, metadata
+        The array, whose chunks may be there; see `tegula.engine.creating.create_array`.
+    options : dict
+        Those of `tegula.engine.stored_array`.
+    has_parent : bool
+        Whether the groups above need not be created.
+    """
+    final = replace(read_back(item, metadata, path), documents={})
+    created = options | {"filled": False, "reserved": True, "has_chunks": True, "has_parent": has_parent}
+    for attempt in range(_RETRIES):
+        found = engine.fetch_documents(store, path, item.keys)
+        node = None
+        with suppress(TegulaError):
+            node = item.parse(found)
+        if isinstance(node, ArrayMetadata) and replace(node, documents={}) == final:
+            return Array(engine.stored_array(store, path, node, **options), path, read_only=True)
+        if found and attempt:
+            engine.back_off(attempt)  # another part of the job may be about to write the rest
+        for key in found if attempt in (0, _RETRIES - 2) else ():  # this job's, which was killed on the way
+            store.delete(f"{path}/{key}".lstrip("/"))
+        with suppress(AlreadyExistsError):
+            target = new_array_of(store, path, item, metadata, False, **created)
+            with completing(target):
+                return target
+    raise AlreadyExistsError("another process has created a node here", path=place(store, path))

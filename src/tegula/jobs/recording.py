@@ -1,0 +1,148 @@
+"""Recorded jobs: how each begins, goes on, ends, and is found complete when the same command comes again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import Any, Final
+
+from tegula.errors import AlreadyExistsError, CodecError, MetadataError, UnsupportedError
+from tegula.jobs.ledger import COMPLETE, Ledger, is_ledger_key
+from tegula.jobs.managing import discard
+from tegula.jobs.plans import Plan
+from tegula.targets.paths import place
+
+__all__ = ["Recording"]
+
+_LASTING: Final = (CodecError, MetadataError, UnsupportedError)
+"""Errors that come again when the job is repeated."""
+
+
+class Recording:
+    """A job with a ledger, from its plan to its end.
+
+    Parameters
+    ----------
+    ledger : Ledger
+        The ledger, in the store of the target and at its path.
+    plan : Plan
+        What the job is to do.
+    goes_on : bool
+        Whether it goes on with one that is under way or was interrupted.
+    """
+
+    def __init__(self, ledger: Ledger, plan: Plan, goes_on: bool) -> None:
+        self.ledger, self.plan, self.goes_on = ledger, plan, goes_on
+        self._began = False
+
+    def prepare(
+        self,
+        *,
+        overwrite: bool,
+        check: Callable[[], object],
+        clear: Callable[[], object] = lambda: None,
+        is_taken: Callable[[], bool],
+    ) -> Mapping[str, str] | None:
+        """Make room for the job, unless it goes on, or is complete already.
+
+        Parameters
+        ----------
+        overwrite : bool
+            Whether to delete what exists at the target, unless the job goes on.
+        check : callable
+            Refuses a target that is not free.
+        clear : callable
+            Deletes what exists at the target.
+        is_taken : callable
+            Returns whether something exists at the target.
+
+        Returns
+        -------
+        mapping or None
+            If the same job has completed the target before, path and reason of each array that it had to leave out.
+
+        Raises
+        ------
+        AlreadyExistsError
+            If the target has been completed by a job with another source or other options; says what differs.
+        """
+        ledger = self.ledger
+        if ledger.is_done:
+            ledger.remove()
+        self._began = ledger.plan() is not None
+        if overwrite and not self.goes_on:
+            discard(ledger.store, ledger.path)
+            clear()
+            self._began = False
+        if self._began:
+            return None
+        if self.goes_on and (stored := self.completed(is_taken)) is not None:
+            return stored
+        check()
+        return None
+
+    def completed(self, is_taken: Callable[[], bool]) -> Mapping[str, str] | None:
+        """Return the arrays that were left out by a job which has completed the target; see `prepare`."""
+        stored = self._mark(is_taken)
+        if stored is None:
+            return None
+        found = self.plan.difference(stored)
+        if found is not None:
+            what = f"the source has changed since: {found.what}" if found.in_source else found.what
+            where = place(self.ledger.store, self.ledger.path)
+            raise AlreadyExistsError(
+                f"the target is complete, but {what}; pass overwrite=True to replace it", path=where
+            )
+        failed = stored.get("failed")
+        return failed if isinstance(failed, dict) else {}
+
+    @contextmanager
+    def under_way(self) -> Iterator[Ledger]:
+        """Begin the job, or go on with it, in a ``with`` block.
+
+        Errors that would come again remove what a job that began here has written, unless it was to be resumed.
+        """
+        ledger = self.ledger
+        try:
+            ledger.begin(self.plan, self.goes_on)
+            yield ledger
+        except _LASTING:
+            if ledger.is_taken and not (self.goes_on or self._began):
+                ledger.release()
+                discard(ledger.store, ledger.path)
+            raise
+        finally:
+            ledger.release()
+
+    def finish(self, failed: Mapping[str, str] | None = None) -> None:
+        """Remove the ledger of a job that is complete.
+
+        Parameters
+        ----------
+        failed : mapping of str to str, optional
+            Path and reason of each array that had to be left out.
+        """
+        if self.goes_on:  # the same command may come again
+            keys = [key for name, key in self._places() if name not in (failed or {})]
+            raw = json.dumps({**self.plan.facts(), "failed": {**(failed or {})}}, separators=(",", ":")).encode()
+            self.ledger.store.set(keys[0] if keys else self._key(""), raw)
+        self.ledger.finish()
+
+    def _mark(self, is_taken: Callable[[], bool]) -> dict[str, Any] | None:
+        """Return the note that the target is complete. It is in the first array that was not left out."""
+        for number, (_, key) in enumerate(self._places() or [("", self._key(""))]):
+            if number == 1 and not is_taken():
+                return None
+            if (raw := self.ledger.store.get(key)) is not None:
+                with suppress(ValueError):
+                    found = json.loads(raw)
+                    return found if isinstance(found, dict) else None
+        return None
+
+    def _places(self) -> list[tuple[str, str]]:
+        """Return the arrays of the plan, and the key of the note in each, where no reader lists keys."""
+        return [(name, self._key(name)) for name in sorted(self.plan.pieces) if not is_ledger_key(f"{name}/")]
+
+    def _key(self, name: str) -> str:
+        return "/".join(filter(None, [self.ledger.path, name, COMPLETE]))
