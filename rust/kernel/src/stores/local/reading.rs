@@ -56,7 +56,7 @@ impl<'a> LocalValue<'a> {
 
     /// Wait a while for the lock of this file, and keep it as long as the value lives; then look at the file.
     pub fn wait_for_lock(&mut self) -> Result<Status> {
-        self.locked = waiting::lock(self.file.as_fd()).is_ok();
+        self.locked = waiting::lock(self.file.as_fd(), libc::LOCK_EX).is_ok();
         self.status()
     }
 

@@ -11,17 +11,17 @@ const LONGEST_PAUSE: Duration = Duration::from_micros(500);
 /// A longer wait is left to the Python store, which reports it.
 const LONGEST_WAIT: Duration = Duration::from_millis(500);
 
-/// Lock an open file, and wait a while if it is locked elsewhere.
+/// Lock an open file, for one (`LOCK_EX`) or for several (`LOCK_SH`), and wait a while if it is locked elsewhere.
 ///
 /// # Errors
 ///
 /// `EINTR` if the wait takes too long, if a signal comes, or if the operation that this thread helps with has failed;
 /// else the system's error.
-pub fn lock(file: BorrowedFd<'_>) -> Outcome<()> {
+pub fn lock(file: BorrowedFd<'_>, kind: i32) -> Outcome<()> {
     let mut begun = None;
     let mut pause = SHORTEST_PAUSE;
     loop {
-        match system::lock(file, libc::LOCK_EX | libc::LOCK_NB) {
+        match system::lock(file, kind | libc::LOCK_NB) {
             Err(Errno(libc::EWOULDBLOCK)) => {}
             answer => return answer,
         }

@@ -55,13 +55,16 @@ pub struct Directory {
     sync: bool,
     takes_unnamed: bool,
     replaced_last: bool,
+    /// Whether the exclusive lock can be had: some file systems may grant a shared one only, and writers then lock
+    /// another file. It is known of local disks, and of others when this descriptor has had it.
+    locks: Cell<bool>,
 }
 
 impl Directory {
     /// Take a directory that was opened for reading.
     pub fn new(file: OwnedFd, sync: bool) -> Directory {
         let takes_unnamed = system::is_local_disk(file.as_fd());
-        Directory { file, sync, takes_unnamed, replaced_last: false }
+        Directory { file, sync, takes_unnamed, replaced_last: false, locks: Cell::new(takes_unnamed) }
     }
 
     /// Put a file made of `parts` in the place of `name` in one step, if the old file is in the expected state.
@@ -108,7 +111,7 @@ impl Directory {
         };
         self.fill(&file, parts)?;
         let (mut linked, mut replaced) = (true, false);
-        self.locked(|directory| {
+        self.locked_for(expected, |directory| {
             directory.check(name, expected)?;
             match system::link(file.as_fd(), directory.file.as_fd(), name) {
                 Ok(()) => {}
@@ -140,7 +143,7 @@ impl Directory {
         let replaces = expected.map_or(self.replaced_last, |expected| expected.is_some());
         self.write(&temporary, parts, replaces)
             .and_then(|(time, _alive)| {
-                self.locked(|directory| {
+                self.locked_for(expected, |directory| {
                     if let Some(old) = directory.check(name, expected)? {
                         directory.make_later(&temporary, time, old)?;
                     }
@@ -208,11 +211,27 @@ impl Directory {
 
     /// Call `work` while no other writer changes the directory.
     pub fn locked(&self, work: impl FnOnce(&Directory) -> Result<(), Failure>) -> Result<(), Failure> {
-        waiting::lock(self.file.as_fd()).map_err(|error| match error.0 {
+        self.with_lock(libc::LOCK_EX, work)
+    }
+
+    /// Call `work`, which puts a file in place, while no writer compares and replaces files: alone if it is one itself.
+    /// Unconditional writers share the lock, since each of them replaces a file in one step.
+    fn locked_for(
+        &self,
+        expected: Option<Condition>,
+        work: impl FnOnce(&Directory) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let shared = expected.is_none() && self.locks.get();
+        self.with_lock(if shared { libc::LOCK_SH } else { libc::LOCK_EX }, work)
+    }
+
+    fn with_lock(&self, kind: i32, work: impl FnOnce(&Directory) -> Result<(), Failure>) -> Result<(), Failure> {
+        waiting::lock(self.file.as_fd(), kind).map_err(|error| match error.0 {
             libc::EINTR => Failure::Busy,
             code if NO_LOCKS.contains(&code) => Failure::NoLocks,
             _ => error.into(),
         })?;
+        self.locks.set(true);
         let result = work(self);
         // Closing the directory would leave the lock to a child that was forked since.
         let _ = system::lock(self.file.as_fd(), libc::LOCK_UN);
@@ -367,6 +386,28 @@ mod tests {
             let value = fs::read(path.join("a")).unwrap();
             assert!(value.len() == 10_000 && value.iter().all(|byte| *byte == value[0]));
             assert_eq!(names(path), ["a"]);
+        });
+    }
+
+    #[test]
+    fn only_unconditional_writers_share_the_lock() {
+        each_way(false, |_, open| {
+            let (mut holder, mut other) = (open(), open());
+            for directory in [&mut holder, &mut other] {
+                directory.replace(b"a", &[b"x"], None).unwrap();
+            }
+            let old = generation(&holder, b"a");
+            let held = holder.locked_for(None, |_| {
+                other.replace(b"a", &[b"y"], None)?;
+                assert_eq!(other.replace(b"b", &[b"y"], Some(None)), Err(Failure::Busy));
+                let unknown = open();
+                unknown.locks.set(false);
+                assert_eq!(unknown.locked_for(None, |_| Ok(())), Err(Failure::Busy));
+                Ok(())
+            });
+            assert_eq!(held, Ok(()));
+            let held = holder.locked_for(Some(Some(old)), |_| other.replace(b"a", &[b"z"], None));
+            assert_eq!(held, Err(Failure::Busy));
         });
     }
 
