@@ -1,12 +1,12 @@
 """How rates grow with threads, shown on a machine with few cores: with stores that wait, as disks and networks do.
 
-Waiting needs no core. So if each request takes a millisecond, N threads finish N times as many chunks in the same time,
-unless something lets only one thread at a time go on: a lock, or the interpreter's. What remains is processor time, which
-needs as many cores: rows without a wait show it, on a machine that has them.
+Waiting needs no core. So if each request takes two milliseconds, N threads finish N times as many chunks in the same
+time, unless something lets only one thread at a time go on: a lock, or the interpreter's. What remains is processor
+time, which needs as many cores: rows without a wait show it, on a machine that has them.
 
     python benches/scaling.py                     # the table
     python benches/scaling.py --only 'local'      # some of the rows
-    python benches/scaling.py --locks             # how often a thread had to wait for a lock, for each chunk (needs strace)
+    python benches/scaling.py --locks             # calls of futex for each chunk: waits for locks (needs strace)
 
 The first column is the rate with one thread, the others say how many times as much it is with more.
 """
@@ -33,7 +33,6 @@ from tegula.stores import MemoryStore
 
 CHUNKS, ROWS = 512, 1024
 THREADS = (1, 2, 4, 8, 16)
-WAIT = 0.002  # seconds of one request
 Run = Callable[[], Any]
 
 
@@ -60,7 +59,7 @@ class Case:
     name: str
     make: Callable[[Path, float], Any]
     work: Callable[[Any, int], int]
-    wait: float = WAIT
+    waits: bool = True
     executor: str = "kernel"
 
 
@@ -175,13 +174,13 @@ CASES = [
     Case("Python store that waits: open and read in Python threads", python, opened),
     Case("reference executor, Python store that waits: read", python, read, executor="reference"),
     Case("reference executor, Python store that waits: write", python, write, executor="reference"),
-    Case("local files: read", local, read, wait=0),
-    Case("local files: write", local, write, wait=0),
-    Case("local files: update", local, update, wait=0),
-    Case("local files: points in Python threads", local, points, wait=0),
-    Case("chunks kept: points in Python threads", cached, points, wait=0),
-    Case("memory: points in Python threads", python, points, wait=0),
-    Case("memory: open and read in Python threads", python, opened, wait=0),
+    Case("local files: read", local, read, waits=False),
+    Case("local files: write", local, write, waits=False),
+    Case("local files: update", local, update, waits=False),
+    Case("local files: points in Python threads", local, points, waits=False),
+    Case("chunks kept: points in Python threads", cached, points, waits=False),
+    Case("memory: points in Python threads", python, points, waits=False),
+    Case("memory: open and read in Python threads", python, opened, waits=False),
 ]
 
 
@@ -191,6 +190,7 @@ def main() -> None:
     parser.add_argument("--only", default="", help="a regular expression that the names of rows match")
     parser.add_argument("--threads", type=int, nargs="+", default=THREADS)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--wait", type=float, default=2, help="milliseconds that a request takes")
     parser.add_argument("--place", type=Path, help="where local files are put (default: a temporary directory)")
     parser.add_argument("--locks", action="store_true", help="count the waits for locks instead of measuring rates")
     parser.add_argument("--times", type=int, default=0, help="do the work of one row so often, and print nothing")
@@ -198,15 +198,16 @@ def main() -> None:
     cases = [case for case in CASES if re.search(given.only, case.name)]
     gil = getattr(sys, "_is_gil_enabled", lambda: True)()
     print(f"Python {sys.version.split()[0]}, {'with' if gil else 'without'} the interpreter's lock;", end=" ")
-    print(f"{config._usable_cores()} cores; chunks of {ROWS * 8} bytes; a wait takes {WAIT * 1000:.0f} ms")
+    print(f"{config._usable_cores()} cores; chunks of {ROWS * 8} bytes; a wait takes {given.wait:g} ms")
     if given.locks:
-        return count_waits(cases, max(given.threads))
+        count_waits(cases, max(given.threads))
+        return
     if not given.times:
         print("| |", " | ".join(f"{threads}" for threads in given.threads), "|")
         print("|---|", "---|" * len(given.threads))
     for case in cases:
         with tempfile.TemporaryDirectory(dir=given.place) as place, config.configure(executor=case.executor):
-            array = case.make(Path(place), case.wait)
+            array = case.make(Path(place), given.wait / 1000 if case.waits else 0)
             if given.times:
                 for _ in range(given.times):
                     case.work(array, given.threads[0])
@@ -220,7 +221,7 @@ def main() -> None:
 def rates(case: Case, array: Any, given: argparse.Namespace) -> list[str]:
     """Return the rate with the first number of threads, in chunks or calls a second, and the others relative to it."""
     best = dict.fromkeys(given.threads, 0.0)
-    for _ in range(1 if case.wait else given.rounds):
+    for _ in range(1 if case.waits else given.rounds):
         for threads in given.threads:
             start = time.perf_counter()
             done = case.work(array, threads)

@@ -49,7 +49,7 @@ def block(kind, start, stop):
     return np.arange(start, stop) if kind == "carray" else columns(start, stop)
 
 def grow(path, kind, limit=10**9, pause=0):
-    # says in a file how many rows there are for certain; with pauses readers see some of the steps, however long they wait
+    # says in a file how many rows there are for certain; readers see some of the steps if it pauses
     said = os.open(path + ".said", os.O_WRONLY | os.O_CREAT)
     rows = len(opened(path, kind))
     while rows < limit:
