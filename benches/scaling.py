@@ -43,12 +43,14 @@ class WaitingStore(MemoryStore):
 
     def get(self, key: str, *args: Any, **options: Any) -> Any:
         """Wait, and return a value."""
-        time.sleep(self.wait)
+        if self.wait:
+            time.sleep(self.wait)
         return super().get(key, *args, **options)
 
     def set(self, key: str, *args: Any, **options: Any) -> Any:
         """Wait, and store a value."""
-        time.sleep(self.wait)
+        if self.wait:
+            time.sleep(self.wait)
         return super().set(key, *args, **options)
 
 
