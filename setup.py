@@ -1,6 +1,7 @@
 """What pyproject.toml can't declare: a line that says when the kernel was not built, and one wheel for any Python."""
 
 import sys
+import sysconfig
 
 from setuptools import setup
 from setuptools_rust import RustExtension, build_rust
@@ -29,4 +30,6 @@ class BuildKernel(build_rust):
         self.built = True
 
 
-setup(cmdclass={"build_rust": BuildKernel}, options={"bdist_wheel": {"py_limited_api": "cp311"}})
+# an interpreter without its lock has no stable ABI, so that there the module is built for one version
+stable = {} if sysconfig.get_config_var("Py_GIL_DISABLED") else {"bdist_wheel": {"py_limited_api": "cp311"}}
+setup(cmdclass={"build_rust": BuildKernel}, options=stable)

@@ -1,5 +1,7 @@
 """Whether an installed tegula works: that its kernel is there, and that an array comes back as it was written."""
 
+import sys
+import sysconfig
 import tempfile
 from importlib.resources import files
 from pathlib import Path
@@ -20,4 +22,6 @@ with tempfile.TemporaryDirectory() as place:
     tegula.save(path, values)
     assert np.array_equal(tegula.load(path), values)
     assert np.array_equal(tegula.open_array(path)[::-3, 5], values[::-3, 5])
+# an interpreter without its lock takes it again when a module is imported that does not declare to work without it
+assert not (sysconfig.get_config_var("Py_GIL_DISABLED") and sys._is_gil_enabled())
 print(f"tegula {tegula.__version__} works")

@@ -63,8 +63,10 @@ cli/test_process.py::test_help_is_wrapped_and_not_cut_off
 test_scale.py::test_the_program_shows_a_deep_hierarchy_or_says_why_it_can_not
 test_scale.py::test_a_hierarchy_deeper_than_the_interpreter_recurses
 """.split()
-# tests that choose the executor themselves, or wait for requests, which both executors send alike
+# tests that choose the executor themselves, wait for requests, which both executors send alike, or are about what
+# stands above both: pages, another library's tests
 _WITH_BOTH = """
+docs bcolz/test_upstream.py hierarchy/test_waves.py engine/test_waves.py jobs/checking/test_hostile.py
 dask references server xarray zarr cli/test_plot.py
 tables/test_arrow.py test_arrow.py targets/test_references.py cli/test_references.py
 codecs/test_snappy.py engine/test_coarse_times.py engine/test_executors.py engine/test_forks.py fuzzing

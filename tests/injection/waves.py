@@ -149,8 +149,8 @@ class RevalidatingWaveStore(Revalidating, WaveStore):
         The values of another store, which another process would have.
     """
 
-    def __init__(self, values: MemoryStore | None = None) -> None:
-        super().__init__()
+    def __init__(self, values: MemoryStore | None = None, *, quiet: float = _QUIET) -> None:
+        super().__init__(quiet=quiet)
         self.values = self.values if values is None else values
 
     def get_if_changed(self, key: str, generation: Generation) -> tuple[bytes | None, Generation] | None:

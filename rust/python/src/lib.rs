@@ -65,7 +65,8 @@ fn after_fork() {
     pool::after_fork();
 }
 
-#[pymodule]
+// nothing relies on the interpreter's lock: classes are frozen, and what threads share is behind locks of its own
+#[pymodule(gil_used = false)]
 fn _kernel(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<array::Array>()?;

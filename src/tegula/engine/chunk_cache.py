@@ -243,8 +243,8 @@ class ChunkCache:
         if not self._held:
             return
         place = location(store.identity, name)
-        with self._lock:
-            known = [*self._held.values()]
+        # references, since iterating over the values fails if another thread lets go of an array
+        known = [held for reference in self._held.valuerefs() if (held := reference()) is not None]
         for held in known:
             below = place[len(held.place) :]
             if held.place.startswith(place):

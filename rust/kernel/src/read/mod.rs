@@ -23,6 +23,11 @@ use crate::{Error, Result, backoff, pool};
 /// The error message for a missing chunk of a dense array.
 pub(crate) const MISSING: &str = "the chunk is missing";
 
+/// How many bytes of small chunks a thread takes at once.
+const SHARE: u64 = 1 << 17;
+/// How often each thread takes chunks, at least.
+const SHARES: usize = 16;
+
 /// Settings of one call of `read` or `write`.
 pub struct Call<'c> {
     /// Number of threads that may be used.
@@ -88,6 +93,8 @@ pub(crate) fn each_chunk(
     // threads that wait for a store are many more than there are cores
     let turns = if far && content >= LARGE as u64 / 2 { call.threads } else { 0 };
     let task = |index: usize| pool::in_turns(turns, || work(&plan.item(index), threads));
+    let step = if far { 1 } else { at_once(count, call.threads, content) };
+    let range = |number: usize| (number * step..count.min((number + 1) * step)).try_for_each(task);
     if !shared {
         (0..count).try_for_each(|index| {
             (call.poll)()?;
@@ -96,8 +103,15 @@ pub(crate) fn each_chunk(
     } else if is_small(&array.chain, count, content) && !far {
         (0..count).try_for_each(task)
     } else {
-        pool::run(call.threads.max(waiting), count, &task, call.poll)
+        pool::run(call.threads.max(waiting), count.div_ceil(step), &range, call.poll)
     }
+}
+
+/// Return how many chunks of `content` bytes a thread takes at once: several small ones, so that the threads rarely meet
+/// at the counter, but few enough that all threads are busy to the end.
+fn at_once(count: usize, threads: usize, content: u64) -> usize {
+    let small = usize::try_from(SHARE / content.max(1)).unwrap_or(1);
+    small.min(count / threads.max(1).saturating_mul(SHARES)).max(1)
 }
 
 /// Return the number of bytes of the first chunk.

@@ -20,7 +20,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError, TryLockError};
+use std::sync::{Mutex, PoisonError, RwLock, TryLockError};
 
 use reading::{LocalValue, SizeHint};
 use system::{BENEATH, Errno, Outcome, THROUGH_NO_LINK};
@@ -54,7 +54,7 @@ pub struct LocalFiles {
     sync: bool,
     prepare: Prepare,
     hint: SizeHint,
-    prepared: Mutex<HashSet<Box<str>>>,
+    prepared: RwLock<HashSet<Box<str>>>,
     base_has_links: AtomicBool,
     has_no_locks: AtomicBool,
 }
@@ -78,7 +78,7 @@ impl LocalFiles {
             sync,
             prepare,
             hint: SizeHint::new(USUAL_SIZE),
-            prepared: Mutex::default(),
+            prepared: RwLock::default(),
             base_has_links: AtomicBool::new(false),
             has_no_locks: AtomicBool::new(false),
         }
@@ -138,7 +138,7 @@ impl LocalFiles {
 
     // Never wait for the lock: in a child of `fork` its holder may not exist.
     fn is_prepared(&self, parent: &str) -> bool {
-        match self.prepared.try_lock() {
+        match self.prepared.try_read() {
             Ok(prepared) => prepared.contains(parent),
             Err(TryLockError::Poisoned(error)) => error.into_inner().contains(parent),
             Err(TryLockError::WouldBlock) => false,
@@ -146,7 +146,7 @@ impl LocalFiles {
     }
 
     fn remember(&self, parent: &str) {
-        if let Ok(mut prepared) = self.prepared.try_lock() {
+        if let Ok(mut prepared) = self.prepared.try_write() {
             if prepared.len() >= REMEMBERED {
                 prepared.clear();
             }
