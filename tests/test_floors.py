@@ -13,7 +13,7 @@ import pytest
 import tegula
 
 ROOT = Path(tegula.__file__).parent
-GROUND = {"errors", "config", "executors", "optional", "threads", "_kernel"}
+GROUND = {"errors", "config", "deferred", "executors", "frozen", "optional", "threads", "_kernel"}
 _BYTES = {*GROUND, "metadata", "formats", "codecs", "stores", "indexing"}
 _ENGINE = {*_BYTES, "engine"}
 _ARRAYS = {*_ENGINE, "display", "targets", "arrays"}
@@ -21,12 +21,14 @@ _NODES = {*_ARRAYS, "tables", "hierarchy"}
 _OPERATIONS = {*_NODES, "jobs", "extracts", ""}
 ROOMS: dict[str, set[str]] = {
     # floor 0
+    "deferred": set(),
     "errors": set(),
+    "frozen": set(),
     "optional": {"errors"},
-    "threads": set(),
+    "threads": {"deferred"},
     "_kernel": {"errors"},
-    "executors": {"errors", "optional", "_kernel"},
-    "config": {"errors", "executors"},
+    "executors": {"deferred", "errors", "optional", "_kernel"},
+    "config": {"errors", "executors", "frozen"},
     # floor 1
     "metadata": GROUND,
     # floor 2: four rooms that do not know each other
@@ -62,7 +64,7 @@ ROOMS: dict[str, set[str]] = {
     "cli": {*_OPERATIONS, "bcolz", "references", "server"},
     "__main__": {"cli"},
     # the package's own face gathers the names that users import
-    "": {*_NODES, "jobs", "server"},
+    "": {"deferred", *_NODES, "jobs", "server"},
     # the conformance suite for stores, shipped for the authors of others
     "testing": {*GROUND, "stores"},
 }

@@ -25,8 +25,8 @@ def loaded_by(statement: str) -> set[str]:
 
 
 def test_importing_loads_neither_numpy_nor_anything_of_tegula() -> None:
-    found = loaded_by("import tegula") - loaded_by("import importlib, typing")
-    assert {name for name in found if not name.startswith("_")} == {"tegula"}
+    found = loaded_by("import tegula") - loaded_by("import atexit, importlib, typing")
+    assert {name for name in found if not name.startswith("_")} == {"tegula", "tegula.deferred"}
 
 
 @pytest.mark.parametrize("name", ["open", "create_array", "Array", "MemoryStore"])
@@ -73,3 +73,65 @@ def test_a_name_that_is_missing_is_an_attribute_error() -> None:
         _ = tegula.nothing  # type: ignore[attr-defined]
     with pytest.raises(ImportError):
         exec("from tegula import nothing")
+
+
+STANDARD = {
+    "__future__", "_json", "errno", "fcntl", "json", "json.decoder", "json.encoder", "json.scanner", "atexit",
+}  # fmt: skip
+"""All that the first read imports beside NumPy and tegula."""
+
+SELDOM = (
+    "arrays.creation", "arrays.interop", "codecs.specs", "display.info", "engine.cached", "engine.executors",
+    "engine.far", "engine.pool", "engine.reference", "formats.json_encoding", "formats.members", "hierarchy.group",
+    "indexing.plan", "jobs", "stores.mapping", "stores.memory", "stores.zip", "tables.table",
+    "targets.foreign", "targets.urls", "threads",
+)  # fmt: skip
+"""Modules of tegula that opening an array and reading from it do without."""
+
+FORMATS = {
+    "zarr3": {"zarr3"}, "zarr2": {"zarr2"}, "bcolz": {"bcolz1"}, "zarr1": {"zarr1"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_the_first_read_imports_what_it_needs_only(format: str, tmp_path: Path, kernel: object) -> None:
+    path = str(tmp_path / "a")
+    options = {"shards": 4} if format == "zarr3" else {}
+    tegula.create_array(path, shape=8, chunks=2, dtype="i4", data=range(8), format=format, **options)
+    code = f"import tegula; a = tegula.open({path!r}); assert a[...].tolist() == [*range(8)]"
+    found = loaded_by(code) - loaded_by("import numpy")
+    ours = {name for name in found if name.partition(".")[0] == "tegula"}
+    assert found - ours <= STANDARD
+    assert not ours & {f"tegula.{name}" for name in SELDOM}
+    others = {"zarr3", "zarr2", "zarr1", "bcolz1"} - FORMATS[format]
+    assert not ours & {f"tegula.formats.{name}" for name in others}
+    assert len(ours) <= 72, sorted(ours)
+
+
+THREADS = """
+import sys, threading, numpy as np, tegula
+from tegula import config
+
+class Watch:
+    def find_spec(self, name, path=None, target=None):
+        if threading.current_thread() is not threading.main_thread() and name.partition(".")[0] == "tegula":
+            late.append(name)
+
+late = []
+sys.meta_path.insert(0, Watch())
+with config.configure(executor="reference", threads=4):
+    a = tegula.create_array({}, shape=(512, 512), chunks=(128, 128), dtype="f8", format=sys.argv[1])
+    a.write(..., np.arange(512 * 512.0).reshape(512, 512)).result()
+    assert a.read((slice(3, None), [1, 5])).result()[0, 0] == 3 * 512 + 1
+    assert a[...].sum() == np.arange(512 * 512.0).sum()
+    a.append(np.ones((3, 512)))
+print(late)
+"""
+
+
+@pytest.mark.parametrize("format", ["zarr2", "zarr3"])
+def test_threads_import_nothing(format: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", THREADS, format], capture_output=True, text=True, check=False, timeout=300
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "[]\n", "")

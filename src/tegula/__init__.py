@@ -8,13 +8,14 @@
 array([8, 9, 0], dtype=int32)
 """
 
-from importlib import import_module as _import_module
 from typing import TYPE_CHECKING
+
+from tegula.deferred import on_first_use as _on_first_use
 
 if TYPE_CHECKING:
     from tegula import config, jobs
     from tegula.arrays.array import Array
-    from tegula.engine import Future
+    from tegula.engine.futures import Future
     from tegula.errors import (
         AlreadyExistsError,
         CodecError,
@@ -125,48 +126,34 @@ __all__ = [
     "zeros_like",
 ]
 
-_ERRORS = (
-    "AlreadyExistsError", "CodecError", "ConflictError", "MetadataError", "NotFoundError", "ReadOnlyError",
-    "SelectionError", "StoreError", "TegulaError", "UnsupportedError",
-)  # fmt: skip
-_NUMPY_NAMES = (
-    "array", "empty", "empty_like", "full", "full_like", "ones", "ones_like", "zeros", "zeros_like",
-)  # fmt: skip
 _HOMES = {
-    "Array": "arrays.array", "Future": "engine", "Group": "hierarchy.group", "Table": "tables.table",
-    "CachedStore": "stores.cached",
-    **dict.fromkeys(("CheckReport", "Finding", "check"), "jobs.checking.check"),
-    **dict.fromkeys(("Comparison", "Difference"), "jobs.comparing.comparison"),
-    "compare": "jobs.comparing.compare",
-    **dict.fromkeys(("ConvertReport", "convert"), "jobs.converting.convert"),
-    **dict.fromkeys(("Statistics", "statistics"), "jobs.measuring.statistics"),
-    **dict.fromkeys(("Checksum", "checksum"), "jobs.summing.checksum"),
-    **dict.fromkeys(("Pyramid", "downsample"), "jobs.downsampling.downsample"),
-    **dict.fromkeys(("CopyReport", "delete", "move"), "hierarchy.copying"),
-    "copy": "jobs.copying",
-    **dict.fromkeys(_ERRORS, "errors"),
-    **dict.fromkeys(("create_array", "create_group", "create_table"), "hierarchy.creators"),
-    **dict.fromkeys(_NUMPY_NAMES, "hierarchy.numpy_names"),
-    **dict.fromkeys(("open", "open_array", "open_group", "open_table"), "hierarchy.opening"),
-    **dict.fromkeys(("load", "save"), "hierarchy.saving"),
-    "serve": "server.running",
-    "store_of": "targets.stores",
-    **dict.fromkeys(
-        ("FsspecStore", "LocalStore", "MappingStore", "MemoryStore", "ObjectStore", "Store", "ZipStore"), "stores"
+    "arrays.array": "Array",
+    "engine.futures": "Future",
+    "errors": (
+        "AlreadyExistsError CodecError ConflictError MetadataError NotFoundError ReadOnlyError SelectionError"
+        " StoreError TegulaError UnsupportedError"
     ),
-}  # fmt: skip
-_ROOMS = frozenset({"codecs", "config", "engine", "errors", "formats", "indexing", "jobs", "metadata", "stores"})
+    "hierarchy.copying": "CopyReport delete move",
+    "hierarchy.creators": "create_array create_group create_table",
+    "hierarchy.group": "Group",
+    "hierarchy.numpy_names": "array empty empty_like full full_like ones ones_like zeros zeros_like",
+    "hierarchy.opening": "open open_array open_group open_table",
+    "hierarchy.saving": "load save",
+    "jobs.checking.check": "CheckReport Finding check",
+    "jobs.comparing.compare": "compare",
+    "jobs.comparing.comparison": "Comparison Difference",
+    "jobs.converting.convert": "ConvertReport convert",
+    "jobs.copying": "copy",
+    "jobs.downsampling.downsample": "Pyramid downsample",
+    "jobs.measuring.statistics": "Statistics statistics",
+    "jobs.summing.checksum": "Checksum checksum",
+    "server.running": "serve",
+    "stores": "FsspecStore LocalStore MappingStore MemoryStore ObjectStore Store ZipStore",
+    "stores.cached": "CachedStore",
+    "tables.table": "Table",
+    "targets.stores": "store_of",
+}
+_ROOMS = "codecs config engine errors formats indexing jobs metadata stores"
 
 if not TYPE_CHECKING:  # a checker would take every name for one of ours
-
-    def __getattr__(name):
-        """Import what a name stands for when it is first used, so that importing tegula costs next to nothing."""
-        if name in _ROOMS:
-            return _import_module(f"tegula.{name}")
-        if name not in _HOMES:
-            raise AttributeError(f"module 'tegula' has no attribute {name!r}")
-        value = globals()[name] = getattr(_import_module(f"tegula.{_HOMES[name]}"), name)
-        return value
-
-    def __dir__():
-        return sorted({*globals(), *__all__})
+    __getattr__, __dir__ = _on_first_use(__name__, _HOMES, rooms=_ROOMS)

@@ -29,11 +29,11 @@ import math
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from tegula import executors
 from tegula.errors import MetadataError
+from tegula.frozen import Frozen, replace
 
 __all__ = ["Config", "check_recheck", "configure", "current"]
 
@@ -47,8 +47,7 @@ def _usable_cores() -> int:
         return os.cpu_count() or 1
 
 
-@dataclass(frozen=True, slots=True)
-class Config:
+class Config(Frozen):
     """The settings; the table of this module describes each.
 
     Raises
@@ -65,17 +64,42 @@ class Config:
     4
     """
 
-    threads: int = 1
-    max_chunk_bytes: int = 2**31
-    max_chunks: int = 10**7
-    buffer_bytes: int = 2**28
-    concurrency: int = 64
-    write_empty_chunks: bool = False
-    executor: str = "auto"
-    cache_bytes: int = 0
-    recheck: str | float = "open"
+    threads: int
+    max_chunk_bytes: int
+    max_chunks: int
+    buffer_bytes: int
+    concurrency: int
+    write_empty_chunks: bool
+    executor: str
+    cache_bytes: int
+    recheck: str | float
 
-    def __post_init__(self) -> None:
+    def __init__(
+        self,
+        threads: int = 1,
+        max_chunk_bytes: int = 2**31,
+        max_chunks: int = 10**7,
+        buffer_bytes: int = 2**28,
+        concurrency: int = 64,
+        write_empty_chunks: bool = False,
+        executor: str = "auto",
+        cache_bytes: int = 0,
+        recheck: str | float = "open",
+    ) -> None:
+        super().__init__(
+            threads,
+            max_chunk_bytes,
+            max_chunks,
+            buffer_bytes,
+            concurrency,
+            write_empty_chunks,
+            executor,
+            cache_bytes,
+            recheck,
+        )
+        self._check()
+
+    def _check(self) -> None:
         numbers = ("threads", 1), ("max_chunk_bytes", 1), ("max_chunks", 1), ("concurrency", 1)
         for name, least in (*numbers, ("buffer_bytes", 1), ("cache_bytes", 0)):
             value: object = getattr(self, name)
@@ -205,7 +229,7 @@ def configure(**changes: Any) -> Iterator[Config]:
     1
     """
     before = _current
-    unknown = changes.keys() - {field.name for field in fields(Config)}
+    unknown = changes.keys() - {*Config._fields}
     if unknown:
         raise MetadataError(f"no such setting: {min(unknown)!r:.80}", field=min(unknown))
     settings, activate = replace(before, **changes), _activate

@@ -6,14 +6,19 @@ record and not a Python warning, so that programs which turn warnings into error
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 from functools import cache
 from importlib import import_module
 from types import ModuleType
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+from tegula.deferred import Later
 from tegula.errors import UnsupportedError
+
+if TYPE_CHECKING:
+    import logging
+else:
+    logging = Later("logging")
 
 __all__ = ["EXECUTORS", "choose", "kernel", "load_error", "notify", "subscribe"]
 
@@ -21,7 +26,6 @@ EXECUTORS: Final = ("auto", "kernel", "reference")
 """The values of the setting ``executor``."""
 
 _MODULE: Final = "tegula._kernel"
-_log: Final = logging.getLogger("tegula")
 _listeners: Final[list[Callable[[str, int], None]]] = []
 
 
@@ -98,7 +102,7 @@ def notify(setting: str, cache_bytes: int, listeners: Sequence[Callable[[str, in
 
 @cache  # once per process
 def _warn_missing() -> None:
-    _log.warning(
+    logging.getLogger("tegula").warning(
         "tegula's compiled kernel %s: arrays are read and written by the reference executor, which gives the same "
         "results but is slower. `tegula doctor` reports details; set TEGULA_EXECUTOR=reference to silence this.",
         load_error(),

@@ -9,11 +9,12 @@ its own threads, which get no signals.
 from __future__ import annotations
 
 import _thread
-import atexit
 import os
 from collections.abc import Callable, Iterable, Sequence
 from queue import Empty, SimpleQueue
 from typing import Any, Final, Generic, TypeVar
+
+from tegula.deferred import at_exit, load
 
 __all__ = ["Call", "Pool", "finish", "in_threads", "share"]
 
@@ -137,6 +138,7 @@ class Pool:
         coming = len(starting)
         if self._is_over or self._threads + coming >= self.limit or self._calls.qsize() <= self._idle + coming:
             return
+        load()  # what threads may need: none of them imports anything
         token = object()
         try:
             starting[token] = None
@@ -287,6 +289,6 @@ def _end_all() -> None:
             pool.end()
 
 
-atexit.register(_end_all)
+at_exit(1, _end_all)
 if hasattr(os, "register_at_fork"):  # a forked child has no threads, and starts its own when it needs them
     os.register_at_fork(after_in_child=_pools.clear)

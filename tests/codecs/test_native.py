@@ -1,6 +1,6 @@
 """Descriptions of codec chains for the compiled kernel."""
 
-from dataclasses import fields
+from dataclasses import asdict, fields
 
 import numcodecs
 import numcodecs.abc
@@ -29,7 +29,7 @@ def plain(native):
 
 def options(codec):
     """Return the name of a codec and its options as a tuple."""
-    return (codec.name, *(value for name, value in codec._asdict().items() if name != "name"))
+    return (codec.name, *(value for name, value in asdict(codec).items() if name != "name"))
 
 
 def only_buffers(build, codecs, dtype="u1"):

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from tegula.errors import MetadataError
 from tegula.formats.documents import load, replace_document, rewrite
-from tegula.formats.json_encoding import Style, dump
+from tegula.formats.json_encoding import dump
+from tegula.formats.styles import Style
 
 names = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
 values = st.recursive(

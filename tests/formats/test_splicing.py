@@ -12,8 +12,9 @@ from hypothesis import given
 import tegula
 from tegula.errors import MetadataError
 from tegula.formats import json_encoding, zarr2, zarr3
-from tegula.formats.json_encoding import Style, dump
+from tegula.formats.json_encoding import dump
 from tegula.formats.splicing import Absent, splice
+from tegula.formats.styles import Style
 
 LONG = "x" * 2**15
 NAMES = st.text(st.characters(codec="utf-8", exclude_characters='"\\', min_codepoint=32), max_size=3)

@@ -1,1 +1,17 @@
 """Arrays: the node with elements, its attributes, and the description of a new one."""
+
+from typing import TYPE_CHECKING
+
+from tegula.deferred import on_first_use
+
+if TYPE_CHECKING:
+    from tegula.arrays.creation import new_array, new_group
+    from tegula.arrays.filling import CREATION
+    from tegula.arrays.keywords import check_keywords
+
+__all__ = ["CREATION", "check_keywords", "new_array", "new_group"]
+
+_HOMES = {"creation": "new_array new_group", "filling": "CREATION", "keywords": "check_keywords"}
+
+if not TYPE_CHECKING:  # a checker would take every name for one of ours
+    __getattr__, __dir__ = on_first_use(__name__, _HOMES)

@@ -2,40 +2,48 @@
 
 from __future__ import annotations
 
+import _thread
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from math import prod
-from threading import Lock
 from types import EllipsisType
 from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 import numpy as np
-import numpy.typing as npt
 
 from tegula import engine
-from tegula.arrays.attributes import Attributes
-from tegula.arrays.chunking import as_shape
-from tegula.arrays.interop import as_output
 from tegula.arrays.protocols import ArrayProtocols
-from tegula.arrays.values import as_element, as_records, as_values
-from tegula.display.info import Info, array_info
-from tegula.display.notebook import array_html
-from tegula.engine import Future, StoredArray
+from tegula.deferred import Later
+from tegula.engine.stored import StoredArray
 from tegula.errors import MetadataError, SelectionError, UnsupportedError
-from tegula.indexing import Plan, blocks, numpy_like, orthogonal, split_fields, vectorized
-from tegula.metadata.chunk_grids import ChunkGrid
+from tegula.frozen import replace
 from tegula.metadata.nodes import ArrayMetadata
-from tegula.stores import Store
 from tegula.targets.paths import place
 
-__all__ = ["Array", "Indexer", "change_rows"]
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from tegula import display, indexing
+    from tegula.arrays import attributes, chunking, interop
+    from tegula.arrays import values as values_room
+    from tegula.arrays.attributes import Attributes
+    from tegula.display import Info
+    from tegula.engine import Future
+    from tegula.indexing import Plan
+    from tegula.metadata.chunk_grids import ChunkGrid
+    from tegula.stores import Store
+else:
+    display, indexing = Later("tegula.display"), Later("tegula.indexing")
+    attributes, chunking = Later("tegula.arrays.attributes"), Later("tegula.arrays.chunking")
+    interop, values_room = Later("tegula.arrays.interop"), Later("tegula.arrays.values")
+
+__all__ = ["Array", "Indexer", "array_at", "change_rows"]
 
 _FEW_CHUNKS = 16  # up to so many chunks, each within its limit, the size of the memory is not looked up
 Whole: TypeAlias = slice | EllipsisType
-Region: TypeAlias = Whole | list[int] | npt.NDArray[Any] | tuple[Whole | list[int] | npt.NDArray[Any], ...]
+Region: TypeAlias = "Whole | list[int] | npt.NDArray[Any] | tuple[Whole | list[int] | npt.NDArray[Any], ...]"
 """A selection that gives an array; with an int in it, it may give a single element."""
-MakePlan = Callable[[Any, tuple[int, ...], ChunkGrid], Plan]
+MakePlan: TypeAlias = "Callable[[Any, tuple[int, ...], ChunkGrid], Plan]"
 
 
 class Indexer:
@@ -80,7 +88,7 @@ class Array(ArrayProtocols):
         self._path = path
         self._read_only = read_only
         self._allow_pickle = allow_pickle
-        self._lock = (os.getpid(), Lock())
+        self._lock = (os.getpid(), _thread.allocate_lock())
         # axis of the last append through this object, and shape after it
         self._appended: dict[int, tuple[int, ...]] = {}
 
@@ -89,7 +97,7 @@ class Array(ArrayProtocols):
     @property
     def attrs(self) -> Attributes:
         """The attributes, as a mapping that writes through."""
-        return Attributes(self._own_attributes, self._change_attributes)
+        return attributes.Attributes(self._own_attributes, self._change_attributes)
 
     def _own_attributes(self) -> Mapping[str, Any]:
         return self.metadata.attributes
@@ -100,7 +108,7 @@ class Array(ArrayProtocols):
     @property
     def info(self) -> Info:
         """A report on the array, including its stored size; shown as a table."""
-        return array_info(self)
+        return display.array_info(self)
 
     # --- reading and writing
 
@@ -111,25 +119,25 @@ class Array(ArrayProtocols):
     def __getitem__(self, selection: Any) -> Any:
         stored = self._stored
         found = stored.executor.get(stored, selection)
-        return self._read(selection, numpy_like, None) if found is None else found
+        return self._read(selection, indexing.numpy_like, None) if found is None else found
 
     def __setitem__(self, selection: Any, values: Any) -> None:
-        self._write(selection, numpy_like, values)
+        self._write(selection, indexing.numpy_like, values)
 
     @property
     def oindex(self) -> Indexer:
         """Orthogonal selection: one int, slice, integer array or 1-d mask an axis, combined as an outer product."""
-        return Indexer(self, orthogonal)
+        return Indexer(self, indexing.orthogonal)
 
     @property
     def vindex(self) -> Indexer:
         """Coordinate and mask selection: integer arrays, one an axis, broadcast together; or a mask of the whole."""
-        return Indexer(self, vectorized)
+        return Indexer(self, indexing.vectorized)
 
     @property
     def blocks(self) -> Indexer:
         """Selection by chunk: ints and slices that count chunks (shards) instead of elements."""
-        return Indexer(self, blocks)
+        return Indexer(self, indexing.blocks)
 
     def read(self, selection: Any = ..., out: Any = None) -> Future[Any]:
         """Read in the background.
@@ -156,7 +164,7 @@ class Array(ArrayProtocols):
         >>> a.read(out=out).result()
         array([1., 1., 1.])
         """
-        return engine.start(self._stored, self._read, selection, numpy_like, out)
+        return engine.start(self._stored, self._read, selection, indexing.numpy_like, out)
 
     def write(self, selection: Any, values: Any) -> Future[None]:
         """Write in the background, as ``a[selection] = values``; the values must not change until it is done.
@@ -169,13 +177,13 @@ class Array(ArrayProtocols):
         >>> a[:]
         array([5, 5, 0], dtype=int32)
         """
-        return engine.start(self._stored, self._write, selection, numpy_like, values)
+        return engine.start(self._stored, self._write, selection, indexing.numpy_like, values)
 
     def _read(self, selection: Any, make_plan: MakePlan, out: Any) -> Any:
         try:
             if out is None:
                 return self._read_plan(selection, make_plan, None)
-            self._read_plan(selection, make_plan, as_output(out))
+            self._read_plan(selection, make_plan, interop.as_output(out))
             return out
         except MemoryError as error:
             raise self._stored.out_of_memory(error) from error
@@ -184,7 +192,7 @@ class Array(ArrayProtocols):
         stored = self._stored
         metadata = stored.metadata
         if metadata.data_type.numpy.names is not None:
-            fields, selection = split_fields(selection)
+            fields, selection = indexing.split_fields(selection)
             if fields is not None:
                 stored = self._of_fields(fields)
                 if stored.dtype.subdtype is not None:  # read a field of subarrays as records, then take it out
@@ -244,17 +252,17 @@ class Array(ArrayProtocols):
         stored = self._stored
         metadata = stored.metadata
         if metadata.data_type.numpy.names is not None:
-            fields, selection = split_fields(selection)
+            fields, selection = indexing.split_fields(selection)
             if fields is not None:
                 stored = self._of_fields(fields)
         plan = make_plan(selection, metadata.shape, metadata.grid)
         try:
             if stored.dtype.subdtype is not None:  # write a field of subarrays as records
                 stored = replace(stored, field=[str(stored.field)])
-                values = as_records(values, stored.dtype, plan.shape)
+                values = values_room.as_records(values, stored.dtype, plan.shape)
             elif plan.is_point and metadata.data_type.variable:
-                values = as_element(values)
-            values = as_values(values, metadata.data_type, stored.dtype)
+                values = values_room.as_element(values)
+            values = values_room.as_values(values, metadata.data_type, stored.dtype)
         except MetadataError as error:
             error.within(path=self._place)
             raise
@@ -289,7 +297,7 @@ class Array(ArrayProtocols):
         >>> a[:]
         array([7, 7, 7, 0, 0], dtype=int32)
         """
-        new = as_shape(shape[0] if len(shape) == 1 else shape)
+        new = chunking.as_shape(shape[0] if len(shape) == 1 else shape)
         if len(new) != self.ndim:
             raise MetadataError(
                 f"an array of {self.ndim} axes can't be resized to {new}", path=self._place, field="shape"
@@ -343,7 +351,7 @@ class Array(ArrayProtocols):
         """
         self._check_writable()
         data_type = self.metadata.data_type
-        added = as_values(values, data_type, data_type.numpy)
+        added = values_room.as_values(values, data_type, data_type.numpy)
         if not isinstance(axis, (int, np.integer)) or not -self.ndim <= axis < self.ndim:
             raise SelectionError(f"there is no axis {axis!r} in {self.ndim} dimensions", path=self._place)
         axis %= self.ndim
@@ -433,10 +441,10 @@ class Array(ArrayProtocols):
             self._stored = self._restored(updated)
             return self._stored
 
-    def _metadata_lock(self) -> Lock:
+    def _metadata_lock(self) -> _thread.LockType:
         """Return the lock that guards this object's metadata; a forked child gets a new one."""
         if self._lock[0] != os.getpid():
-            self._lock = (os.getpid(), Lock())
+            self._lock = (os.getpid(), _thread.allocate_lock())
         return self._lock[1]
 
     # --- Python's protocols
@@ -454,7 +462,21 @@ class Array(ArrayProtocols):
         return f"<tegula.Array {kind} chunks {self.chunks}{shards} {self._place!r}>"
 
     def _repr_html_(self) -> str:
-        return array_html(self)
+        return display.array_html(self)
+
+
+def array_at(
+    store: Store,
+    path: str,
+    metadata: ArrayMetadata,
+    *,
+    read_only: bool,
+    allow_pickle: bool = False,
+    document: str | None = None,
+) -> Array:
+    """Return the array at a path whose metadata have been read; `document` is as for `engine.stored_array`."""
+    stored = engine.stored_array(store, path, metadata, allow_pickle=allow_pickle, document=document)
+    return Array(stored, path, read_only=read_only, allow_pickle=allow_pickle)
 
 
 def change_rows(arrays: Sequence[Array], act: Callable[[list[tuple[StoredArray, str]]], list[ArrayMetadata]]) -> None:

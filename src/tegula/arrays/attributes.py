@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from importlib import import_module
 from itertools import islice
-from reprlib import Repr
 from typing import Any, Final
 
-from tegula.display.markup import shorten
-from tegula.display.notebook import attributes_html
+from tegula import display
 from tegula.errors import NotFoundError
 
 __all__ = ["Attributes"]
 
 _SHOWN: Final = 12  # attributes in a repr
-_short: Final = Repr()
-_short.maxlevel, _short.maxdict, _short.maxlist, _short.maxstring, _short.maxother = 3, 6, 8, 80, 80
 
 Change = Callable[[dict[str, Any]], dict[str, Any]]
 
@@ -82,12 +79,19 @@ class Attributes(MutableMapping[str, Any]):
 
     def __repr__(self) -> str:
         values = self._read()
+        shorten, short = display.shorten, _short()
         shown = [
-            f"{shorten(repr(name), 80)}: {shorten(_short.repr(value), 120)}"
+            f"{shorten(repr(name), 80)}: {shorten(short.repr(value), 120)}"
             for name, value in islice(values.items(), _SHOWN)
         ]
         rest = [f"… and {len(values) - _SHOWN} more"] if len(values) > _SHOWN else []
         return f"Attributes({{{', '.join([*shown, *rest])}}})"
 
     def _repr_html_(self) -> str:
-        return attributes_html(self._read())
+        return display.attributes_html(self._read())
+
+
+def _short() -> Any:
+    short = import_module("reprlib").Repr()
+    short.maxlevel, short.maxdict, short.maxlist, short.maxstring, short.maxother = 3, 6, 8, 80, 80
+    return short

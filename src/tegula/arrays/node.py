@@ -7,11 +7,16 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tegula import engine
-from tegula.arrays.attributes import Attributes
-from tegula.arrays.keywords import FOREIGN_ATTRIBUTES
+from tegula.deferred import Later
 from tegula.errors import ReadOnlyError
-from tegula.optional import library
-from tegula.stores import Store
+
+if TYPE_CHECKING:
+    from tegula import optional
+    from tegula.arrays import keywords
+    from tegula.arrays.attributes import Attributes
+    from tegula.stores import Store
+else:
+    keywords, optional = Later("tegula.arrays.keywords"), Later("tegula.optional")
 
 __all__ = ["Node", "opened_by_name"]
 
@@ -108,7 +113,7 @@ class Node(ABC):
         True
         >>> shown.server.close()
         """
-        return library("tegula.server.notebook").view(self, height)  # by name, since it stands above all nodes
+        return optional.library("tegula.server.notebook").view(self, height)  # by name, since it stands above all nodes
 
     def flush(self) -> None:
         """Wait for writes in the background, and flush the store.
@@ -184,7 +189,7 @@ if not TYPE_CHECKING:  # hidden from type checkers
 
     def _missing(self, name):
         """Raise an `AttributeError` that names the equivalent of another library's attribute."""
-        ours = FOREIGN_ATTRIBUTES.get(name)
+        ours = keywords.FOREIGN_ATTRIBUTES.get(name)
         hint = "" if ours is None else f"; in tegula that is {ours}"
         raise AttributeError(f"a tegula.{type(self).__name__} has no attribute {name!r}{hint}", name=name, obj=self)
 

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tegula import codecs, formats
 from tegula.arrays.node import Node
-from tegula.codecs import serializer_position
-from tegula.engine import StoredArray
-from tegula.formats.bcolz_codecs import portable
-from tegula.formats.documents import load
-from tegula.formats.zarr2 import SHAPE_KEY as ZARRAY
+from tegula.formats.keys import ZARR2_KEYS
 from tegula.metadata.chunk_grids import VaryingAxis
 from tegula.metadata.nodes import ArrayMetadata, CodecSpec, inner_codecs
-from tegula.stores import Store
+
+if TYPE_CHECKING:
+    from tegula.engine import StoredArray
+    from tegula.stores import Store
 
 __all__ = ["ArrayProperties"]
 
@@ -193,12 +193,12 @@ class ArrayProperties(Node):
         metadata = self.metadata
         if metadata.format == "zarr3":
             specs = inner_codecs(metadata.codecs)
-            middle = serializer_position(specs, metadata.data_type)
+            middle = codecs.serializer_position(specs, metadata.data_type)
             return [*specs[:middle]], [*specs[middle + 1 :]]
-        own = portable(metadata.codecs) if metadata.format == "bcolz" else metadata.codecs
+        own = formats.portable(metadata.codecs) if metadata.format == "bcolz" else metadata.codecs
         rest = [spec for spec in own if spec.name not in ("bytes", "transpose")]
-        raw = metadata.documents.get(ZARRAY) if metadata.format == "zarr2" else None
-        if raw is not None and load(raw, ZARRAY).get("compressor") is None:
+        raw = metadata.documents.get(ZARR2_KEYS[0]) if metadata.format == "zarr2" else None
+        if raw is not None and formats.load(raw, ZARR2_KEYS[0]).get("compressor") is None:
             return rest, []
         return rest[:-1], rest[-1:]
 

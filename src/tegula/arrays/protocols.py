@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Callable, Iterator
-from numbers import Number
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
-from tegula.arrays import interop
-from tegula.arrays.chunk_regions import Region, regions, stored_regions
 from tegula.arrays.properties import ArrayProperties
+from tegula.deferred import Later
 from tegula.errors import UnsupportedError
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from tegula.arrays import chunk_regions, interop
+    from tegula.arrays.chunk_regions import Region
+else:
+    chunk_regions, interop = Later("tegula.arrays.chunk_regions"), Later("tegula.arrays.interop")
 
 __all__ = ["ArrayProtocols", "AsType", "OperationError"]
 
@@ -122,7 +128,9 @@ class ArrayProtocols(ArrayProperties):
         (slice(2, 3, None), slice(3, 5, None))
         """
         sharding = self._stored.chain.sharding
-        return regions(self.shape, self.metadata.grid, selection, None if sharding is None else sharding.inner_shape)
+        return chunk_regions.regions(
+            self.shape, self.metadata.grid, selection, None if sharding is None else sharding.inner_shape
+        )
 
     def iter_shards(self, selection: Any = None) -> Iterator[Region]:
         """Yield the region of each shard, or of each chunk where there are no shards; otherwise as `iter_chunks`.
@@ -136,7 +144,7 @@ class ArrayProtocols(ArrayProperties):
         >>> a[:]
         array([0, 0, 0, 0, 4, 4, 4, 4], dtype=int32)
         """
-        return regions(self.shape, self.metadata.grid, selection)
+        return chunk_regions.regions(self.shape, self.metadata.grid, selection)
 
     def __iter__(self) -> Iterator[Any]:
         length = len(self)
@@ -148,7 +156,7 @@ class ArrayProtocols(ArrayProperties):
         wanted: Any = np.asarray(value, self.dtype) if self.dtype.names else value
         if np.ndim(wanted):
             raise OperationError(f"`in` looks for single elements, not {value!r:.60}", path=self._place)
-        found, missing = stored_regions(self._stored)
+        found, missing = chunk_regions.stored_regions(self._stored)
         if missing and _is_in(wanted, np.asarray(self._stored.fill)):
             return True
         return any(_is_in(wanted, np.asarray(self[region])) for region in found)
@@ -262,7 +270,7 @@ class ArrayProtocols(ArrayProperties):
     def __eq__(self, other: object) -> bool:
         if isinstance(other, ArrayProtocols):
             return (self.store.url, self._path, self.metadata) == (other.store.url, other._path, other.metadata)
-        if isinstance(other, (Number, np.generic, np.ndarray)):
+        if isinstance(other, (numbers.Number, np.generic, np.ndarray)):
             raise self._not_computed("==")
         return NotImplemented
 

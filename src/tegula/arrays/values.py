@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tegula.errors import MetadataError
 from tegula.metadata.data_types import DataType
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 __all__ = ["as_data", "as_element", "as_records", "as_values"]
 

@@ -4,14 +4,31 @@
 exactly as many bytes as the shape of the chunk requires, or raises `~tegula.errors.CodecError`.
 """
 
-from tegula.codecs.chain import CodecChain, build_chain
-from tegula.codecs.describing import runs_in_kernel
-from tegula.codecs.fill import equals_fill
-from tegula.codecs.registry import known_codecs, serializer_position
-from tegula.codecs.sharding import EMPTY, Sharding
-from tegula.codecs.specs import codec_specs, complete, lacking
+from typing import TYPE_CHECKING
+
+from tegula.deferred import on_first_use
+
+if TYPE_CHECKING:
+    from tegula.codecs.chain import CodecChain, build_chain
+    from tegula.codecs.describing import runs_in_kernel
+    from tegula.codecs.fill import equals_fill
+    from tegula.codecs.registry import known_codecs, serializer_position
+    from tegula.codecs.sharding import EMPTY, Sharding
+    from tegula.codecs.specs import codec_specs, complete, lacking
 
 __all__ = [
     "EMPTY", "CodecChain", "Sharding", "build_chain", "codec_specs", "complete", "equals_fill", "known_codecs",
     "lacking", "runs_in_kernel", "serializer_position",
 ]  # fmt: skip
+
+_HOMES = {
+    "chain": "CodecChain build_chain",
+    "describing": "runs_in_kernel",
+    "fill": "equals_fill",
+    "registry": "known_codecs serializer_position",
+    "sharding": "EMPTY Sharding",
+    "specs": "codec_specs complete lacking",
+}
+
+if not TYPE_CHECKING:  # a checker would take every name for one of ours
+    __getattr__, __dir__ = on_first_use(__name__, _HOMES, in_threads=True)

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from tegula.codecs.native import NativeChecksum
 from tegula.codecs.stages import BufferCodec, Context, Data, Decoder, check_options, flat, library, option, wrong_size
+from tegula.deferred import Later
 from tegula.errors import CodecError
 from tegula.metadata.nodes import CodecSpec
+
+if TYPE_CHECKING:
+    import zlib
+else:
+    zlib = Later("zlib")
 
 __all__ = ["Checksum", "build", "notices_changes"]
 
@@ -21,11 +26,19 @@ def _crc32c(data: Data) -> int:
     return int(library("google_crc32c").value(data if type(data) is bytes else np.frombuffer(data, "u1")))
 
 
+def _crc32(data: Data) -> int:
+    return zlib.crc32(data)
+
+
+def _adler32(data: Data) -> int:
+    return zlib.adler32(data)
+
+
 _SUMS: Final[dict[str, tuple[Callable[[Any], int], str]]] = {
     "crc32c": (_crc32c, "end"),
     "numcodecs.crc32c": (_crc32c, "end"),
-    "numcodecs.crc32": (zlib.crc32, "start"),
-    "numcodecs.adler32": (zlib.adler32, "start"),
+    "numcodecs.crc32": (_crc32, "start"),
+    "numcodecs.adler32": (_adler32, "start"),
 }
 
 

@@ -7,8 +7,7 @@ at all; the reference executor does what has no description.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -25,7 +24,13 @@ from tegula.codecs.native import (
     NativeShuffle,
 )
 from tegula.codecs.stages import ArrayCodec, BufferCodec, Serializer
-from tegula.codecs.transpose import Transpose
+from tegula.deferred import Later
+from tegula.frozen import replace
+
+if TYPE_CHECKING:
+    from tegula.codecs import transpose
+else:
+    transpose = Later("tegula.codecs.transpose")
 
 __all__ = ["describe", "filter_native", "runs_in_kernel"]
 
@@ -63,7 +68,7 @@ def describe(
     order: tuple[int, ...] | None = None
     filters: list[NativeCodec | None] = []
     for codec in arrays:
-        if not isinstance(codec, Transpose):
+        if not isinstance(codec, transpose.Transpose):
             filters.append(codec.native)
         elif filters:
             return None  # filters see the elements in an order that is no longer that of the bytes
@@ -94,7 +99,7 @@ def runs_in_kernel(name: str, kernel: Collection[str]) -> bool:
 
 def _before_filters(arrays: Sequence[ArrayCodec], middle: NativeSerializer) -> NativeElements | None:
     """Return the layout of the elements that filters take, if the bytes before the filters are these elements."""
-    first = next(codec for codec in arrays if not isinstance(codec, Transpose))
+    first = next(codec for codec in arrays if not isinstance(codec, transpose.Transpose))
     dtype = first.before.numpy
     if not isinstance(middle, NativeElements) or middle.swap or middle.is_text or dtype.kind == "U":
         return None

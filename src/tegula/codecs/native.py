@@ -6,8 +6,9 @@ by its attribute ``name``; the other attributes are its options.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
+
+from tegula.frozen import Frozen
 
 __all__ = [
     "NativeBitRound", "NativeBlosc", "NativeChain", "NativeChecksum", "NativeCodec", "NativeDelta", "NativeElements",
@@ -16,20 +17,20 @@ __all__ = [
 ]  # fmt: skip
 
 
-class NativePlain(NamedTuple):
+class NativePlain(Frozen):
     """A codec without options: ``blpk``, ``fletcher32``, ``packbits``."""
 
     name: str
 
 
-class NativeLevel(NamedTuple):
+class NativeLevel(Frozen):
     """A compressor whose only option is a level: ``gzip``, ``zlib``, ``bz2``."""
 
     name: str
     level: int
 
 
-class NativeZstd(NamedTuple):
+class NativeZstd(Frozen):
     """Zstandard."""
 
     level: int
@@ -37,14 +38,14 @@ class NativeZstd(NamedTuple):
     name: str = "zstd"
 
 
-class NativeLz4(NamedTuple):
+class NativeLz4(Frozen):
     """LZ4 blocks."""
 
     acceleration: int
     name: str = "lz4"
 
 
-class NativeLzma(NamedTuple):
+class NativeLzma(Frozen):
     """XZ and LZMA: container format, check and preset as in Python's ``lzma``."""
 
     container: int
@@ -53,7 +54,7 @@ class NativeLzma(NamedTuple):
     name: str = "lzma"
 
 
-class NativeBlosc(NamedTuple):
+class NativeBlosc(Frozen):
     """Blosc 1: `shuffle` is 0, 1 (bytes) or 2 (bits); a `blocksize` of 0 is the automatic one."""
 
     compressor: str
@@ -64,21 +65,21 @@ class NativeBlosc(NamedTuple):
     name: str = "blosc"
 
 
-class NativeChecksum(NamedTuple):
+class NativeChecksum(Frozen):
     """A checksum before or after the data: ``crc32c``, ``crc32``, ``adler32``."""
 
     name: str
     at_start: bool
 
 
-class NativeShuffle(NamedTuple):
+class NativeShuffle(Frozen):
     """The byte shuffle of numcodecs."""
 
     elementsize: int
     name: str = "shuffle"
 
 
-class NativeDelta(NamedTuple):
+class NativeDelta(Frozen):
     """Differences of neighbours; data types as NumPy spells them."""
 
     dtype: str
@@ -86,7 +87,7 @@ class NativeDelta(NamedTuple):
     name: str = "delta"
 
 
-class NativeFixedScaleOffset(NamedTuple):
+class NativeFixedScaleOffset(Frozen):
     """``(x - offset) * scale``, rounded; data types as NumPy spells them."""
 
     offset: int | float
@@ -96,7 +97,7 @@ class NativeFixedScaleOffset(NamedTuple):
     name: str = "fixedscaleoffset"
 
 
-class NativeQuantize(NamedTuple):
+class NativeQuantize(Frozen):
     """Floating-point numbers rounded to decimal digits; data types as NumPy spells them."""
 
     digits: int
@@ -105,7 +106,7 @@ class NativeQuantize(NamedTuple):
     name: str = "quantize"
 
 
-class NativeBitRound(NamedTuple):
+class NativeBitRound(Frozen):
     """Floating-point numbers rounded to bits of the significand; the data type as NumPy spells it."""
 
     keepbits: int
@@ -130,8 +131,7 @@ NativeCodec: TypeAlias = (
 """A codec of bytes to bytes."""
 
 
-@dataclass(frozen=True, slots=True)
-class NativeElements:
+class NativeElements(Frozen):
     """Contiguous elements of one size.
 
     `swap` is the size in bytes of the units that are stored byte-swapped, 0 if none are. Text must consist of Unicode
@@ -143,15 +143,13 @@ class NativeElements:
     is_text: bool
 
 
-@dataclass(frozen=True, slots=True)
-class NativeStrings:
+class NativeStrings(Frozen):
     """Variable-length strings: text or bytes."""
 
     is_text: bool
 
 
-@dataclass(frozen=True, slots=True)
-class NativeShards:
+class NativeShards(Frozen):
     """Shards: shape and chain of inner chunks, chain and location of the index."""
 
     inner_shape: tuple[int, ...]
@@ -163,8 +161,7 @@ class NativeShards:
 NativeSerializer: TypeAlias = NativeElements | NativeStrings | NativeShards
 
 
-@dataclass(frozen=True, slots=True)
-class NativeChain:
+class NativeChain(Frozen):
     """A chain of codecs.
 
     Stored axis ``i`` is axis ``order[i]`` of the chunk; ``None`` if the order is the same. The codecs of bytes are in

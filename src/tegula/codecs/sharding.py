@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from itertools import product
 from math import prod
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from tegula import config
 from tegula.codecs.fill import equals_fill
@@ -21,6 +20,9 @@ from tegula.codecs.stages import REQUIRED, Chunk, Context, Data, Decoder, Serial
 from tegula.errors import CodecError, MetadataError
 from tegula.metadata.data_types import DataType
 from tegula.metadata.nodes import CodecSpec
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 __all__ = ["EMPTY", "INDEX_TYPE", "InnerChain", "Sharding", "build", "inner_specs"]
 
@@ -33,7 +35,7 @@ INDEX_TYPE: Final = DataType(np.dtype("<u8"))
 _INDEX_CODECS: Final = [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "crc32c"}]
 
 Coords = tuple[int, ...]
-Index = npt.NDArray[np.uint64]
+Index: TypeAlias = "npt.NDArray[np.uint64]"
 
 
 class InnerChain(Protocol):

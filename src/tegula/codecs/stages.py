@@ -9,12 +9,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from math import prod
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from tegula.codecs.native import NativeCodec, NativeSerializer
 from tegula.errors import CodecError, MetadataError
@@ -22,13 +20,16 @@ from tegula.metadata.data_types import EXTENDED_DTYPES, DataType
 from tegula.metadata.nodes import CodecSpec
 from tegula.optional import library
 
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
 __all__ = [
     "REQUIRED", "ArrayCodec", "BufferCodec", "Chunk", "Codec", "Context", "Data", "Decoder", "Serializer", "Shape",
     "between", "check_options", "create_codec", "exportable", "flat", "library", "nbytes", "option", "wrong_size",
 ]  # fmt: skip
 
 Shape: TypeAlias = tuple[int, ...]
-Chunk: TypeAlias = npt.NDArray[Any]
+Chunk: TypeAlias = "npt.NDArray[Any]"
 Data: TypeAlias = Any
 """When encoding, bytes or a one-dimensional array; when decoding, bytes or a one-dimensional memoryview of bytes."""
 Decoder: TypeAlias = Callable[[Any], Any]
@@ -37,7 +38,6 @@ REQUIRED: Final = object()
 """The default of an option that a configuration must state."""
 
 
-@dataclass(slots=True)
 class Context:
     """The input of a codec at its position in the chain; `build_chain` updates it from codec to codec.
 
@@ -58,15 +58,27 @@ class Context:
         After the array→bytes codec, bytes of an element in the buffer; 1 if unknown.
     """
 
-    data_type: DataType
-    fill: Chunk | None
-    ndim: int
-    shape: Shape | None
-    allow_pickle: bool
-    build: Callable[..., Any]
-    keep_empty: bool | None = None
-    buffer: np.dtype[Any] | None = None
-    unit: int = 1
+    def __init__(
+        self,
+        data_type: DataType,
+        fill: Chunk | None,
+        ndim: int,
+        shape: Shape | None,
+        allow_pickle: bool,
+        build: Callable[..., Any],
+        keep_empty: bool | None = None,
+        buffer: np.dtype[Any] | None = None,
+        unit: int = 1,
+    ) -> None:
+        self.data_type = data_type
+        self.fill = fill
+        self.ndim = ndim
+        self.shape = shape
+        self.allow_pickle = allow_pickle
+        self.build = build
+        self.keep_empty = keep_empty
+        self.buffer = buffer
+        self.unit = unit
 
 
 class ArrayCodec(ABC):

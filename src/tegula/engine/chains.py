@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from tegula.codecs import CodecChain, build_chain
-from tegula.metadata.nodes import ArrayMetadata, CodecSpec
+from tegula.codecs.chain import CodecChain, build_chain
+
+if TYPE_CHECKING:
+    from tegula.metadata.nodes import ArrayMetadata, CodecSpec
 
 __all__ = ["chain_of"]
 

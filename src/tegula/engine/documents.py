@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-import random
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
-from tegula.engine import document_cache
-from tegula.engine.far import get_many
+from tegula.deferred import Later
 from tegula.errors import StoreError, TegulaError
 from tegula.formats import FORMATS, find_format, parse
 from tegula.formats.documents import MAX_BYTES
-from tegula.metadata.nodes import ArrayMetadata, NodeMetadata
-from tegula.stores import Store
+from tegula.metadata.nodes import ArrayMetadata, GroupMetadata, NodeMetadata
+from tegula.stores.interface import Generation, Store
+
+if TYPE_CHECKING:
+    import random
+
+    from tegula.engine import document_cache, far
+else:
+    document_cache, far = Later("tegula.engine.document_cache"), Later("tegula.engine.far")
+    random = Later("random")
 
 __all__ = ["back_off", "documents_of", "fetch_documents", "read_many", "read_metadata"]
 
+_LARGE = 2**15  # bytes of a document from which on its generation is worth to be known
 _ALL_KEYS = tuple(key for item in FORMATS.values() for key in item.keys)
 
 
@@ -31,7 +39,14 @@ class _Documents(Mapping[str, bytes]):
         Documents that have been fetched already; ``None`` stands for one that does not exist.
     keys : sequence of str, optional
         Those that may be among the documents that this process keeps; the first one to be missing fetches all others.
+
+    Attributes
+    ----------
+    generation : Generation or None
+        That of the last large document, if the store says it for nothing.
     """
+
+    generation: Generation | None = None
 
     def __init__(
         self, store: Store, path: str, found: dict[str, bytes | None] | None = None, keys: Sequence[str] = ()
@@ -62,13 +77,23 @@ class _Documents(Mapping[str, bytes]):
             self._fetch_kept([other for other in self._keys if other not in self._found])
         if key not in self._found:
             try:
-                # never read more than one byte above the limit of the parser
-                self._found[key] = self._store.get(self._prefix + key, (0, MAX_BYTES + 1))
+                self._found[key] = self._read(self._prefix + key)
             except StoreError as error:
                 if "/" not in key or not isinstance(error.__cause__, NotADirectoryError):
                     raise
                 self._found[key] = None  # a document of another format stands in place of its directory
         return self._found[key]
+
+    def _read(self, key: str) -> bytes | None:
+        """Return a document, and note the generation of a large one if the store has it at hand."""
+        store = self._store
+        # never read more than one byte above the limit of the parser
+        if store.concurrency or store.single_writer:
+            return store.get(key, (0, MAX_BYTES + 1))
+        raw = store.get(key, (0, _LARGE))
+        if raw is not None and len(raw) == _LARGE:
+            raw, self.generation = store.get(key, (0, MAX_BYTES + 1), with_generation=True)
+        return raw
 
     def __getitem__(self, key: str) -> bytes:
         raw = self._fetch(key)
@@ -97,13 +122,13 @@ def documents_of(
     """
     answers: Sequence[bytes | None] = ()
     prefixes = [f"{path}/" if path else "" for path in paths]
-    if kept and len(paths) == 1 and document_cache.applies(store):
+    if kept and len(paths) == 1 and store.concurrency and document_cache.applies(store):
         return [_Documents(store, paths[0], keys=keys)]
     if store.concurrency or type(store).get_many is not Store.get_many:
         # never read more than one byte above the limit of the parser
         wanted = [(prefix + key, (0, MAX_BYTES + 1)) for prefix in prefixes for key in keys]
         with suppress(StoreError):
-            answers = get_many(store, wanted)
+            answers = far.get_many(store, wanted)
     rows = [answers[start : start + len(keys)] for start in range(0, len(answers), len(keys) or 1)]
     found: list[dict[str, bytes | None]] = [dict(zip(keys, row)) for row in rows] or [{} for _ in paths]
     return [_Documents(store, path, known) for path, known in zip(paths, found)]
@@ -155,6 +180,9 @@ def read_metadata(
         )
         if isinstance(documents, _Documents):
             documents.settle(found)
+            copies: Any = found.copies if isinstance(found, GroupMetadata) else None
+            if copies is not None:
+                copies.generation = documents.generation
         return found
     except TegulaError as error:
         prefix = f"{path}/" if path else ""

@@ -8,15 +8,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tegula import config, executors
 from tegula.codecs import equals_fill
-from tegula.engine import kernel, reference
-from tegula.engine.cached import Cached
+from tegula.engine import reference
 from tegula.engine.chunk_cache import CHUNKS
 from tegula.engine.lengths import retry_with_current_length
 from tegula.engine.pool import for_each
-from tegula.engine.preferred import FALLBACK, PREFERRED, Preferred
-from tegula.engine.stored import Executor, StoredArray
+from tegula.engine.preferred import PREFERRED
+from tegula.engine.stored import StoredArray
 from tegula.engine.visiting import batches, check_number
 from tegula.errors import CodecError, StoreError
 from tegula.indexing import Plan
@@ -25,27 +23,6 @@ __all__ = ["empty", "read", "read_anew", "write"]
 
 Array = npt.NDArray[Any]
 _FEW = 2**12  # chunks up to which a write visits each, without listing the stored ones
-
-
-def _follow(
-    setting: str,
-    cache_bytes: int,
-    followers: tuple[Preferred, Preferred] = (PREFERRED, FALLBACK),
-    by_kernel: tuple[Executor, Executor] = (kernel, Cached(kernel)),
-    by_reference: tuple[Executor, Executor] = (reference, Cached(reference)),
-    limit: Callable[[int], None] = CHUNKS.limit,
-) -> None:
-    """Let arrays use the executor that the setting asks for, through the cache of decoded chunks if there is one.
-
-    What this needs is bound early, since a setting may also change while the interpreter exits.
-    """
-    limit(cache_bytes)
-    for follower, choice in zip(followers, (by_reference if setting == "reference" else by_kernel, by_reference)):
-        follower.follow(choice[cache_bytes > 0])
-
-
-_follow(config.current().executor, config.current().cache_bytes)
-executors.subscribe(_follow)
 
 
 def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:

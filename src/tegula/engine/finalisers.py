@@ -7,11 +7,12 @@ finaliser that needs such a lock would wait for itself.
 from __future__ import annotations
 
 import _thread
-import atexit
 import os
 from collections.abc import Callable
 from contextvars import copy_context
 from typing import Final
+
+from tegula.deferred import at_exit
 
 __all__ = ["call_apart"]
 
@@ -83,6 +84,6 @@ def _wait_for_all() -> None:
         call.over.acquire(timeout=_LAST_PATIENCE)
 
 
-atexit.register(_wait_for_all)
+at_exit(0, _wait_for_all)
 if hasattr(os, "register_at_fork"):  # not on Windows
     os.register_at_fork(after_in_child=_running.clear)

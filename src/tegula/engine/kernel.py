@@ -10,29 +10,32 @@ import os
 import sys
 from collections.abc import Callable
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from tegula import config, executors
-from tegula.engine import reference
-from tegula.engine.far import ShardReader
-from tegula.engine.preferred import FALLBACK
-from tegula.engine.stored import Box, StoredArray
-from tegula.engine.windows import has_windows
+from tegula.deferred import Later
+from tegula.engine.preferred import FALLBACK, REFERENCE
 from tegula.errors import CodecError, StoreError, TegulaError, UnsupportedError
 from tegula.formats import find_format
-from tegula.indexing import Plan
-from tegula.stores import LocalStore
 from tegula.stores.capabilities import Ranged
+from tegula.stores.local import LocalStore
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from tegula._kernel import Array as KernelArray
+    from tegula.engine import far as far_stores
+    from tegula.engine import windows
+    from tegula.engine.stored import Box, StoredArray
+    from tegula.indexing import Plan
+else:
+    far_stores, windows = Later("tegula.engine.far"), Later("tegula.engine.windows")
 
 __all__ = ["delete_chunks", "empty", "get", "load", "may_hold_chunks", "read", "write"]
 
-Array = npt.NDArray[Any]
+Array: TypeAlias = "npt.NDArray[Any]"
 _LARGE = 2**18  # bytes from which on results reuse memory of earlier ones
 
 
@@ -46,7 +49,7 @@ def _described(array: StoredArray) -> KernelArray | None:
     # codecs and store as the kernel knows them
     chain = array.chain.native
     far = array.store.concurrency > 0
-    if chain is None or not array.fill.dtype.itemsize or (far and (_is_nested(array) or has_windows(array))):
+    if chain is None or not array.fill.dtype.itemsize or (far and (_is_nested(array) or windows.has_windows(array))):
         _use_reference(array)
         return None
     store = _kernel_store(library, array)
@@ -104,7 +107,7 @@ def _new_kernel_store(library: ModuleType, array: StoredArray) -> Any:
         if not store.ignores_case:
             sync = store.durability == "fsync"
             return library.LocalFiles(store, os.path.join(store.root, ""), sync, store.prepare)
-    reader = ShardReader(store) if store.concurrency or isinstance(store, Ranged) else None
+    reader = far_stores.ShardReader(store) if store.concurrency or isinstance(store, Ranged) else None
     return library.PythonStore(
         store, array.chain.sharding is not None, store.concurrency, reader=reader, content=array.chunk_nbytes
     )
@@ -114,7 +117,7 @@ def get(array: StoredArray, selection: Any) -> Any:
     """Read a selection of ints, slices and an ellipsis; return ``None`` if the caller has to make the plan."""
     described = array.kernel or _described(array)
     if described is None:
-        return reference.get(array, selection)
+        return REFERENCE.get(array, selection)
     try:
         return described.get(selection, config.current().threads, array.check_exists)
     except MemoryError:
@@ -145,7 +148,7 @@ def read(array: StoredArray, plan: Plan, out: Array) -> None:
             array.locate(error)
             raise
     if not done:
-        reference.read(array, plan, out)
+        REFERENCE.read(array, plan, out)
 
 
 def write(array: StoredArray, plan: Plan, values: Array) -> None:
@@ -158,7 +161,7 @@ def write(array: StoredArray, plan: Plan, values: Array) -> None:
     """
     described, offset = array.kernel or _described(array), _offset(array)
     if described is None or offset is None:
-        reference.write(array, plan, values)
+        REFERENCE.write(array, plan, values)
         return
     if 0 in plan.work_shape:
         return
@@ -173,7 +176,7 @@ def write(array: StoredArray, plan: Plan, values: Array) -> None:
 def load(array: StoredArray) -> None:
     """Import what reading and writing the array need, so that no other thread has to."""
     if _described(array) is None:
-        reference.load(array)
+        REFERENCE.load(array)
 
 
 def may_hold_chunks(array: StoredArray, box: Box) -> bool:

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from math import prod
+from typing import TYPE_CHECKING
 
 from tegula import config
-from tegula.codecs import CodecChain
-from tegula.codecs.sharding import InnerChain
-from tegula.engine import reference
+from tegula.deferred import Later
 from tegula.engine.chains import chain_of
-from tegula.engine.preferred import PREFERRED
-from tegula.engine.stored import Executor, StoredArray
-from tegula.engine.strings import StringChain
+from tegula.engine.preferred import PREFERRED, REFERENCE
+from tegula.engine.stored import StoredArray
 from tegula.errors import MetadataError, TegulaError
 from tegula.formats import find_format
 from tegula.metadata.fill_values import undefined_fill
-from tegula.metadata.nodes import ArrayMetadata
-from tegula.stores import Store
+
+if TYPE_CHECKING:
+    from tegula.codecs import CodecChain
+    from tegula.codecs.sharding import InnerChain
+    from tegula.engine import strings
+    from tegula.engine.stored import Executor
+    from tegula.metadata.nodes import ArrayMetadata
+    from tegula.stores import Store
+else:
+    strings = Later("tegula.engine.strings")
 
 __all__ = ["stored_array"]
 
@@ -86,7 +92,7 @@ def stored_array(
     # the executor
     executor: Executor = PREFERRED
     if metadata.data_type.variable:  # Python makes objects; the kernel helps with the bytes of text
-        chain, executor = StringChain(chain), reference
+        chain, executor = strings.StringChain(chain), REFERENCE
     return StoredArray(store, prefix, metadata, chain, fill, chunk_nbytes, document, executor, write_empty)
 
 

@@ -2,27 +2,45 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
-from typing import Any
+from functools import partial
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
-import numpy.typing as npt
+from tegula import config, executors
+from tegula.deferred import before_threads
 
-from tegula.engine.stored import Box, Executor, StoredArray
-from tegula.indexing import Plan
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
-__all__ = ["FALLBACK", "PREFERRED", "Preferred"]
+    from tegula.engine.stored import Box, Executor, StoredArray
+    from tegula.indexing import Plan
 
-Array = npt.NDArray[Any]
+    Array = npt.NDArray[Any]
+
+__all__ = ["FALLBACK", "PREFERRED", "REFERENCE", "Preferred"]
+
+_CACHE: Final = "tegula.engine.chunk_cache"
+_FUNCTIONS: Final = ("delete_chunks", "empty", "get", "load", "may_hold_chunks", "read", "write")
+_made: Final[dict[tuple[str, bool], Executor]] = {}
+before_threads([f"tegula.engine.{name}" for name in ("kernel", "reference", "cached")])
 
 
 class Preferred:
-    """An executor whose functions are those of another one, which the settings ask for.
+    """An executor whose functions are those of another one, which the settings ask for; imported when it is used.
 
     Arrays refer to this object, so that no operation has to look the settings up. `Executor` describes the functions.
+
+    Parameters
+    ----------
+    choice : (str, bool)
+        The module of the other executor, and whether it reads through the cache of decoded chunks.
     """
 
-    __slots__ = ("delete_chunks", "empty", "get", "load", "may_hold_chunks", "read", "write")
+    __slots__ = ("_choice", *_FUNCTIONS)
 
     get: Callable[[StoredArray, Any], Any]
     read: Callable[[StoredArray, Plan, Array], None]
@@ -32,14 +50,52 @@ class Preferred:
     may_hold_chunks: Callable[[StoredArray, Box], bool]
     delete_chunks: Callable[[StoredArray, Box, Callable[[], bool]], bool]
 
-    def follow(self, executor: Executor) -> None:
-        """Take over the functions of an executor."""
-        for name in self.__slots__:
-            setattr(self, name, getattr(executor, name))
+    def __init__(self, choice: tuple[str, bool]) -> None:
+        self.follow(choice)
+
+    def follow(self, choice: tuple[str, bool]) -> None:
+        """Take over the functions of another executor, now or with the first call."""
+        self._choice = choice
+        known = _made.get(choice)
+        for name in _FUNCTIONS:
+            setattr(self, name, partial(self._first_call, name) if known is None else getattr(known, name))
+
+    def _first_call(self, name: str, *args: Any) -> Any:
+        choice = self._choice
+        if choice not in _made:
+            module, cached = choice
+            executor: Any = import_module(f"tegula.engine.{module}")
+            _made[choice] = import_module("tegula.engine.cached").Cached(executor) if cached else executor
+        self.follow(self._choice)
+        return getattr(_made[choice], name)(*args)
 
 
-PREFERRED = Preferred()
+PREFERRED: Final = Preferred(("reference", False))
 """The executor that the setting asks for."""
 
-FALLBACK = Preferred()
-"""The reference executor, for arrays that the kernel can't read."""
+FALLBACK: Final = Preferred(("reference", False))
+"""The reference executor, for arrays that the kernel can't read; through the cache, if there is one."""
+
+REFERENCE: Final = Preferred(("reference", False))
+"""The reference executor itself."""
+
+
+def _follow(
+    setting: str,
+    cache_bytes: int,
+    preferred: Preferred = PREFERRED,
+    fallback: Preferred = FALLBACK,
+    modules: dict[str, ModuleType] = sys.modules,
+) -> None:
+    """Let arrays use the executor that the setting asks for, through the cache of decoded chunks if there is one.
+
+    What this needs is bound early, since a setting may also change while the interpreter exits.
+    """
+    if cache_bytes or _CACHE in modules:
+        (modules.get(_CACHE) or import_module(_CACHE)).CHUNKS.limit(cache_bytes)
+    preferred.follow(("reference" if setting == "reference" else "kernel", cache_bytes > 0))
+    fallback.follow(("reference", cache_bytes > 0))
+
+
+_follow(config.current().executor, config.current().cache_bytes)
+executors.subscribe(_follow)

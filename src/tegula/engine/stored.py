@@ -2,34 +2,35 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import cache
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
-from tegula import config
-from tegula.codecs import CodecChain
-from tegula.engine.grid_keys import check_amount, stored_in_grid
-from tegula.engine.pool import gather
+from tegula import config, frozen
+from tegula.deferred import Later
 from tegula.errors import CodecError, NotFoundError, StoreError, TegulaError, out_of_memory
-from tegula.indexing import Plan
-from tegula.metadata.nodes import ArrayMetadata
-from tegula.stores import Store
 from tegula.stores.capabilities import Anchoring, SizedListing
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from tegula._kernel import Array as KernelArray
+    from tegula.codecs import CodecChain
+    from tegula.engine import grid_keys, pool
+    from tegula.indexing import Plan
+    from tegula.metadata.nodes import ArrayMetadata
+    from tegula.stores import Store
+else:
+    grid_keys, pool = Later("tegula.engine.grid_keys"), Later("tegula.engine.pool")
 
 __all__ = ["Box", "Executor", "StoredArray", "physical_memory"]
 
-Array = npt.NDArray[Any]
+Array: TypeAlias = "npt.NDArray[Any]"
 Box = tuple[tuple[int, int], ...]
 """A box of chunks: the first grid coordinate along each axis, and the one after the last."""
 
@@ -76,8 +77,7 @@ class Executor(Protocol):
         """Delete the chunks of a box as long as `holds` returns true; return whether all are deleted."""
 
 
-@dataclass(frozen=True, slots=True)
-class StoredArray:
+class StoredArray(frozen.Frozen):
     """An array as the engine reads and writes it, with everything looked up once when it is opened.
 
     Parameters
@@ -124,14 +124,14 @@ class StoredArray:
     fill: npt.NDArray[Any]
     chunk_nbytes: int
     document: str | None
-    executor: Executor = dataclasses.field(compare=False, repr=False)
+    executor: Executor = frozen.field(compare=False, repr=False)
     write_empty: bool | None = None
     field: str | list[str] | None = None
-    shared: dict[str, Any] = dataclasses.field(default_factory=dict, compare=False, repr=False)
-    kernel: KernelArray | None = dataclasses.field(default=None, init=False, compare=False, repr=False)
-    key_template: str = dataclasses.field(default="", init=False, compare=False, repr=False)
-    one_shape: tuple[int, ...] | None = dataclasses.field(default=None, init=False, compare=False, repr=False)
-    is_plain: bool = dataclasses.field(default=False, init=False, compare=False, repr=False)
+    shared: dict[str, Any] = frozen.field(default_factory=dict, compare=False, repr=False)
+    kernel: KernelArray | None = frozen.field(default=None, init=False, compare=False, repr=False)
+    key_template: str = frozen.field(default="", init=False, compare=False, repr=False)
+    one_shape: tuple[int, ...] | None = frozen.field(default=None, init=False, compare=False, repr=False)
+    is_plain: bool = frozen.field(default=False, init=False, compare=False, repr=False)
 
     def look_up(self) -> None:
         """Look up `key_template`, `one_shape` and `is_plain`, before the first chunk is read."""
@@ -235,7 +235,7 @@ class StoredArray:
             If the store can't be listed, and `number` is larger than ``max_chunks``.
         """
         if not self.store.listable:
-            check_amount(self.store, self.prefix, number)
+            grid_keys.check_amount(self.store, self.prefix, number)
             return False
         if (number <= _FEW and nbytes <= _LITTLE) or self.metadata.dense:
             return False
@@ -248,7 +248,7 @@ class StoredArray:
         Where the store can't be listed, those outside the grid are not found.
         """
         if not self.store.listable:
-            yield from stored_in_grid(self.store, self.prefix, self.metadata)
+            yield from grid_keys.stored_in_grid(self.store, self.prefix, self.metadata)
             return
         keys = self.metadata.keys
         for key in self.store.list_prefix(self.chunk_prefix):
@@ -266,7 +266,7 @@ class StoredArray:
             return
         chunks = self.stored_chunks()
         while some := [*islice(chunks, _FEW)]:
-            sizes = gather(self.store.size, [key for _, key in some], self.store.concurrency)
+            sizes = pool.gather(self.store.size, [key for _, key in some], self.store.concurrency)
             yield from ((coords, key, size) for (coords, key), size in zip(some, sizes) if size is not None)
 
     def amount_stored(self) -> tuple[int, int]:

@@ -8,24 +8,43 @@ format, then ``adapt`` and ``serialize`` of another.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
-from typing import Any, Final
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
 
+from tegula.deferred import before_threads, on_first_use
 from tegula.errors import MetadataError, TegulaError
-from tegula.formats import bcolz1, bcolz_adapting, bcolz_chunks, zarr1, zarr2, zarr2_adapting, zarr3, zarr3_adapting
-from tegula.formats.json_encoding import Style
+from tegula.formats.keys import (
+    BCOLZ_KEYS,
+    BCOLZ_NODE_KEYS,
+    BCOLZ_SHAPE_KEY,
+    CONSOLIDATED_KEY,
+    OLD_KEYS,
+    ZARR1_KEYS,
+    ZARR2_KEYS,
+    ZARR3_KEY,
+)
 from tegula.metadata.nodes import ArrayMetadata, CodecSpec, GroupMetadata, NodeMetadata
 
-__all__ = ["FORMATS", "Format", "find_format", "parse"]
+if TYPE_CHECKING:
+    from tegula.formats.bcolz_codecs import portable
+    from tegula.formats.documents import load
+    from tegula.formats.styles import Style
+
+__all__ = ["FORMATS", "Format", "find_format", "load", "parse", "portable"]
 
 Documents = Mapping[str, bytes]
 
 
-@dataclass(frozen=True, slots=True)
 class Format:
-    """The functions and properties of one format.
+    """The functions and properties of one format; what its modules define is imported when it is first used.
 
     Parameters
+    ----------
+    **members
+        The attributes. In place of what a module of this package defines, ``homes`` says where that is:
+        ``{"parse": "zarr3.parse"}``.
+
+    Attributes
     ----------
     name : str
         Its name in `tegula.open` and `tegula.create_array`.
@@ -82,72 +101,119 @@ class Format:
     has_groups: bool = True
     writable: bool = True
     has_tables: bool = False
-    automatic_chunks: Callable[[tuple[int, ...], int], tuple[int, ...]] | None = None
-    new_draft: Callable[[str], bytes] | None = None
-    is_draft: Callable[[bytes], bool] = lambda raw: False
+    automatic_chunks: Callable[[tuple[int, ...], int], tuple[int, ...]] | None
+    new_draft: Callable[[str], bytes] | None
+    is_draft: Callable[[bytes], bool]
     reserved_prefix: str = ""
     mask: str = ""
-    attributes_at: tuple[str, tuple[str, ...], Style] | None = None
+    attributes_at: tuple[str, tuple[str, ...], Style] | None
     interpreted_attributes: frozenset[str] = frozenset()
     consolidated_key: str = ""
-    consolidated: Callable[[Documents], Mapping[str, Documents] | None] | None = None
-    consolidate: Callable[[GroupMetadata, Iterable[tuple[str, Documents]]], dict[str, bytes]] | None = None
+    consolidated: Callable[[Documents], Mapping[str, Documents] | None] | None
+    consolidate: Callable[[GroupMetadata, Iterable[tuple[str, Documents]]], dict[str, bytes]] | None
+
+    def __init__(self, **members: Any) -> None:
+        vars(self).update(members)
+
+    def changed(self, **members: Any) -> Format:
+        """Return a format that differs in some members."""
+        return Format(**{**vars(self), **members})
 
 
-def _format(module: Any, adapt: Callable[[ArrayMetadata], ArrayMetadata], **options: Any) -> Format:
-    return Format(
-        module.NAME, module.KEYS, module.NODE_KEYS, module.SHAPE_KEY, module.parse, module.serialize, adapt,
-        module.DEFAULT_COMPRESSORS, **options,
-    )  # fmt: skip
+def _imported(item: Format, name: str) -> Any:
+    """Return a member that a module of this package defines; ``None`` for one that the format does without."""
+    home = vars(item).get("homes", {}).get(name)
+    if home is None:
+        if name not in Format.__annotations__:
+            raise AttributeError(f"a Format has no attribute {name!r}", name=name, obj=item)
+        value = _is_no_draft if name == "is_draft" else None
+    else:
+        module, _, attribute = home.partition(".")
+        value = getattr(import_module(f"{__name__}.{module}"), attribute)
+    vars(item)[name] = value
+    return value
 
 
-_ZARR1 = _format(zarr1, zarr1.adapt, has_groups=False)
-_ZARR2 = _format(
-    zarr2,
-    zarr2_adapting.adapt,
-    mask="fill_value",
-    consolidated_key=zarr2.CONSOLIDATED_KEY,
-    consolidated=zarr2.consolidated,
-    consolidate=zarr2.consolidate,
-    attributes_at=(zarr2.KEYS[2], (), zarr2.STYLE),
-    interpreted_attributes=frozenset({"_ARRAY_DIMENSIONS"}),
+if not TYPE_CHECKING:  # a checker would take every name for one of ours
+    Format.__getattr__ = _imported
+    __getattr__, __dir__ = on_first_use(__name__, {"bcolz_codecs": "portable", "documents": "load"})
+
+
+def _is_no_draft(raw: bytes) -> bool:
+    return False
+
+
+def _homes(module: str, adapting: str, **members: str) -> dict[str, str]:
+    """Return where the members that each format has are defined, and others."""
+    before_threads([f"{__name__}.{home.partition('.')[0]}" for home in (module, adapting, *members.values())])
+    functions = {"parse": f"{module}.parse", "serialize": f"{module}.serialize", "adapt": f"{adapting}.adapt"}
+    return {**functions, "compressors": f"{module}.DEFAULT_COMPRESSORS", **members}
+
+
+_ZARR1 = Format(
+    name="zarr1",
+    keys=ZARR1_KEYS,
+    node_keys=ZARR1_KEYS[:1],
+    shape_key=ZARR1_KEYS[0],
+    has_groups=False,
+    homes=_homes("zarr1", "zarr1"),
 )
-_ZARR3 = _format(
-    zarr3,
-    zarr3_adapting.adapt,
+_ZARR2 = Format(
+    name="zarr2",
+    keys=ZARR2_KEYS,
+    node_keys=ZARR2_KEYS[:2],
+    shape_key=ZARR2_KEYS[0],
+    mask="fill_value",
+    consolidated_key=CONSOLIDATED_KEY,
+    interpreted_attributes=frozenset({"_ARRAY_DIMENSIONS"}),
+    homes=_homes(
+        "zarr2",
+        "zarr2_adapting",
+        attributes_at="zarr2.ATTRIBUTES_AT",
+        consolidated="zarr2.consolidated",
+        consolidate="zarr2.consolidate",
+    ),
+)
+_ZARR3 = Format(
+    name="zarr3",
+    keys=(ZARR3_KEY,),
+    node_keys=(ZARR3_KEY,),
+    shape_key=ZARR3_KEY,
     reserved_prefix="__",
     mask="attribute",
-    consolidated_key=zarr3.SHAPE_KEY,
-    consolidated=zarr3.consolidated,
-    consolidate=zarr3.consolidate,
-    attributes_at=(zarr3.SHAPE_KEY, ("attributes",), zarr3.STYLE),
+    consolidated_key=ZARR3_KEY,
+    homes=_homes(
+        "zarr3",
+        "zarr3_adapting",
+        attributes_at="zarr3.ATTRIBUTES_AT",
+        consolidated="zarr3.consolidated",
+        consolidate="zarr3.consolidate",
+    ),
 )
-FORMATS: Final[Mapping[str, Format]] = {
-    item.name: item
-    for item in (
-        _ZARR3,
-        _ZARR2,
-        _ZARR1,
-        replace(
-            _ZARR1,
-            name=zarr1.OLD_NAME,
-            keys=zarr1.OLD_KEYS,
-            node_keys=zarr1.OLD_KEYS[:1],
-            shape_key=zarr1.OLD_KEYS[0],
-            parse=zarr1.parse_old,
-            writable=False,
-        ),
-        _format(
-            bcolz1,
-            bcolz_adapting.adapt,
-            has_groups=False,
-            has_tables=True,
-            automatic_chunks=bcolz_chunks.automatic_chunks,
-            new_draft=bcolz1.new_draft,
-            is_draft=bcolz1.is_draft,
-        ),
-    )
-}
+_OLD = _ZARR1.changed(
+    name="zarr0.4",
+    keys=OLD_KEYS,
+    node_keys=OLD_KEYS[:1],
+    shape_key=OLD_KEYS[0],
+    writable=False,
+    homes=_homes("zarr1", "zarr1", parse="zarr1.parse_old"),
+)
+_BCOLZ = Format(
+    name="bcolz",
+    keys=BCOLZ_KEYS,
+    node_keys=BCOLZ_NODE_KEYS,
+    shape_key=BCOLZ_SHAPE_KEY,
+    has_groups=False,
+    has_tables=True,
+    homes=_homes(
+        "bcolz1",
+        "bcolz_adapting",
+        automatic_chunks="bcolz_chunks.automatic_chunks",
+        new_draft="bcolz1.new_draft",
+        is_draft="bcolz1.is_draft",
+    ),
+)
+FORMATS: Final[Mapping[str, Format]] = {item.name: item for item in (_ZARR3, _ZARR2, _ZARR1, _OLD, _BCOLZ)}
 """The formats by name, in the order of detection."""
 
 

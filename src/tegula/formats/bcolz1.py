@@ -24,10 +24,12 @@ from tegula.formats.bcolz_codecs import QUANTIZE, codecs_from_json
 from tegula.formats.bcolz_defaults import default_from_json, default_to_json
 from tegula.formats.dimension_names import names_in
 from tegula.formats.documents import integers, load, member, replace_document, rewrite
-from tegula.formats.json_encoding import Style, dump, style_of
+from tegula.formats.json_encoding import dump, style_of
+from tegula.formats.keys import BCOLZ_KEYS, BCOLZ_NODE_KEYS, BCOLZ_SHAPE_KEY
 from tegula.formats.numpy_types import dtype_from_text
+from tegula.formats.styles import Style
 from tegula.metadata.chunk_grids import regular_grid
-from tegula.metadata.chunk_keys import BCOLZ_KEYS
+from tegula.metadata.chunk_keys import BCOLZ_KEYS as CHUNK_KEYS
 from tegula.metadata.data_types import OBJECT, DataType
 from tegula.metadata.nodes import ArrayMetadata, CodecSpec, GroupMetadata, NodeMetadata
 
@@ -44,9 +46,9 @@ __all__ = [
 ]
 
 NAME: Final = "bcolz"
-NODE_KEYS: Final = ("meta/storage", "__rootdirs__")
-SHAPE_KEY: Final = "meta/sizes"
-KEYS: Final = (*NODE_KEYS, SHAPE_KEY, "__attrs__")
+NODE_KEYS: Final = BCOLZ_NODE_KEYS
+SHAPE_KEY: Final = BCOLZ_SHAPE_KEY
+KEYS: Final = BCOLZ_KEYS
 DEFAULT_COMPRESSORS: Final = (CodecSpec("numcodecs.blosc", {"cname": "lz4", "clevel": 5, "shuffle": 1}),)
 _STYLE: Final = Style(indent=None, spaced=True, ending="\n")
 _DRAFT: Final = b'{"under_creation": "'
@@ -154,7 +156,7 @@ def _parse_carray(documents: Mapping[str, bytes], attributes: Mapping[str, Any])
         shape=shape,
         data_type=data_type,
         grid=regular_grid([chunklen, *(max(1, size) for size in shape[1:])]),
-        keys=BCOLZ_KEYS,
+        keys=CHUNK_KEYS,
         codecs=codecs_from_json(member(storage, "cparams", "meta/storage"), data_type),
         fill_value=default_from_json(storage.get("dflt", 0), data_type, shape[1:]),
         attributes=attributes,

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tegula.errors import MetadataError, UnsupportedError
 from tegula.metadata.data_types import DataType
 from tegula.metadata.fill_values import default_fill, scalar_array, time_to_int
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 __all__ = ["default_from_json", "default_to_json"]
 

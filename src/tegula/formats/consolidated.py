@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from tegula.formats.members import Members
 
@@ -22,7 +23,14 @@ class Consolidated(Mapping[str, Mapping[str, bytes]]):
         Key of the only document of a node, if the object holds it as ``path`` (Zarr v3); ``""`` otherwise.
     prefix : str
         Prefix of each path of the mapping.
+
+    Attributes
+    ----------
+    generation : Generation or None
+        The generation of the document in its store, where the reader knows it.
     """
+
+    generation: Any = None
 
     def __init__(self, members: Members, *, names: tuple[str, ...] = (), only: str = "", prefix: str = "") -> None:
         self._members = members

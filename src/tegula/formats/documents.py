@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from itertools import chain
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from tegula.deferred import Later
 from tegula.errors import MetadataError
-from tegula.formats.json_encoding import Style, dump, style_of
+from tegula.formats.styles import Style
+from tegula.frozen import replace
+
+if TYPE_CHECKING:
+    from tegula.formats import json_encoding
+else:
+    json_encoding = Later("tegula.formats.json_encoding")
 
 __all__ = [
     "MAX_BYTES", "MAX_DEPTH", "MAX_NDIM", "depth_of", "integers", "load", "member", "replace_document", "rewrite",
@@ -124,30 +130,30 @@ def rewrite(
     """
     raw = documents.get(key)
     if raw is None:
-        return dump(changes, key, fresh)
+        return json_encoding.dump(changes, key, fresh)
     old = load(raw, key) if old is None else old
     new = {**old, **changes}
-    return raw if _same(old, new, key) else dump(new, key, style_of(raw))
+    return raw if _same(old, new, key) else json_encoding.dump(new, key, json_encoding.style_of(raw))
 
 
 def replace_document(documents: Mapping[str, bytes], key: str, value: Mapping[str, Any], fresh: Style) -> bytes:
     """Write a document, of which `value` has all members; return the same bytes if no value has changed."""
     raw = documents.get(key)
     if raw is None:
-        return dump(value, key, fresh)
+        return json_encoding.dump(value, key, fresh)
     if (not value and raw.strip() == b"{}") or _same(load(raw, key), value, key):
         return raw
-    style = style_of(raw)
+    style = json_encoding.style_of(raw)
     if len(raw.strip()) <= 2:  # the layout of an empty object is unknown
         style = fresh
     elif style.indent == fresh.indent:
         style = replace(style, sort_keys=fresh.sort_keys)
-    return dump(value, key, style)
+    return json_encoding.dump(value, key, style)
 
 
 def _same(old: Mapping[str, Any], new: Mapping[str, Any], key: str) -> bool:
     """Return whether two objects have the same JSON text; unlike ==, this tells 1, 1.0 and true apart; NaN is NaN."""
-    return old is new or dump(old, key, _PLAIN) == dump(new, key, _PLAIN)
+    return old is new or json_encoding.dump(old, key, _PLAIN) == json_encoding.dump(new, key, _PLAIN)
 
 
 def integers(value: Any, field: str, key: str, *, least: int, ndim: int | None = None) -> tuple[int, ...]:

@@ -6,43 +6,18 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from io import BytesIO
 from json import encoder as json_encoder
 from json.encoder import encode_basestring, encode_basestring_ascii
 from typing import Any, Final, TypeAlias
 
 from tegula.errors import MetadataError
+from tegula.formats.styles import Style
 
-__all__ = ["Indenter", "Style", "dump", "dump_members", "style_of"]
+__all__ = ["Indenter", "dump", "dump_members", "style_of"]
 
 Members: TypeAlias = Iterable[tuple[str, Any]]
 _SCALARS: Final = frozenset({str, int, float, bool, type(None)})
-
-
-@dataclass(frozen=True, slots=True)
-class Style:
-    """The layout of a JSON document.
-
-    Parameters
-    ----------
-    indent : int or None
-        Spaces for each level; ``None`` writes everything on one line.
-    ascii : bool
-        Whether characters outside of ASCII are escaped.
-    ending : str
-        Text after the document, such as a newline.
-    sort_keys : bool
-        Whether members are sorted by name.
-    spaced : bool
-        Whether a space follows each comma and colon, on one line.
-    """
-
-    indent: int | None = 4
-    ascii: bool = True
-    ending: str = ""
-    sort_keys: bool = False
-    spaced: bool = False
 
 
 def dump(value: Mapping[str, Any], key: str, style: Style) -> bytes:

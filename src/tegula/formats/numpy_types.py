@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import ast
-import re
 from typing import Any
 
 import numpy as np
 
+from tegula.deferred import matcher
 from tegula.errors import MetadataError, UnsupportedError
-from tegula.metadata.data_types import EXTENDED, MAX_ITEMSIZE, OBJECT, DataType
+from tegula.metadata.data_types import EXTENDED, EXTENDED_DTYPES, MAX_ITEMSIZE, OBJECT, DataType
 
 __all__ = ["dtype_from_json", "dtype_from_text", "dtype_to_json"]
 
-_TYPESTR = re.compile(r"[<>|=]?(?:[biufcSUV][0-9]{1,10}|[Mm]8?(?:\[(?:[1-9][0-9]{0,8})?[A-Za-zμ]{1,7}\])?|\?)")
-_NAME = re.compile(r"[<>|=]?[A-Za-z]{1,12}_?[0-9]{0,10}(?:\[[A-Za-z0-9μ]{1,16}\])?|\?")
+_TYPESTR = matcher(r"[<>|=]?(?:[biufcSUV][0-9]{1,10}|[Mm]8?(?:\[(?:[1-9][0-9]{0,8})?[A-Za-zμ]{1,7}\])?|\?)")
+_NAME = matcher(r"[<>|=]?[A-Za-z]{1,12}_?[0-9]{0,10}(?:\[[A-Za-z0-9μ]{1,16}\])?|\?")
 _MAX_DEPTH = 32
 _MAX_TEXT = 2**16
 
@@ -63,7 +63,7 @@ def _parse(value: Any, depth: int) -> np.dtype[Any]:
     if isinstance(value, str):
         if value in EXTENDED:
             return EXTENDED[value]
-        if not _TYPESTR.fullmatch(value):
+        if not _TYPESTR(value):
             raise ValueError("it is not a type string of the array interface")
         return np.dtype(value)
     if not isinstance(value, list) or not value or depth > _MAX_DEPTH:
@@ -122,7 +122,7 @@ def dtype_from_text(value: Any, key: str) -> np.dtype[Any]:
 
 
 def _plain_name(value: str) -> str:
-    if not _NAME.fullmatch(value):
+    if not _NAME(value):
         raise ValueError("it is not the name of a data type")
     return value
 
@@ -165,9 +165,8 @@ def dtype_to_json(data_type: DataType) -> Any:
     if data_type.variable:
         return "|O"
     dtype = data_type.numpy
-    names = {extended: name for name, extended in EXTENDED.items()}
-    if dtype in names:
-        return names[dtype]
+    if dtype in EXTENDED_DTYPES:
+        return next(name for name, extended in EXTENDED.items() if extended == dtype)
     if dtype.fields is None:
         return dtype.str
     return _lists(dtype.descr)

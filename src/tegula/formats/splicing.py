@@ -11,8 +11,9 @@ from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
 from tegula.formats.documents import MAX_BYTES, MAX_DEPTH, depth_of, load
-from tegula.formats.json_encoding import Indenter, Style, dump, style_of
+from tegula.formats.json_encoding import Indenter, dump, style_of
 from tegula.formats.members import Members, find_members
+from tegula.formats.styles import Style
 
 __all__ = ["Absent", "splice"]
 

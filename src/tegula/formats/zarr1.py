@@ -21,7 +21,7 @@ from tegula.formats.chunk_grids import regular_grid_from_json
 from tegula.formats.descriptions import complete, memoized
 from tegula.formats.dimension_names import attributes_with, names_in
 from tegula.formats.documents import integers, load, member, replace_document, rewrite
-from tegula.formats.json_encoding import Style
+from tegula.formats.keys import OLD_KEYS, ZARR1_KEYS
 from tegula.formats.layout import (
     byte_order_codec,
     fortran_order,
@@ -31,6 +31,7 @@ from tegula.formats.layout import (
     with_endian,
 )
 from tegula.formats.numpy_types import dtype_from_json, dtype_to_json
+from tegula.formats.styles import Style
 from tegula.metadata.chunk_keys import V1_KEYS, ChunkKeyEncoding
 from tegula.metadata.data_types import EXTENDED_DTYPES, DataType, packed
 from tegula.metadata.fill_values import Fill, scalar_array, time_to_int
@@ -43,10 +44,9 @@ __all__ = [
 
 NAME: Final = "zarr1"
 OLD_NAME: Final = "zarr0.4"
-KEYS: Final = ("meta", "attrs")
+KEYS: Final = ZARR1_KEYS
 NODE_KEYS: Final = KEYS[:1]
 SHAPE_KEY: Final = KEYS[0]
-OLD_KEYS: Final = ("__zmeta__", "__zattr__")
 DEFAULT_COMPRESSORS: Final = (CodecSpec("numcodecs.blosc", {"cname": "lz4", "clevel": 5, "shuffle": 1}),)
 _STYLE: Final = Style(indent=4, sort_keys=True)
 _OLD_CHUNK_KEYS: Final = ChunkKeyEncoding(".", "__zdata__/", ".blosc", "")

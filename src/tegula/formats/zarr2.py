@@ -6,27 +6,37 @@ the array→bytes codec, which is ``bytes`` or the object codec (the first filte
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from tegula.deferred import Later
 from tegula.errors import MetadataError
 from tegula.formats.chunk_grids import regular_grid_from_json
-from tegula.formats.consolidated import Consolidated
 from tegula.formats.descriptions import complete, memoized
 from tegula.formats.dimension_names import names_in
 from tegula.formats.documents import integers, load, member, replace_document, rewrite
-from tegula.formats.json_encoding import Style, dump, dump_members
+from tegula.formats.keys import CONSOLIDATED_KEY, ZARR2_KEYS
 from tegula.formats.layout import byte_order_codec, fortran_order, is_fortran_order, shuffle_number
-from tegula.formats.members import find_members
 from tegula.formats.numpy_types import dtype_from_json, dtype_to_json
+from tegula.formats.styles import Style
 from tegula.metadata.chunk_keys import v2_keys
 from tegula.metadata.data_types import BYTES, EXTENDED_DTYPES, STRING, DataType
 from tegula.metadata.fill_value_json import decode_base64, fill_from_document, fill_to_json
 from tegula.metadata.fill_values import Fill, scalar_array, time_to_int
 from tegula.metadata.nodes import ArrayMetadata, CodecSpec, GroupMetadata, NodeMetadata
+
+if TYPE_CHECKING:
+    import base64
+
+    from tegula.formats import consolidated as consolidated_members
+    from tegula.formats import json_encoding
+    from tegula.formats import members as located
+else:
+    json_encoding = Later("tegula.formats.json_encoding")
+    base64, located = Later("base64"), Later("tegula.formats.members")
+    consolidated_members = Later("tegula.formats.consolidated")
 
 __all__ = [
     "ARRAY_CODECS",
@@ -46,10 +56,9 @@ __all__ = [
 ]
 
 NAME: Final = "zarr2"
-KEYS: Final = (".zarray", ".zgroup", ".zattrs")
+KEYS: Final = ZARR2_KEYS
 NODE_KEYS: Final = KEYS[:2]
 SHAPE_KEY: Final = KEYS[0]
-CONSOLIDATED_KEY: Final = ".zmetadata"
 OBJECT_CODECS: Final = frozenset(
     f"numcodecs.{name}"
     for name in (
@@ -68,6 +77,7 @@ _COMPRESSORS: Final = frozenset(
     f"numcodecs.{name}" for name in ("blosc", "zlib", "gzip", "bz2", "lzma", "lz4", "zstd", "pcodec", "zfpy")
 )
 STYLE: Final = Style(indent=4, sort_keys=True)
+ATTRIBUTES_AT: Final = (KEYS[2], (), STYLE)
 _LARGE: Final = 2**15  # bytes of `.zmetadata`, beyond which its members are located and not parsed
 
 
@@ -220,7 +230,7 @@ def serialize(metadata: NodeMetadata) -> dict[str, bytes]:
     documents = metadata.documents
     out = {}
     if isinstance(metadata, GroupMetadata):
-        out[".zgroup"] = documents.get(".zgroup") or dump({"zarr_format": 2}, ".zgroup", STYLE)
+        out[".zgroup"] = documents.get(".zgroup") or json_encoding.dump({"zarr_format": 2}, ".zgroup", STYLE)
     else:
         changes = _document(metadata) if ".zarray" not in documents else {"shape": [*metadata.shape]}
         if ".zarray" in documents and 0 in load(documents[".zarray"], ".zarray")["chunks"] and 0 not in metadata.shape:
@@ -285,9 +295,9 @@ def consolidated(documents: Mapping[str, bytes]) -> Mapping[str, Mapping[str, by
     if CONSOLIDATED_KEY not in documents:
         return None
     raw = documents[CONSOLIDATED_KEY]
-    levels = find_members(raw, ("metadata",)) if len(raw) > _LARGE else None
+    levels = located.find_members(raw, ("metadata",)) if len(raw) > _LARGE else None
     if levels is not None and len(levels) == 2 and levels[0].get("zarr_consolidated_format") == b"1":
-        return Consolidated(levels[1], names=KEYS)
+        return consolidated_members.Consolidated(levels[1], names=KEYS)
     content = load(raw, CONSOLIDATED_KEY)
     entries = member(content, "metadata", CONSOLIDATED_KEY)
     if content.get("zarr_consolidated_format") != 1 or not isinstance(entries, dict):
@@ -296,7 +306,7 @@ def consolidated(documents: Mapping[str, bytes]) -> Mapping[str, Mapping[str, by
     for key, document in entries.items():
         path, _, name = key.rpartition("/")
         if name in KEYS and isinstance(document, dict):
-            nodes.setdefault(path, {})[name] = dump(document, key, STYLE)
+            nodes.setdefault(path, {})[name] = json_encoding.dump(document, key, STYLE)
     return nodes
 
 
@@ -323,4 +333,4 @@ def consolidate(group: GroupMetadata, members: Iterable[tuple[str, Mapping[str, 
     }
     entries = ((key, load(found[key], key.rpartition("/")[2])) for key in sorted(found))
     content = [("metadata", entries), ("zarr_consolidated_format", 1)]
-    return {CONSOLIDATED_KEY: dump_members(content, CONSOLIDATED_KEY, STYLE)}
+    return {CONSOLIDATED_KEY: json_encoding.dump_members(content, CONSOLIDATED_KEY, STYLE)}

@@ -7,15 +7,14 @@ unknown members are an error unless they state ``must_understand: false``.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from tegula.deferred import Later
 from tegula.errors import MetadataError, UnsupportedError
 from tegula.formats.chunk_grids import grid_from_extension, grid_to_json
-from tegula.formats.consolidated import Consolidated
 from tegula.formats.descriptions import complete, memoized
 from tegula.formats.documents import integers, load, member, rewrite
-from tegula.formats.json_encoding import Style, dump, dump_members
-from tegula.formats.members import Members, find_members
+from tegula.formats.styles import Style
 from tegula.formats.zarr3_codecs import (
     KEY,
     codec_to_json,
@@ -29,6 +28,16 @@ from tegula.metadata.data_types import DataType, data_type_from_json, data_type_
 from tegula.metadata.fill_value_json import fill_from_document, fill_to_json
 from tegula.metadata.fill_values import time_to_int, undefined_fill
 from tegula.metadata.nodes import ArrayMetadata, CodecSpec, GroupMetadata, NodeMetadata
+
+if TYPE_CHECKING:
+    from tegula.formats import consolidated as consolidated_members
+    from tegula.formats import json_encoding
+    from tegula.formats import members as located
+    from tegula.formats.consolidated import Consolidated
+    from tegula.formats.members import Members
+else:
+    json_encoding = Later("tegula.formats.json_encoding")
+    located, consolidated_members = Later("tegula.formats.members"), Later("tegula.formats.consolidated")
 
 __all__ = [
     "DEFAULT_COMPRESSORS",
@@ -50,6 +59,7 @@ NODE_KEYS: Final = KEYS
 SHAPE_KEY: Final = KEYS[0]
 DEFAULT_COMPRESSORS: Final = (CodecSpec("zstd", {"level": 0, "checksum": False}),)
 STYLE: Final = Style(indent=2)
+ATTRIBUTES_AT: Final = (SHAPE_KEY, ("attributes",), STYLE)
 _ARRAY_MEMBERS: Final = frozenset(
     "zarr_format node_type shape data_type chunk_grid chunk_key_encoding fill_value codecs attributes dimension_names"
     " storage_transformers".split()
@@ -119,7 +129,7 @@ def parse(documents: Mapping[str, bytes]) -> NodeMetadata | None:
 def _load(raw: bytes) -> tuple[dict[str, Any], Consolidated | None]:
     """Parse a document, except for large consolidated metadata in it, whose members are located but not parsed."""
     if len(raw) > _LARGE and f'"{_COPIES}"'.encode() in raw:
-        levels = find_members(raw, _COPIES_AT)
+        levels = located.find_members(raw, _COPIES_AT)
         if levels is not None and levels[0].get("node_type") == b'"group"':
             return levels[0].parsed(without=_COPIES), _copies(levels)
     return load(raw, KEY), None
@@ -127,7 +137,7 @@ def _load(raw: bytes) -> tuple[dict[str, Any], Consolidated | None]:
 
 def _copies(levels: list[Members]) -> Consolidated | None:
     if len(levels) == len(_COPIES_AT) + 1 and levels[1].get("kind") == b'"inline"':
-        return Consolidated(levels[-1], only=KEY)
+        return consolidated_members.Consolidated(levels[-1], only=KEY)
     return None
 
 
@@ -278,7 +288,11 @@ def consolidated(documents: Mapping[str, bytes]) -> Mapping[str, Mapping[str, by
             key=KEY,
             field="consolidated_metadata.kind",
         )
-    return {path: {KEY: dump(node, KEY, STYLE)} for path, node in content["metadata"].items() if isinstance(node, dict)}
+    return {
+        path: {KEY: json_encoding.dump(node, KEY, STYLE)}
+        for path, node in content["metadata"].items()
+        if isinstance(node, dict)
+    }
 
 
 def consolidate(group: GroupMetadata, members: Iterable[tuple[str, Mapping[str, bytes]]]) -> dict[str, bytes]:
@@ -303,7 +317,7 @@ def consolidate(group: GroupMetadata, members: Iterable[tuple[str, Mapping[str, 
     nodes = ((path, _for_copy(documents[KEY])) for path, documents in members if path)
     content = iter([("kind", "inline"), ("must_understand", False), ("metadata", nodes)])
     document = {**document, _COPIES: content, "node_type": node_type}
-    return {KEY: dump_members(document.items(), KEY, STYLE)}
+    return {KEY: json_encoding.dump_members(document.items(), KEY, STYLE)}
 
 
 def _for_copy(raw: bytes) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from tegula.errors import MetadataError
+from tegula.formats.keys import ZARR3_KEY
 from tegula.metadata.nodes import CodecSpec
 
 __all__ = [
@@ -12,7 +13,7 @@ __all__ = [
     "extensions_from_json",
 ]  # fmt: skip
 
-KEY: Final = "zarr.json"
+KEY: Final = ZARR3_KEY
 ARRAY_TO_BYTES: Final = frozenset(
     "bytes sharding_indexed vlen-utf8 vlen-bytes packbits numcodecs.pcodec numcodecs.zfpy".split()
 )

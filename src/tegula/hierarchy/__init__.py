@@ -1,1 +1,15 @@
 """The hierarchy: groups, and opening, creating, copying and saving nodes by target."""
+
+from typing import TYPE_CHECKING
+
+from tegula.deferred import on_first_use
+
+if TYPE_CHECKING:
+    from tegula.hierarchy.group import Group, group_at
+
+__all__ = ["Group", "group_at"]
+
+_HOMES = {"group": "Group group_at"}
+
+if not TYPE_CHECKING:  # a checker would take every name for one of ours
+    __getattr__, __dir__ = on_first_use(__name__, _HOMES)

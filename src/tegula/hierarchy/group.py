@@ -10,8 +10,8 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from tegula import engine
-from tegula.arrays.array import Array
+from tegula import display, engine
+from tegula.arrays.array import Array, array_at
 from tegula.arrays.attributes import Attributes
 from tegula.arrays.chunking import as_shape
 from tegula.arrays.creation import new_group
@@ -19,9 +19,7 @@ from tegula.arrays.filling import CREATION, ArrayOptions, new_array_with
 from tegula.arrays.keywords import check_keywords
 from tegula.arrays.node import Node
 from tegula.arrays.values import as_data
-from tegula.display.info import Info, group_info
-from tegula.display.notebook import group_html
-from tegula.display.tree import Tree, group_tree
+from tegula.display import Info, Tree
 from tegula.engine.deleting import delete_node
 from tegula.errors import (
     AlreadyExistsError,
@@ -36,11 +34,12 @@ from tegula.formats.consolidated import Consolidated
 from tegula.hierarchy.copying import CopyReport, copy_node, move_node
 from tegula.hierarchy.members import Documents, Members
 from tegula.metadata.data_types import DataType, as_data_type, packed
-from tegula.metadata.nodes import GroupMetadata, NodeMetadata
+from tegula.metadata.nodes import ArrayMetadata, GroupMetadata, NodeMetadata
 from tegula.stores import Store
+from tegula.stores.capabilities import unchanged
 from tegula.tables.table import Table
 
-__all__ = ["Group", "open_node"]
+__all__ = ["Group", "group_at", "open_node"]
 
 _KEYWORDS = CREATION | {"shape", "dtype", "data", "format", "overwrite", "allow_pickle"}
 
@@ -50,9 +49,23 @@ def open_node(
 ) -> Array | Group | Table | None:
     """Open the node at a path, also an implicit group; return ``None`` if there is none."""
     metadata = engine.read_metadata(store, path, format, kept=True)
-    if metadata is None:
-        metadata = engine.implicit_group(store, path, format, deep=True)
-    return None if metadata is None else _node(store, path, metadata, read_only, allow_pickle)
+    if isinstance(metadata, ArrayMetadata):
+        return array_at(store, path, metadata, read_only=read_only, allow_pickle=allow_pickle)
+    return group_at(store, path, metadata, format, read_only=read_only, allow_pickle=allow_pickle)
+
+
+def group_at(
+    store: Store, path: str, metadata: GroupMetadata | None, format: str | None, *, read_only: bool, allow_pickle: bool
+) -> Group | Table | None:
+    """Return the group or table of some metadata; without metadata an implicit group, or ``None`` if there is none."""
+    metadata = metadata or engine.implicit_group(store, path, format, deep=True)
+    return None if metadata is None else _group(store, path, metadata, read_only, allow_pickle)
+
+
+def _group(store: Store, path: str, metadata: GroupMetadata, read_only: bool, allow_pickle: bool) -> Group | Table:
+    if metadata.members is not None:
+        return Table(store, path, metadata, read_only=read_only, allow_pickle=allow_pickle)
+    return Group(store, path, metadata, read_only=read_only, allow_pickle=allow_pickle)
 
 
 def _node(
@@ -64,11 +77,8 @@ def _node(
     document: str | None = None,
 ) -> Array | Group | Table:
     if isinstance(metadata, GroupMetadata):
-        if metadata.members is not None:
-            return Table(store, path, metadata, read_only=read_only, allow_pickle=allow_pickle)
-        return Group(store, path, metadata, read_only=read_only, allow_pickle=allow_pickle)
-    stored = engine.stored_array(store, path, metadata, allow_pickle=allow_pickle, document=document)
-    return Array(stored, path, read_only=read_only, allow_pickle=allow_pickle)
+        return _group(store, path, metadata, read_only, allow_pickle)
+    return array_at(store, path, metadata, read_only=read_only, allow_pickle=allow_pickle, document=document)
 
 
 class Group(Members):
@@ -350,7 +360,7 @@ class Group(Members):
 
     def tree(self, max_depth: int | None = None) -> Tree:
         """Return a drawing of the hierarchy, shown as text and, in notebooks, as HTML."""
-        return group_tree(self, max_depth)
+        return display.group_tree(self, max_depth)
 
     def consolidate(self) -> None:
         """Write a copy of the metadata of all members into the group (Zarr v2 ``.zmetadata``, v3 inline).
@@ -430,11 +440,14 @@ class Group(Members):
         >>> list(g.with_consolidated())
         ['x']
         """
-        item = find_format(self.format)
+        item, known = find_format(self.format), self._metadata.copies
+        if isinstance(known, Consolidated) and known.generation is not None:
+            place = f"{self._path}/{item.consolidated_key}".lstrip("/")
+            if unchanged(self._store, place, known.generation):
+                return self._with_members(known)
         documents = engine.fetch_documents(
             self._store, self._path, [item.consolidated_key] if item.consolidated_key else []
         )
-        known = self._metadata.copies
         key = item.consolidated_key
         if known is not None and key in documents and documents[key] == self._metadata.documents.get(key):
             return self._with_members(known)  # parsed from the same bytes when the group was opened
@@ -471,7 +484,7 @@ class Group(Members):
     @property
     def info(self) -> Info:
         """A report on the group and its direct members; shown as a table."""
-        return group_info(self)
+        return display.group_info(self)
 
     def _check_writable(self) -> None:
         self._known = None  # the copy is out of date once something is written
@@ -495,7 +508,7 @@ class Group(Members):
         return f"<tegula.Group {self.format} {self._place!r}>"
 
     def _repr_html_(self) -> str:
-        return group_html(self)
+        return display.group_html(self)
 
 
 def _reopen(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import _thread
 import warnings
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterator, KeysView, Mapping, MutableMapping
 from typing import Any
+from weakref import ref
 
 from tegula import engine
 from tegula.arrays.array import Array
@@ -30,6 +32,7 @@ class Members(Node, MutableMapping[str, Any]):
     _store: Store
     _metadata: GroupMetadata
     _known: Documents | None  # consolidated metadata, if members are looked up in it
+    _asked: tuple[int, Callable[[], _Names | None]] = 0, lambda: None  # the last iterator over names, and its thread
 
     @property
     def store(self) -> Store:
@@ -89,6 +92,15 @@ class Members(Node, MutableMapping[str, Any]):
             raise
 
     def __iter__(self) -> Iterator[str]:
+        names = _Names(self._names())
+        self._asked = _thread.get_ident(), ref(names)
+        return names
+
+    def keys(self) -> KeysView[str]:
+        """Return the names of the direct members as a view that lists them anew each time."""
+        return _Keys(self)
+
+    def _names(self) -> Iterator[str]:
         prefix = f"{self._path}/" if self._path else ""
         if self._known is not None:
             below = (path[len(prefix) :] for path in self._known if path.startswith(prefix) and path != self._path)
@@ -106,7 +118,11 @@ class Members(Node, MutableMapping[str, Any]):
         return not self._metadata.documents
 
     def __len__(self) -> int:
-        return sum(1 for _ in self)
+        # `list` asks for an iterator, and then for the length, although it needs one listing only
+        thread, asked = self._asked
+        names = asked() if thread == _thread.get_ident() else None
+        number = None if names is None else names.count()
+        return sum(1 for _ in self._names()) if number is None else number
 
     def __bool__(self) -> bool:
         return True  # also if it is empty
@@ -207,3 +223,34 @@ class Members(Node, MutableMapping[str, Any]):
             yield above + name, node
             if isinstance(node, Members):
                 enter(f"{above}{name}/", node)
+
+
+class _Names(Iterator[str]):
+    """An iterator over names that can be counted as long as none has been taken."""
+
+    __slots__ = ("__weakref__", "_begun", "_names")
+
+    def __init__(self, names: Iterator[str]) -> None:
+        self._names = names
+        self._begun = False
+
+    def __next__(self) -> str:
+        self._begun = True
+        return next(self._names)
+
+    def count(self) -> int | None:
+        """Return how many names come, ``None`` if that is no longer known."""
+        if self._begun:
+            return None
+        names = [*self._names]
+        self._names = iter(names)
+        return len(names)
+
+
+class _Keys(KeysView[str]):
+    """Names, whose iterator is that of the group, so that a list of them takes one listing, too."""
+
+    _mapping: Members
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._mapping)

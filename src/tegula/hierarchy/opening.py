@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from tegula.arrays.array import Array
-from tegula.arrays.creation import new_array, new_group
-from tegula.arrays.filling import CREATION
-from tegula.arrays.keywords import check_keywords
+from tegula import arrays, engine, hierarchy, targets
+from tegula.arrays.array import Array, array_at
 from tegula.arrays.node import opened_by_name
+from tegula.deferred import Later
 from tegula.errors import AlreadyExistsError, MetadataError, NotFoundError
-from tegula.hierarchy.group import Group, open_node
-from tegula.metadata.nodes import GroupMetadata
-from tegula.stores import Store
-from tegula.tables.table import Table
-from tegula.targets.foreign import refuse_foreign
+from tegula.metadata.nodes import ArrayMetadata
 from tegula.targets.paths import clean, is_missing, local_path, place
 from tegula.targets.stores import abandon, creating, store_of
-from tegula.targets.suffixes import new_format
+
+if TYPE_CHECKING:
+    from tegula import tables
+    from tegula.hierarchy.group import Group
+    from tegula.stores import Store
+    from tegula.tables.table import Table
+else:
+    tables = Later("tegula.tables")
 
 __all__ = [
     "Mode",
@@ -29,7 +31,6 @@ __all__ = [
 ]
 
 Mode = Literal["r", "r+", "a", "w", "w-"]
-_KEYWORDS = CREATION | {"shape", "dtype", "path", "format", "allow_pickle", "storage_options"}
 _MODES = ("r", "r+", "a", "w", "w-", "x")
 
 
@@ -97,31 +98,42 @@ def open(
     """
     mode = _check_mode(mode)
     path = clean(path)
-    check_keywords("open", creation, _KEYWORDS)
+    if creation:
+        known = {"shape", "dtype", "path", "format", "allow_pickle", "storage_options"}
+        arrays.check_keywords("open", creation, arrays.CREATION | known)
     if mode == "r+" and (local := local_path(target)) is not None and is_missing(local):
         raise NotFoundError("there is no array or group", path=local)
     found: Array | Group | Table | None
     if mode in ("r", "r+"):
         store = store_of(target, read_only=mode == "r", storage_options=storage_options)
         try:
-            found = open_node(store, path, format, read_only=mode == "r", allow_pickle=allow_pickle)
+            found = _open_node(store, path, format, read_only=mode == "r", allow_pickle=allow_pickle)
         except BaseException:
             abandon(store, target)
             raise
         if found is None:
             abandon(store, target)
-            refuse_foreign(local_path(target) if not path else None)
+            targets.refuse_foreign(local_path(target) if not path else None)
             raise NotFoundError("there is no array or group", path=place(store, path))
         return opened_by_name(found, target)
     with creating(target, storage_options) as store:
         return opened_by_name(_open_or_create(target, store, mode, path, format, allow_pickle, creation), target)
 
 
+def _open_node(
+    store: Store, path: str, format: str | None, *, read_only: bool, allow_pickle: bool
+) -> Array | Group | Table | None:
+    metadata = engine.read_metadata(store, path, format, kept=True)
+    if isinstance(metadata, ArrayMetadata):
+        return array_at(store, path, metadata, read_only=read_only, allow_pickle=allow_pickle)
+    return hierarchy.group_at(store, path, metadata, format, read_only=read_only, allow_pickle=allow_pickle)
+
+
 def _open_or_create(
     target: Any, store: Store, mode: str, path: str, format: str | None, allow_pickle: bool, creation: dict[str, Any]
 ) -> Array | Group | Table:
     if mode != "w":
-        found = open_node(store, path, format, read_only=False, allow_pickle=allow_pickle)
+        found = _open_node(store, path, format, read_only=False, allow_pickle=allow_pickle)
         if found is not None:
             if mode == "w-":
                 raise AlreadyExistsError(
@@ -131,20 +143,16 @@ def _open_or_create(
             return found
     if "shape" not in creation and creation.keys() - {"attributes"}:
         raise MetadataError("a new array needs a shape", field="shape")
-    options = {**creation, "format": new_format(target, path, format, "zarr3"), "overwrite": mode == "w"}
+    options = {**creation, "format": targets.new_format(target, path, format, "zarr3"), "overwrite": mode == "w"}
     try:
         if "shape" in creation:
-            return new_array(store, path, allow_pickle=allow_pickle, **{"dtype": "f8", **options})
-        return _as_group(store, path, new_group(store, path, **options))
+            return arrays.new_array(store, path, allow_pickle=allow_pickle, **{"dtype": "f8", **options})
+        return hierarchy.Group(store, path, arrays.new_group(store, path, **options), read_only=False)
     except AlreadyExistsError:
-        found = open_node(store, path, format, read_only=False, allow_pickle=allow_pickle) if mode == "a" else None
+        found = _open_node(store, path, format, read_only=False, allow_pickle=allow_pickle) if mode == "a" else None
         if found is None:
             raise
         return found  # another process has just created it
-
-
-def _as_group(store: Store, path: str, metadata: GroupMetadata) -> Group:
-    return Group(store, path, metadata, read_only=False)
 
 
 def _kind(node: Array | Group | Table) -> str:
@@ -199,7 +207,7 @@ def open_group(target: Any, mode: str = "r", *, consolidated: bool = False, **op
     'x'
     """
     node: Array | Group | Table = open(target, mode, **options)
-    if not isinstance(node, Group):
+    if not isinstance(node, hierarchy.Group):
         raise NotFoundError(f"there is a {_kind(node)}, not a group", path=place(node.store, node.path))
     return node._just_consolidated() if consolidated else node
 
@@ -247,7 +255,7 @@ def open_table(
     )
     if isinstance(node, Array):
         raise NotFoundError("there is an array, not a table", path=place(node.store, node.path))
-    if isinstance(node, Group):
-        table = Table(node.store, node.path, node.metadata, read_only=node.read_only, allow_pickle=allow_pickle)
+    if isinstance(node, hierarchy.Group):
+        table = tables.Table(node.store, node.path, node.metadata, read_only=node.read_only, allow_pickle=allow_pickle)
         return opened_by_name(table, target)
     return node

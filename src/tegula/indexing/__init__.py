@@ -14,10 +14,15 @@ grouped by chunk. The cost depends on the selection and not on the size of the a
 (1, 0) (slice(0, 1, 1), 2) (slice(3, 4, 1),) False
 """
 
-from tegula.indexing.arrays import Lookup, Points
-from tegula.indexing.normalise import split_fields
-from tegula.indexing.plan import Plan, Projection, Runs
-from tegula.indexing.selections import basic, blocks, numpy_like, orthogonal, refine, vectorized
+from typing import TYPE_CHECKING
+
+from tegula.deferred import on_first_use
+
+if TYPE_CHECKING:
+    from tegula.indexing.arrays import Lookup, Points
+    from tegula.indexing.normalise import split_fields
+    from tegula.indexing.plan import Plan, Projection, Runs
+    from tegula.indexing.selections import basic, blocks, numpy_like, orthogonal, refine, vectorized
 
 __all__ = [
     "Lookup",
@@ -33,3 +38,13 @@ __all__ = [
     "split_fields",
     "vectorized",
 ]
+
+_HOMES = {
+    "arrays": "Lookup Points",
+    "normalise": "split_fields",
+    "plan": "Plan Projection Runs",
+    "selections": "basic blocks numpy_like orthogonal refine vectorized",
+}
+
+if not TYPE_CHECKING:  # a checker would take every name for one of ours
+    __getattr__, __dir__ = on_first_use(__name__, _HOMES, in_threads=True)

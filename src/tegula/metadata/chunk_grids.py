@@ -8,22 +8,27 @@ array.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
+from tegula.deferred import Later
 from tegula.errors import MetadataError
+from tegula.frozen import Frozen, field
+
+if TYPE_CHECKING:
+    import bisect
+
+    import numpy.typing as npt
+else:
+    bisect = Later("bisect")
 
 __all__ = ["ChunkAxis", "ChunkGrid", "RegularAxis", "VaryingAxis", "chunk_grid", "regular_grid"]
 
 
-@dataclass(frozen=True, slots=True)
-class RegularAxis:
+class RegularAxis(Frozen):
     """An axis divided into chunks of one length.
 
     Parameters
@@ -70,8 +75,7 @@ class RegularAxis:
         return self.chunk
 
 
-@dataclass(frozen=True, slots=True)
-class VaryingAxis:
+class VaryingAxis(Frozen):
     """An axis divided into chunks of individual lengths.
 
     Parameters
@@ -112,13 +116,13 @@ class VaryingAxis:
 
     def count(self, size: int) -> int:
         """Return how many chunks an axis of `size` indices has."""
-        return bisect_left(self._starts, size)
+        return bisect.bisect_left(self._starts, size)
 
     def locate(self, index: Any) -> Any:
         """Return the number of the chunk that holds each index (an int or an integer array)."""
         if isinstance(index, np.ndarray):
             return np.searchsorted(self._offsets, index, "right") - 1
-        return bisect_right(self._starts, index) - 1
+        return bisect.bisect_right(self._starts, index) - 1
 
     def start(self, number: Any) -> Any:
         """Return the first index of chunk `number` (an int or an integer array)."""
@@ -136,8 +140,7 @@ class VaryingAxis:
 ChunkAxis = RegularAxis | VaryingAxis
 
 
-@dataclass(frozen=True, slots=True)
-class ChunkGrid:
+class ChunkGrid(Frozen):
     """A product of chunk axes, one for each dimension.
 
     Parameters

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
+
+from tegula.deferred import matcher
+from tegula.frozen import Frozen
 
 __all__ = ["BCOLZ_KEYS", "V1_KEYS", "V2_KEYS", "ChunkKeyEncoding", "default_keys", "v2_keys"]
 
-_NUMBER = re.compile(r"0|[1-9][0-9]{0,18}").fullmatch
+_NUMBER = matcher(r"0|[1-9][0-9]{0,18}")
 
 
-@dataclass(frozen=True, slots=True)
-class ChunkKeyEncoding:
+class ChunkKeyEncoding(Frozen):
     """The mapping of grid coordinates to chunk keys (Zarr v3 core, section "Chunk key encoding").
 
     Parameters

@@ -8,14 +8,20 @@ registry; `tegula.formats.numpy_types` has the spellings of Zarr v1 and v2.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from collections.abc import Iterator, Mapping, Sequence, Set
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
 
-import ml_dtypes
 import numpy as np
 
+from tegula.deferred import Later
 from tegula.errors import MetadataError, UnsupportedError
+from tegula.frozen import Frozen
+
+if TYPE_CHECKING:
+    import ml_dtypes
+else:
+    ml_dtypes = Later("ml_dtypes")
 
 __all__ = [
     "BYTES",
@@ -32,18 +38,51 @@ __all__ = [
     "packed",
 ]
 
-EXTENDED: Final[Mapping[str, np.dtype[Any]]] = {
-    name: np.dtype(getattr(ml_dtypes, name))
-    for name in (
-        "bfloat16", "float4_e2m1fn", "float6_e2m3fn", "float6_e3m2fn", "float8_e3m4", "float8_e4m3",
-        "float8_e4m3b11fnuz", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu",
-        "int2", "int4", "uint2", "uint4",
-    )
-    if hasattr(ml_dtypes, name)
-}  # fmt: skip
+_REGISTERED: Final = (
+    "bfloat16", "float4_e2m1fn", "float6_e2m3fn", "float6_e3m2fn", "float8_e3m4", "float8_e4m3",
+    "float8_e4m3b11fnuz", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu",
+    "int2", "int4", "uint2", "uint4",
+)  # fmt: skip
+_OF_A_LIBRARY: Final = 2  # `dtype.isbuiltin` of a type that a library has registered with NumPy
+
+
+@cache
+def _extended() -> dict[str, np.dtype[Any]]:
+    return {name: np.dtype(getattr(ml_dtypes, name)) for name in _REGISTERED if hasattr(ml_dtypes, name)}
+
+
+class _Extended(Mapping[str, "np.dtype[Any]"]):
+    """A mapping that imports ``ml_dtypes`` when one of its names, or all of them, are asked for."""
+
+    def __getitem__(self, name: str) -> np.dtype[Any]:
+        if name not in _REGISTERED:
+            raise KeyError(name)
+        return _extended()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_extended())
+
+    def __len__(self) -> int:
+        return len(_extended())
+
+
+class _ExtendedDtypes(Set["np.dtype[Any]"]):
+    """The values of that mapping; NumPy's own types are not among them, which takes no import to know."""
+
+    def __contains__(self, dtype: object) -> bool:
+        return getattr(dtype, "isbuiltin", 0) == _OF_A_LIBRARY and dtype in _extended().values()
+
+    def __iter__(self) -> Iterator[np.dtype[Any]]:
+        return iter(_extended().values())
+
+    def __len__(self) -> int:
+        return len(_extended())
+
+
+EXTENDED: Final[Mapping[str, np.dtype[Any]]] = _Extended()
 """The dtypes of ``ml_dtypes`` that are in the Zarr extensions registry, by name."""
 
-EXTENDED_DTYPES: Final = frozenset(EXTENDED.values())
+EXTENDED_DTYPES: Final[Set[np.dtype[Any]]] = _ExtendedDtypes()
 
 _PLAIN: Final = {
     "bool": "?", "int8": "i1", "int16": "i2", "int32": "i4", "int64": "i8", "uint8": "u1", "uint16": "u2",
@@ -51,15 +90,13 @@ _PLAIN: Final = {
     "complex128": "c16", "complex_float32": "c8", "complex_float64": "c16",
 }  # fmt: skip
 _PLAIN_NAMES: Final = {np.dtype(code): name for name, code in _PLAIN.items() if not name.startswith("complex_")}
-_EXTENDED_NAMES: Final = {dtype: name for name, dtype in EXTENDED.items()}
 _TIME_UNITS: Final = frozenset("Y M W D h m s ms us μs ns ps fs as generic".split())
 MAX_ITEMSIZE: Final = 2**24
 """Bytes of the largest element to read or create: a short document could otherwise demand a huge fill value."""
 _MAX_DEPTH: Final = 32
 
 
-@dataclass(frozen=True, slots=True)
-class DataType:
+class DataType(Frozen):
     """The type of an array's elements.
 
     Parameters
@@ -99,9 +136,9 @@ class DataType:
         dtype = self.numpy
         if self.variable:
             return False
-        return (
-            dtype.names is not None or (dtype.kind not in "bSV" and dtype.itemsize > 1) or dtype == EXTENDED["bfloat16"]
-        )
+        if dtype in EXTENDED_DTYPES:
+            return dtype == EXTENDED["bfloat16"]
+        return dtype.names is not None or (dtype.kind not in "bSV" and dtype.itemsize > 1)
 
     def __str__(self) -> str:
         if self.variable or self.numpy.names is None:
@@ -349,8 +386,8 @@ def _dtype_to_json(dtype: np.dtype[Any], legacy: bool = False) -> Any:
     native = dtype.newbyteorder("=")
     if native in _PLAIN_NAMES:
         return _PLAIN_NAMES[native]
-    if dtype in _EXTENDED_NAMES:
-        return _EXTENDED_NAMES[dtype]
+    if dtype in EXTENDED_DTYPES:
+        return next(name for name, extended in EXTENDED.items() if extended == dtype)
     if dtype.names is not None:
         parts = [(name, _dtype_to_json(dtype[name], legacy)) for name in dtype.names]
         fields = [list(part) for part in parts] if legacy else [{"name": n, "data_type": t} for n, t in parts]

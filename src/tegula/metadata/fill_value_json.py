@@ -5,24 +5,28 @@ Implements the section "Fill value" of Zarr v3 core and its counterparts in the 
 
 from __future__ import annotations
 
-import base64
-import binascii
 import re
 from collections.abc import Callable, Mapping, Sequence
 from math import copysign, isfinite, isnan
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from tegula.deferred import Later, matcher
 from tegula.errors import MetadataError, UnsupportedError
 from tegula.metadata.data_types import EXTENDED_DTYPES, DataType
 from tegula.metadata.fill_values import Fill, scalar_array
 
+if TYPE_CHECKING:
+    import base64
+else:
+    base64 = Later("base64")
+
 __all__ = ["decode_base64", "fill_from_document", "fill_from_json", "fill_to_json"]
 
 _SPECIAL: Final = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
-_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,20}")
-_NUMBER: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_INTEGER: Final = matcher(r"[+-]?[0-9]{1,20}")
+_NUMBER: Final = matcher(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 
 def decode_base64(text: Any) -> bytes:
@@ -40,7 +44,7 @@ def decode_base64(text: Any) -> bytes:
     """
     try:
         return base64.b64decode(text.encode("ascii"), validate=True)
-    except (AttributeError, UnicodeEncodeError, binascii.Error) as error:
+    except (AttributeError, UnicodeEncodeError, ValueError) as error:
         raise MetadataError(f"{text!r:.80} is not base64", field="fill_value") from error
 
 
@@ -95,9 +99,9 @@ def _standard_form(value: Any, data_type: DataType) -> Any:
     if dtype.kind in "iumM":
         if kind is bool or (kind is float and value.is_integer()):
             return int(value)
-        return int(value) if kind is str and dtype.kind in "iu" and _INTEGER.fullmatch(value) else value
+        return int(value) if kind is str and dtype.kind in "iu" and _INTEGER(value) else value
     if dtype.kind == "f":
-        return float(value) if kind is bool or (kind is str and _NUMBER.fullmatch(value)) else value
+        return float(value) if kind is bool or (kind is str and _NUMBER(value)) else value
     if dtype.kind == "V" and kind is str:
         return [*decode_base64(value).ljust(dtype.itemsize, b"\0")]
     return value

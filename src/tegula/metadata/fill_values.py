@@ -6,17 +6,19 @@ object array.
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from tegula.errors import MetadataError
 from tegula.metadata.data_types import EXTENDED_DTYPES, DataType
 
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
 __all__ = ["Fill", "default_fill", "scalar_array", "time_to_int", "undefined_fill"]
 
-Fill: TypeAlias = npt.NDArray[Any]
+Fill: TypeAlias = "npt.NDArray[Any]"
 
 
 def scalar_array(value: Any, data_type: DataType) -> Fill:

@@ -8,20 +8,20 @@ when the documents are written again.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy.typing as npt
-
+from tegula.frozen import Frozen, field, replace
 from tegula.metadata.chunk_grids import ChunkGrid
 from tegula.metadata.chunk_keys import ChunkKeyEncoding
 from tegula.metadata.data_types import DataType
 
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
 __all__ = ["ArrayMetadata", "CodecSpec", "GroupMetadata", "NodeMetadata", "inner_codecs"]
 
 
-@dataclass(frozen=True, slots=True)
-class CodecSpec:
+class CodecSpec(Frozen):
     """The description of a codec.
 
     Parameters
@@ -60,8 +60,7 @@ def inner_codecs(specs: tuple[CodecSpec, ...]) -> tuple[CodecSpec, ...]:
     return specs
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ArrayMetadata:
+class ArrayMetadata(Frozen, kw_only=True):
     """The metadata of an array.
 
     Parameters
@@ -153,12 +152,11 @@ class ArrayMetadata:
         """Return what equality compares: the bits of the fill value, since NaN is not equal to itself, and all else."""
         fill = self.fill_value
         bits = None if fill is None else fill[()] if fill.dtype.hasobject else (fill.dtype, fill.tobytes())
-        names = (f.name for f in fields(self) if f.compare and f.name != "fill_value")
+        names = (name for name in self._compared if name != "fill_value")
         return (bits, *(getattr(self, name) for name in names))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupMetadata:
+class GroupMetadata(Frozen, kw_only=True):
     """The metadata of a group.
 
     Parameters

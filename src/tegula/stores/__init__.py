@@ -13,19 +13,19 @@
 ===================  ================================================================================
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
-from tegula.stores.interface import ABSENT, ByteRange, Generation, Store
-from tegula.stores.local import LocalStore
-from tegula.stores.mapping import MappingStore
-from tegula.stores.memory import MemoryStore
-from tegula.stores.single_writer import SingleWriterStore
-from tegula.stores.zip import ZipStore
+from tegula.deferred import on_first_use
 
 if TYPE_CHECKING:
     from tegula.stores.fsspec_store import FsspecStore
+    from tegula.stores.interface import ABSENT, ByteRange, Generation, Store
+    from tegula.stores.local import LocalStore
+    from tegula.stores.mapping import MappingStore
+    from tegula.stores.memory import MemoryStore
     from tegula.stores.object_store import ObjectStore
+    from tegula.stores.single_writer import SingleWriterStore
+    from tegula.stores.zip import ZipStore
 
 __all__ = [
     "ABSENT",
@@ -41,13 +41,16 @@ __all__ = [
     "ZipStore",
 ]
 
-_SELDOM = {"FsspecStore": "fsspec_store", "ObjectStore": "object_store"}
+_HOMES = {
+    "fsspec_store": "FsspecStore",
+    "interface": "ABSENT ByteRange Generation Store",
+    "local": "LocalStore",
+    "mapping": "MappingStore",
+    "memory": "MemoryStore",
+    "object_store": "ObjectStore",
+    "single_writer": "SingleWriterStore",
+    "zip": "ZipStore",
+}
 
-if not TYPE_CHECKING:
-
-    def __getattr__(name):
-        """Import what only some programs use when it is first asked for."""
-        if name not in _SELDOM:
-            raise AttributeError(f"module 'tegula.stores' has no attribute {name!r}")
-        value = globals()[name] = getattr(import_module(f"tegula.stores.{_SELDOM[name]}"), name)
-        return value
+if not TYPE_CHECKING:  # a checker would take every name for one of ours
+    __getattr__, __dir__ = on_first_use(__name__, _HOMES)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Hashable, Iterable
 from operator import index
 from typing import Any, Final, TypeAlias
 
+from tegula.deferred import matcher
 from tegula.errors import StoreError
 
 __all__ = [
@@ -35,7 +35,14 @@ BytesLike: TypeAlias = Any
 """Any C-contiguous buffer: ``bytes``, ``bytearray``, ``memoryview``, a C-contiguous ``ndarray``."""
 
 _SEGMENT = r"(?!\.\.?(?:/|\Z))[^/\0\ud800-\udfff]+"
-_VALID_KEY = re.compile(f"{_SEGMENT}(?:/{_SEGMENT})*").fullmatch
+_VALID_KEY = matcher(f"{_SEGMENT}(?:/{_SEGMENT})*")
+
+
+def _is_valid(key: str) -> bool:
+    if key.isascii() and "\0" not in key:
+        inner = f"/{key}/"
+        return "//" not in inner and "/./" not in inner and "/../" not in inner
+    return _VALID_KEY(key) is not None
 
 
 def check_key(key: str) -> str:
@@ -52,7 +59,7 @@ def check_key(key: str) -> str:
     """
     if not isinstance(key, str):
         raise StoreError(f"a key must be text, not {type(key).__name__}")
-    if _VALID_KEY(key):
+    if _is_valid(key):
         return key
     if any(segment in ("", ".", "..") for segment in key.split("/")):
         raise StoreError("a key can't have an empty, '.' or '..' segment", key=key)
@@ -67,7 +74,7 @@ def is_key(name: object) -> bool:
     >>> is_key("c/0"), is_key("c//0"), is_key(b"c")
     (True, False, False)
     """
-    return isinstance(name, str) and _VALID_KEY(name) is not None
+    return isinstance(name, str) and _is_valid(name)
 
 
 def check_prefix(prefix: str) -> str:

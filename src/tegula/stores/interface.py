@@ -7,8 +7,9 @@ and acts in one step, which is all that atomic read-modify-write needs, on any k
 
 from __future__ import annotations
 
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
+from tegula.deferred import Later
 from tegula.stores.arguments import (
     ABSENT,
     ByteRange,
@@ -23,7 +24,12 @@ from tegula.stores.arguments import (
 )
 from tegula.stores.former import FormerNames
 from tegula.stores.operations import Listable, Writable
-from tegula.stores.summary import Capabilities, capabilities_of
+
+if TYPE_CHECKING:
+    from tegula.stores import summary
+    from tegula.stores.summary import Capabilities
+else:
+    summary = Later("tegula.stores.summary")
 
 __all__ = [
     "ABSENT",
@@ -84,7 +90,7 @@ class Store(Writable, Listable, FormerNames):
         >>> MemoryStore().capabilities.single_writer
         False
         """
-        return capabilities_of(self)
+        return summary.capabilities_of(self)
 
     def delete_prefix(self, prefix: str) -> None:
         """Remove every key that starts with `prefix`."""

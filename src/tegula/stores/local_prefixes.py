@@ -6,14 +6,21 @@ import errno
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from operator import itemgetter
+from typing import TYPE_CHECKING
 
+from tegula.deferred import Later
 from tegula.errors import AlreadyExistsError, ReadOnlyError
 from tegula.stores.arguments import check_prefix
 from tegula.stores.capabilities import EmptyDirectories, Reclaiming, Renaming
 from tegula.stores.directories import Directory, make_directories, sync_directory
 from tegula.stores.local_base import LocalBase
 from tegula.stores.operations import Writable
-from tegula.stores.trees import children, directories, holding_temporaries, remove_tree, walk
+
+if TYPE_CHECKING:
+    from tegula.stores import trees
+else:
+    trees = Later("tegula.stores.trees")
 
 __all__ = ["LocalPrefixes"]
 
@@ -36,7 +43,7 @@ class LocalPrefixes(EmptyDirectories, Reclaiming, Renaming, LocalBase):
         check_prefix(prefix)
         with self._reporting("list", prefix):
             path = self._listed(prefix)
-            return ([], []) if path is None else children(path, prefix, self._root.enters)
+            return ([], []) if path is None else trees.children(path, prefix, self._root.enters)
 
     def prefixes_with(self, prefix: str, names: Sequence[str]) -> Iterator[str]:
         """Yield, sorted, the prefixes directly below `prefix` under which one of `names` has a value."""
@@ -45,11 +52,13 @@ class LocalPrefixes(EmptyDirectories, Reclaiming, Renaming, LocalBase):
             path = self._listed(prefix)
             if path is None:
                 return
-            found = {f"{prefix}{entry.name}/": entry for entry in directories(path, self._root.enters)}
-        for child in sorted(found):
-            entry = found[child]
-            if any(self._has(entry, child, name) for name in names):
-                yield child
+            found = [(f"{prefix}{entry.name}/", entry) for entry in trees.directories(path, self._root.enters)]
+        found.sort(key=itemgetter(0))
+        for child, entry in found:
+            for name in names:
+                if self._has(entry, child, name):
+                    yield child
+                    break
 
     def make_prefix(self, prefix: str) -> None:
         """Make the directory of a prefix; see `EmptyDirectories.make_prefix`."""
@@ -79,7 +88,7 @@ class LocalPrefixes(EmptyDirectories, Reclaiming, Renaming, LocalBase):
                 return
             path = self._root.directory(top)
             if path is not None:
-                remove_tree(path, sync=self._sync)
+                trees.remove_tree(path, sync=self._sync)
                 self._root.forget("")
                 self._prune(top)
 
@@ -151,7 +160,7 @@ class LocalPrefixes(EmptyDirectories, Reclaiming, Renaming, LocalBase):
         check_prefix(prefix)
         with self._reporting("list", prefix):
             top = self._listed(prefix)
-            for path in holding_temporaries(top) if top is not None else ():
+            for path in trees.holding_temporaries(top) if top is not None else ():
                 inside = path[len(self._root.base) :].replace(os.sep, "/").rstrip("/")
                 found: list[str] = []
                 with suppress(FileNotFoundError, NotADirectoryError), Directory(path) as directory:
@@ -181,7 +190,7 @@ class LocalPrefixes(EmptyDirectories, Reclaiming, Renaming, LocalBase):
         with self._reporting("reclaim", prefix):
             top = self._listed(prefix)
             count = 0
-            for path in holding_temporaries(top) if top is not None else ():
+            for path in trees.holding_temporaries(top) if top is not None else ():
                 with suppress(FileNotFoundError, NotADirectoryError), Directory(path) as directory:
                     count += directory.reclaim()
             return count
@@ -202,4 +211,4 @@ class LocalPrefixes(EmptyDirectories, Reclaiming, Renaming, LocalBase):
         with self._reporting("list", prefix):
             path = self._listed(prefix)
             if path is not None:
-                yield from walk(path, prefix, self._root.enters)
+                yield from trees.walk(path, prefix, self._root.enters)

@@ -7,21 +7,24 @@ import os
 import re
 import sys
 from importlib import import_module
-from pathlib import PurePath
-from typing import Any
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING, Any
 
+from tegula.deferred import Later
 from tegula.errors import StoreError
+
+if TYPE_CHECKING:
+    import pathlib
+    from urllib import parse
+else:
+    pathlib, parse = Later("pathlib"), Later("urllib.parse")
 
 __all__ = ["HIDDEN", "entry_names", "file_url", "has_twins", "name_flaw", "path_of_url", "path_text", "swap_case"]
 
 HIDDEN = ".tegula-"
 """How the names of the store's own files begin: no key may have such a segment, and no listing shows one."""
 
-_WINDOWS_DEVICE = re.compile(
-    r"(?:CON|PRN|AUX|NUL|CONIN\$|CONOUT\$|COM[0-9¹²³]|LPT[0-9¹²³])(?:\.|\Z)", re.IGNORECASE
-).match
-_WINDOWS_FORBIDDEN = re.compile(r'[<>:"\\|?*\x01-\x1f]').search
+_WINDOWS_DEVICE = r"(?:CON|PRN|AUX|NUL|CONIN\$|CONOUT\$|COM[0-9¹²³]|LPT[0-9¹²³])(?:\.|\Z)"
+_WINDOWS_FORBIDDEN = r'[<>:"\\|?*\x01-\x1f]'
 
 
 def name_flaw(key: str, platform: str = sys.platform) -> str | None:
@@ -40,9 +43,9 @@ def name_flaw(key: str, platform: str = sys.platform) -> str | None:
         if segment.startswith(HIDDEN):
             return f"names that begin with {HIDDEN!r} are the store's own"
         if platform == "win32":
-            if _WINDOWS_FORBIDDEN(segment):
+            if re.search(_WINDOWS_FORBIDDEN, segment):
                 return f"Windows forbids a character of the name {segment!r}"
-            if _WINDOWS_DEVICE(segment):
+            if re.match(_WINDOWS_DEVICE, segment, re.IGNORECASE):
                 return f"Windows reserves the name {segment!r}"
             if segment[-1] in ". ":
                 return f"Windows drops the end of the name {segment!r}"
@@ -80,7 +83,7 @@ def path_text(path: Any) -> str:
 
     Examples
     --------
-    >>> path_text(PurePath("a"))
+    >>> path_text(b"a")
     'a'
     """
     try:
@@ -101,7 +104,7 @@ def file_url(path: str) -> str:
     >>> file_url(os.path.abspath("/my data")).endswith("/my%20data")
     True
     """
-    return PurePath(path).as_uri()
+    return pathlib.PurePath(path).as_uri()
 
 
 def path_of_url(url: str) -> str:
@@ -117,7 +120,7 @@ def path_of_url(url: str) -> str:
     >>> path_of_url("file:///my%20data") if os.name == "posix" else "/my data"
     '/my data'
     """
-    parts = urlsplit(url)
+    parts = parse.urlsplit(url)
     if parts.scheme != "file" or parts.netloc not in ("", "localhost") or parts.query or parts.fragment:
         raise StoreError(f"{url!r} is not the URL of a local file (file:///path)")
     # imported here, since the module imports much of the standard library's network code

@@ -9,21 +9,26 @@ opens and notes it in one call, and ``finally`` begins with ``if opened: os.clos
 
 from __future__ import annotations
 
+import _thread
 import errno
 import io
-import logging
 import os
 import sys
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from itertools import islice, tee
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tegula.deferred import Later
 from tegula.errors import StoreError
+
+if TYPE_CHECKING:
+    import logging
+else:
+    logging = Later("logging")
 
 __all__ = [
     "Contents", "GaveUp", "Held", "OpenFile", "acquire", "read_at", "release", "sync_file", "waiting", "write_at",
@@ -36,8 +41,7 @@ _PIECE = 1 << 20
 _CAN_NOT_COPY = {errno.EXDEV, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EINVAL, errno.EPERM, errno.EBADF}
 _pread: Any = getattr(os, "pread", None)
 _pwrite: Any = getattr(os, "pwrite", None)
-_position_lock = threading.Lock()  # where a file has but one position: Windows
-_log = logging.getLogger("tegula.stores")
+_position_lock = _thread.allocate_lock()  # where a file has but one position: Windows
 _SHORTEST_PAUSE, _LONG_PAUSE, _LONGEST_PAUSE = 0.00002, 0.002, 0.05  # seconds between two attempts to lock
 _LONG = 1.0  # seconds of waiting after which attempts become rarer
 _SUSPICIOUS = 10.0  # seconds of waiting after which the log names the lock
@@ -150,7 +154,10 @@ if sys.platform == "win32":
         msvcrt.locking(fd, msvcrt.LK_UNLCK, 1)
 
 else:
-    import fcntl
+    if TYPE_CHECKING:
+        import fcntl
+    else:
+        fcntl = Later("fcntl")
 
     def _try(fd: int) -> bool:
         try:
@@ -193,7 +200,8 @@ def acquire(fd: int, path: str, *, wait: bool = True) -> bool:
         if is_over():
             raise GaveUp(f"stopped waiting for the lock of {path} because another part of the operation failed")
         if waited >= report:
-            _log.warning("waiting for the lock of %s for %.0f s%s", path, waited, _holder(fd))
+            log = logging.getLogger("tegula.stores")
+            log.warning("waiting for the lock of %s for %.0f s%s", path, waited, _holder(fd))
             report *= 2
 
 
@@ -204,7 +212,7 @@ def _is_failed() -> bool:
     return given_up is not None and bool(given_up())
 
 
-class _Waiting(threading.local):
+class _Waiting(_thread._local):
     """A flag of each thread that ends its wait for a lock.
 
     Attributes

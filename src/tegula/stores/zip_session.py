@@ -6,7 +6,6 @@ commits and unlocks the archive, and so does the end of the interpreter for ever
 
 from __future__ import annotations
 
-import atexit
 import os
 import sys
 import threading
@@ -14,6 +13,7 @@ import warnings
 from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from typing import Any
 
+from tegula.deferred import at_exit
 from tegula.errors import ConflictError, StoreError
 from tegula.stores.interface import ABSENT, Generation
 from tegula.stores.key_tree import KeyTree
@@ -362,6 +362,6 @@ def _forget_parent() -> None:
 
 
 # After the threads of futures have ended, so after all writes in the background.
-atexit.register(_complete_all)
+at_exit(2, _complete_all)
 if hasattr(os, "register_at_fork"):  # not on Windows
     os.register_at_fork(after_in_child=_forget_parent)

@@ -1,1 +1,15 @@
 """Tables: arrays of one length as columns, queried by expressions."""
+
+from typing import TYPE_CHECKING
+
+from tegula.deferred import on_first_use
+
+if TYPE_CHECKING:
+    from tegula.tables.table import Table
+
+__all__ = ["Table"]
+
+_HOMES = {"table": "Table"}
+
+if not TYPE_CHECKING:  # a checker would take every name for one of ours
+    __getattr__, __dir__ = on_first_use(__name__, _HOMES)

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from tegula import engine
+from tegula import display, engine
 from tegula.arrays.array import Array
 from tegula.arrays.attributes import Attributes
 from tegula.arrays.node import Node
-from tegula.display.info import Info, table_info
+from tegula.display import Info
 from tegula.engine.documents import documents_of
 from tegula.engine.pool import gather
 from tegula.errors import MetadataError, NotFoundError, SelectionError, TegulaError
@@ -176,7 +176,7 @@ class TableProperties(Node):
     @property
     def info(self) -> Info:
         """A report on the table and its columns, including its stored size; shown as a table."""
-        return table_info(self)
+        return display.table_info(self)
 
     def refresh(self) -> None:
         """Read the metadata of the table and its columns again, to see changes by other processes.

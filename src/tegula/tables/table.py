@@ -10,13 +10,12 @@ from typing import Any, overload
 import numpy as np
 import numpy.typing as npt
 
-from tegula import engine
+from tegula import display, engine
 from tegula.arrays.array import Array, change_rows
 from tegula.arrays.filling import CREATION
 from tegula.arrays.keywords import check_keywords
 from tegula.arrays.node import opened_by_name
 from tegula.arrays.values import as_data
-from tegula.display.notebook import table_html
 from tegula.engine.deleting import delete_node
 from tegula.engine.pool import gather
 from tegula.errors import (
@@ -547,7 +546,7 @@ class Table(TableProperties):
         return f"<tegula.Table {self.format} {len(self)} rows × {len(self._names)} columns {self._place!r}>"
 
     def _repr_html_(self) -> str:
-        return table_html(self)
+        return display.table_html(self)
 
 
 def _reopen(store: Store, path: str, format: str, mark: bytes, read_only: bool, allow_pickle: bool) -> Table:

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Any
-from urllib.parse import unquote, urlsplit
+from typing import TYPE_CHECKING, Any
 
+from tegula.deferred import Later
 from tegula.errors import MetadataError, StoreError
-from tegula.stores import LocalStore, Store
-from tegula.stores.identity import location
+from tegula.stores.local import LocalStore
 from tegula.stores.names import path_of_url
+
+if TYPE_CHECKING:
+    from urllib import parse
+
+    from tegula.stores import Store
+    from tegula.stores import identity as identities
+else:
+    parse, identities = Later("urllib.parse"), Later("tegula.stores.identity")
 
 __all__ = [
     "clean",
@@ -25,7 +32,17 @@ __all__ = [
     "url_path",
 ]
 
-scheme_of = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):").match  # one letter is a drive of Windows
+
+def scheme_of(text: str) -> re.Match[str] | None:
+    """Return the match of the scheme that a URL begins with; one letter is a drive of Windows.
+
+    Examples
+    --------
+    >>> scheme_of("s3://bucket")[1], scheme_of("C:/x")
+    ('s3', None)
+    """
+    # most targets are paths without a colon
+    return re.match(r"([A-Za-z][A-Za-z0-9+.-]+):", text) if ":" in text else None
 
 
 def path_text(target: str | os.PathLike[Any]) -> str:
@@ -88,10 +105,10 @@ def url_path(url: str) -> str:
     ('bucket/a b.zip', 'host/x.zarr')
     """
     try:
-        parts = urlsplit(url.rpartition("::")[2])
+        parts = parse.urlsplit(url.rpartition("::")[2])
     except ValueError as error:
         raise StoreError(f"this is not a URL: {error}") from None
-    return unquote(parts.netloc.rpartition("@")[2] + parts.path)
+    return parse.unquote(parts.netloc.rpartition("@")[2] + parts.path)
 
 
 def clean(path: str) -> str:
@@ -178,7 +195,7 @@ def _location(store: Store, path: str) -> tuple[object, str] | None:
         # links are resolved, so that a link to the source is recognised
         return LocalStore, os.path.join(os.path.realpath(os.path.join(store.root, path)), "")
     if isinstance(store.identity, str):
-        return str, location(store.identity, path).rstrip("/") + "/"
+        return str, identities.location(store.identity, path).rstrip("/") + "/"
     # a `FsspecStore`, whose class is imported when it is used
     if (storage := getattr(store, "storage", None)) is not None:
         base: str = getattr(store, "base", "")

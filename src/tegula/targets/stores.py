@@ -6,16 +6,23 @@ import os
 from collections.abc import Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from importlib import import_module
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from tegula import stores
+from tegula.deferred import Later
 from tegula.errors import MetadataError, StoreError
-from tegula.stores import LocalStore, MappingStore, Store, ZipStore
+from tegula.stores.interface import Store
+from tegula.stores.local import LocalStore
 from tegula.stores.names import path_of_url
-from tegula.stores.zip import zip_store
-from tegula.targets.foreign import refuse_foreign
-from tegula.targets.libraries import store_of_library
 from tegula.targets.paths import is_remote, local_path, path_text, scheme_of, url_path
-from tegula.targets.urls import store_of_url
+
+if TYPE_CHECKING:
+    from tegula.stores import zip
+    from tegula.targets import foreign, libraries, urls
+else:
+    zip = Later("tegula.stores.zip")
+    foreign, libraries = Later("tegula.targets.foreign"), Later("tegula.targets.libraries")
+    urls = Later("tegula.targets.urls")
 
 __all__ = ["abandon", "check_options", "creating", "options_of_both", "store_of"]
 
@@ -53,10 +60,10 @@ def store_of(target: Any, *, read_only: bool = False, storage_options: Mapping[s
     if not isinstance(target, str):  # the common case first
         if isinstance(target, Store):
             return target
-        if (adapted := store_of_library(target, read_only=read_only)) is not None:
+        if (adapted := libraries.store_of_library(target, read_only=read_only)) is not None:
             return adapted
         if isinstance(target, MutableMapping):
-            return MappingStore(target, read_only=read_only)
+            return stores.MappingStore(target, read_only=read_only)
         if not isinstance(target, os.PathLike):
             raise MetadataError(f"{target!r:.80} is not a path, URL, store or mapping")
     path = path_text(target)
@@ -64,17 +71,17 @@ def store_of(target: Any, *, read_only: bool = False, storage_options: Mapping[s
     if scheme:
         return _store_of_url(path, scheme[1].lower(), read_only, storage_options or {})
     if path.endswith(".zip"):
-        return zip_store(path, read_only=read_only)
+        return zip.zip_store(path, read_only=read_only)
     if storage_options or (read_only and os.path.exists(f"{path}/{_INDEX}") and _references().local_references(path)):
         return _open_references(path, storage_options or {}, read_only)
     try:
         return LocalStore(path, read_only=read_only)
     except StoreError:
         if os.path.isfile(path) and import_module("zipfile").is_zipfile(path):
-            return zip_store(path, read_only=read_only)
+            return zip.zip_store(path, read_only=read_only)
         if os.path.isfile(path) and _references().local_references(path):
             return _open_references(path, {}, read_only)
-        refuse_foreign(path)
+        foreign.refuse_foreign(path)
         raise
 
 
@@ -95,10 +102,10 @@ def _store_of_url(url: str, scheme: str, read_only: bool, options: Mapping[str, 
         return store_of(path_of_url(url), read_only=read_only)
     archive = local_path(url)
     if archive is not None:
-        return zip_store(archive, read_only=read_only)
+        return zip.zip_store(archive, read_only=read_only)
     if scheme == "reference" or url_path(url).rstrip("/").endswith((".json", ".parq", ".parquet")):
         return _open_references(url, options, read_only)
-    return store_of_url(url, options, read_only=read_only)
+    return urls.store_of_url(url, options, read_only=read_only)
 
 
 def check_options(target: Any, options: Any, field: str = "storage_options") -> None:
@@ -200,5 +207,5 @@ def abandon(store: Store, target: Any, *, remove_empty: bool = False) -> None:
 
     With `remove_empty` an empty archive is deleted.
     """
-    if isinstance(store, ZipStore) and store is not target:
+    if isinstance(store, stores.ZipStore) and store is not target:
         store._end(remove_empty=remove_empty)

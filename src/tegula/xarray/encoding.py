@@ -13,7 +13,8 @@ from xarray.coding.strings import check_vlen_dtype
 from tegula.codecs import codec_specs
 from tegula.errors import MetadataError
 from tegula.formats import find_format
-from tegula.formats.json_encoding import Style, dump
+from tegula.formats.json_encoding import dump
+from tegula.formats.styles import Style
 from tegula.metadata.nodes import CodecSpec
 from tegula.xarray.variables import HAS_STRING_DTYPE
 

@@ -10,7 +10,8 @@ from tegula.arrays import attributes
 from tegula.engine import back_off
 from tegula.errors import ConflictError
 from tegula.formats.documents import load
-from tegula.formats.json_encoding import Style, dump
+from tegula.formats.json_encoding import dump
+from tegula.formats.styles import Style
 from tegula.stores import MappingStore
 from tegula.zarr1.errors import ReadOnlyError
 from tegula.zarr1.stores import as_store

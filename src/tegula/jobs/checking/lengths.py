@@ -13,7 +13,7 @@ from tegula.engine.verifying import stored_rows
 from tegula.errors import ConflictError, MetadataError, TegulaError
 from tegula.formats import Format
 from tegula.formats.documents import load, rewrite
-from tegula.formats.json_encoding import Style
+from tegula.formats.styles import Style
 from tegula.jobs.checking.documents import Place, below
 from tegula.jobs.checking.examination import Examination, Repair
 from tegula.metadata.nodes import ArrayMetadata, GroupMetadata

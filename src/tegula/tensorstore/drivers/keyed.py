@@ -228,8 +228,7 @@ class KeyedSpec(ArraySpec):
         keys, node_keys = (
             tuple(_renamed(dict.fromkeys(names), item.shape_key, self.key)) for names in (item.keys, item.node_keys)
         )
-        return replace(
-            item,
+        return item.changed(
             keys=keys,
             node_keys=node_keys,
             shape_key=self.key,

@@ -146,7 +146,7 @@ class KeyedDriver(NodeDriver):
             self._check_other_fields(options)
         kvstore, array = self._kvstore(), self.shared()
         # other documents may change at the same time
-        item = replace(self.source.format(kvstore), keys=(self.source.key,))
+        item = self.source.format(kvstore).changed(keys=(self.source.key,))
 
         def shape_of(node: ArrayMetadata) -> tuple[int, ...]:
             self._compatible(self.source.parse(node.documents[self.source.key]))

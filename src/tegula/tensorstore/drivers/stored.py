@@ -40,6 +40,7 @@ _UNSPOKEN = frozenset(("metadata_cache_pool",))  # which is the cache pool by de
 class StoredSpec(DriverSpec):
     """A spec with a ``kvstore``, caches, flags and schema."""
 
+    is_plain: ClassVar[bool] = True
     directory: ClassVar[bool] = True
     """Whether the path of the kvstore is a directory, and ends in a slash."""
 

@@ -353,6 +353,8 @@ class DriverSpec(ABC):
 
     name: ClassVar[str]
     uses_kvstore: ClassVar[bool] = True
+    is_plain: ClassVar[bool] = False
+    """Whether specs of the same JSON may share one object: it has neither values nor resources of its own."""
 
     members: dict[str, Any]
     kvstore: Any

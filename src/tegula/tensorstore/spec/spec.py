@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import marshal
 import os
 from dataclasses import fields
+from functools import cache
 from typing import Any
 
 import numpy.typing as npt
@@ -32,6 +34,8 @@ __all__ = ["OpenMode", "Spec", "merged_flags"]
 _FLAGS = tuple(field.name for field in fields(OpenMode))
 _MODES = frozenset(("open_mode", *_FLAGS))
 _SCHEMA = ("rank", "dtype", "domain", "shape", "chunk_layout", "codec", "fill_value", "dimension_units", "schema")
+_MAX_ENTRIES, _MAX_KEY_BYTES, _MARSHAL_VERSION = 256, 2**14, 2
+_known: dict[bytes, tuple[DriverSpec, IndexTransform | None]] = {}  # specs by their JSON, none of which ever changes
 _RECHECKS = ("recheck_cached_metadata", "recheck_cached_data", "recheck_cached")
 
 
@@ -45,10 +49,17 @@ def merged_flags(flags: OpenMode, options: dict[str, Any]) -> OpenMode:
     mode = options.pop("open_mode", None)
     if mode is not None and not isinstance(mode, OpenMode):
         raise type_error("Invalid open_mode")
-    given = {name: options.pop(name, None) for name in _FLAGS}
-    chosen = {name: bool(given[name]) or (mode is not None and getattr(mode, name)) for name in _FLAGS}
+    given = [bool(options.pop(name, None)) for name in _FLAGS]
+    before = [getattr(flags, name) for name in _FLAGS]
+    wanted = [False] * len(_FLAGS) if mode is None else [getattr(mode, name) for name in _FLAGS]
+    return _merged(tuple(before), tuple([one or other for one, other in zip(given, wanted)]))
+
+
+@cache
+def _merged(before: tuple[bool, ...], given: tuple[bool, ...]) -> OpenMode:
+    old, chosen = dict(zip(_FLAGS, before)), dict(zip(_FLAGS, given))
     if not (chosen["open"] or chosen["create"]):
-        chosen = {name: value or getattr(flags, name) for name, value in chosen.items()}
+        chosen = {name: value or old[name] for name, value in chosen.items()}
     if chosen["assume_metadata"]:
         chosen["assume_cached_metadata"] = False
     return OpenMode(**chosen)
@@ -90,21 +101,20 @@ class Spec(Indexable):
         if isinstance(json, Spec):
             self._driver, self._view = json._driver, json._view
             return
-        named = type(json) is not dict and isinstance(json, (str, os.PathLike))
-        members = obj(driver_json_of_url(json) if named else to_json_value(json))
-        name = members.pop("driver", MISSING)
-        if not isinstance(name, str):
-            with member("driver"):
-                name = string(name)
-        driver = find_driver(name)
-        view = _take_view(members)
-        self._driver = driver.from_json(members)
-        # the view of the base of a cast becomes the view of the cast
-        inner: IndexTransform | None = getattr(self._driver, "inner_view", None)
-        if inner is None:
-            self._view = _whole(self._driver) if view is None else view
-        else:
-            self._view = inner if view is None else compose(inner, view)
+        if type(json) is not dict and isinstance(json, (str, os.PathLike)):
+            self._driver, self._view = _read(obj(driver_json_of_url(json)))
+            return
+        members = obj(to_json_value(json))
+        # programs open many arrays by specs that differ in few members, and one array many times
+        key = marshal.dumps(members, _MARSHAL_VERSION)  # unlike ==, it tells 1, 1.0 and true apart
+        known = _known.get(key)
+        if known is None:
+            known = _read(members)
+            if known[0].is_plain and len(key) <= _MAX_KEY_BYTES and b"context" not in key:
+                if len(_known) >= _MAX_ENTRIES:
+                    _known.clear()
+                _known[key] = known
+        self._driver, self._view = known
 
     @classmethod
     def _of(cls, driver: DriverSpec, transform: IndexTransform | None) -> Spec:
@@ -316,6 +326,22 @@ class Spec(Indexable):
 
     def __reduce__(self) -> Any:
         return Spec._of, (self._driver, self._view)
+
+
+def _read(members: dict[str, Any]) -> tuple[DriverSpec, IndexTransform | None]:
+    """Read the JSON of a spec, whose members are taken out."""
+    name = members.pop("driver", MISSING)
+    if not isinstance(name, str):
+        with member("driver"):
+            name = string(name)
+    kind = find_driver(name)
+    view = _take_view(members)
+    driver = kind.from_json(members)
+    # the view of the base of a cast becomes the view of the cast
+    inner: IndexTransform | None = getattr(driver, "inner_view", None)
+    if inner is None:
+        return driver, _whole(driver) if view is None else view
+    return driver, inner if view is None else compose(inner, view)
 
 
 def _take_view(members: dict[str, Any]) -> IndexTransform | None:

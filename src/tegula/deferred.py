@@ -1,0 +1,137 @@
+"""Modules that are imported when something in them is first used, so that a program starts fast.
+
+Opening an array and reading from it import what they need. Whatever else a module may need it takes from a package that
+gathers names (`on_first_use`), or from a module that it names by `Later`. Both are stated twice: below
+``TYPE_CHECKING`` for type checkers, readers and the tests of what may import what, and by name.
+"""
+
+from __future__ import annotations
+
+import atexit
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from typing import Any, Final
+
+__all__ = ["Later", "at_exit", "before_threads", "load", "matcher", "on_first_use"]
+
+_last_calls: Final[dict[int, Callable[[], object]]] = {}
+_left: Final[dict[str, None]] = {}  # modules that threads may need
+
+
+def on_first_use(
+    package: str, homes: Mapping[str, str], *, rooms: str = "", in_threads: bool = False
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Return the functions ``__getattr__`` and ``__dir__`` (PEP 562) of a package.
+
+    Parameters
+    ----------
+    package : str
+        Name of the package.
+    homes : mapping of str to str
+        For each module of the package the names that it defines, with blanks between them.
+    rooms : str
+        Modules that are attributes of the package themselves.
+    in_threads : bool
+        Whether threads of the pools may use the names; then `load` imports the modules.
+
+    Examples
+    --------
+    >>> get, names = on_first_use("json", {"decoder": "JSONDecodeError"})
+    >>> get("JSONDecodeError").__name__, "JSONDecodeError" in names()
+    ('JSONDecodeError', True)
+    """
+    places = {name: module for module, names in homes.items() for name in names.split()}
+    inner = frozenset(rooms.split())
+    if in_threads:
+        before_threads([f"{package}.{module}" for module in homes])
+
+    def __getattr__(name: str) -> Any:  # noqa: N807 - what modules call it
+        if name in inner:
+            return import_module(f"{package}.{name}")
+        module = places.get(name)
+        if module is None:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}", name=name)
+        value = getattr(import_module(f"{package}.{module}"), name)
+        setattr(sys.modules[package], name, value)
+        return value
+
+    def __dir__() -> list[str]:  # noqa: N807
+        return sorted({*vars(sys.modules[package]), *places})
+
+    return __getattr__, __dir__
+
+
+class Later:
+    """A module that is imported when one of its attributes is first used.
+
+    Parameters
+    ----------
+    name : str
+        Full name of the module, which `load` imports, too.
+
+    Examples
+    --------
+    >>> Later("json").loads("[1]")
+    [1]
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        before_threads([name])
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(sys.modules.get(self._name) or import_module(self._name), name)
+
+
+def at_exit(step: int, function: Callable[[], object]) -> None:
+    """Call a function when the interpreter exits, also if its module is imported by an exit handler only.
+
+    The steps come after the exit handlers that a program registers once it has imported tegula: 0 for what finalisers
+    have started, 1 for threads, 2 for archives, which are complete then.
+    """
+    _last_calls[step] = function
+
+
+def _exit(step: int) -> None:
+    if step in _last_calls:
+        _last_calls[step]()
+
+
+for _step in (2, 1, 0):  # the last one registered is the first one called
+    atexit.register(_exit, _step)
+
+
+def before_threads(modules: Sequence[str]) -> None:
+    """Have `load` import modules, since threads may need them."""
+    _left.update(dict.fromkeys(modules))
+
+
+def load() -> None:
+    """Import all modules that threads may need, before the first one is started.
+
+    A process may fork while one of its threads imports a module; the child could never import that one.
+    """
+    while _left:
+        for module in [*_left]:
+            import_module(module)
+            _left.pop(module, None)
+
+
+def matcher(pattern: str) -> Callable[[str], re.Match[str] | None]:
+    """Return the ``fullmatch`` of a regular expression, which is compiled when it is first called.
+
+    Examples
+    --------
+    >>> matcher("[0-9]+")("12") is not None
+    True
+    """
+    found: list[Callable[[str], re.Match[str] | None]] = []
+
+    def fullmatch(text: str) -> re.Match[str] | None:
+        if not found:
+            found.append(re.compile(pattern).fullmatch)
+        return found[0](text)
+
+    return fullmatch
