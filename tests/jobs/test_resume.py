@@ -18,6 +18,7 @@ from tests.waiting import until
 
 import tegula
 from tegula import MemoryStore
+from tegula.errors import StoreError
 from tegula.jobs.converting import ledgers, rules, targets
 from tegula.jobs.ledger import Ledger
 from tegula.jobs.owners import Owner
@@ -231,7 +232,8 @@ def test_a_target_that_a_living_process_works_on_is_refused() -> None:
     source, target = a_source(), MemoryStore()
     interrupted(source, target)
     owner = ".tegula_job/owners/1of1"
-    for facts in ({**Owner.here()}, {"host": "elsewhere", "pid": 1, "began": "", "seen": time.time() - 60}):
+    elsewhere = {"host": "elsewhere", "pid": 1, "began": "", "seen": time.time() - 60}
+    for facts in (Owner.here(Owner.new_claim()), elsewhere):
         target.set(owner, json.dumps(facts).encode())
         for options in ({"resume": True}, {"resume": False}, {"resume": False, "overwrite": True}):
             with pytest.raises(tegula.AlreadyExistsError, match="another job works on it"):
@@ -244,7 +246,7 @@ def test_a_target_that_a_living_process_works_on_is_refused() -> None:
     # one that is dead, or was not seen for long
     with subprocess.Popen([sys.executable, "-c", ""]) as process:
         process.wait(60)
-    for facts in ({**Owner.here(), "pid": process.pid}, {"host": "elsewhere", "pid": 1, "seen": time.time() - 3600}):
+    for facts in ({**Owner.here(""), "pid": process.pid}, {"host": "elsewhere", "pid": 1, "seen": time.time() - 3600}):
         target.set(owner, json.dumps(facts).encode())
         assert tegula.jobs.show_job(target).state == "interrupted"
     tegula.convert(source, target, codecs="zstd", resume=True)
@@ -472,3 +474,23 @@ def test_a_program_that_is_interrupted_by_ctrl_c_can_be_resumed(tmp_path: Path) 
     assert 5 <= state.units_done < state.units
     tegula.convert(tmp_path / "s.zarr", tmp_path / "t.zarr", codecs="zstd", resume=True)
     assert tegula.compare(tmp_path / "s.zarr", tmp_path / "t.zarr")
+
+
+def test_a_claim_that_could_not_be_given_up_does_not_stop_this_process() -> None:
+    class Failing(MemoryStore):
+        fails = False
+
+        def delete(self, key: str, *, if_generation: Any = None) -> None:
+            if self.fails and "owners" in key:
+                raise StoreError("the disk is gone", key=key)
+            super().delete(key, if_generation=if_generation)
+
+    source, target = tegula.create_array(MemoryStore(), data=np.arange(4)), Failing()
+    target.fails = True
+    with pytest.raises(StoreError, match="gone"):
+        tegula.convert(source, target)
+    assert [*target.list_prefix(".tegula_job/owners/")]
+    target.fails = False
+    tegula.convert(source, target, overwrite=True)
+    assert np.array_equal(tegula.open(target)[:], np.arange(4))
+    assert not [*target.list_prefix(".tegula_job/")]

@@ -180,9 +180,9 @@ def create_node(
             check_reserved(path, item, store)
     # metadata that could not be read back are refused before anything is changed
     final = metadata if metadata.documents else read_back(item, metadata, path)
-    vacant = _is_vacant(store, path)
+    vacant = has_chunks or _is_vacant(store, path)  # who has written the chunks has looked before
     if not vacant:
-        _check_room(store, path, overwrite, None if has_chunks else array)
+        _check_room(store, path, overwrite, array)
     for attempt in range(_RETRIES):
         # prepare the place: no old chunks, the groups above, a directory for chunks
         if array is not None and overwrite and not vacant:

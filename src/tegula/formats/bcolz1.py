@@ -14,17 +14,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from tegula.deferred import Later
 from tegula.errors import MetadataError, UnsupportedError
 from tegula.formats.bcolz_chunks import automatic_chunklen
 from tegula.formats.bcolz_codecs import QUANTIZE, codecs_from_json
 from tegula.formats.bcolz_defaults import default_from_json, default_to_json
 from tegula.formats.dimension_names import names_in
 from tegula.formats.documents import integers, load, member, replace_document, rewrite
-from tegula.formats.json_encoding import dump, style_of
 from tegula.formats.keys import BCOLZ_KEYS, BCOLZ_NODE_KEYS, BCOLZ_SHAPE_KEY
 from tegula.formats.numpy_types import dtype_from_text
 from tegula.formats.styles import Style
@@ -32,6 +32,11 @@ from tegula.metadata.chunk_grids import regular_grid
 from tegula.metadata.chunk_keys import BCOLZ_KEYS as CHUNK_KEYS
 from tegula.metadata.data_types import OBJECT, DataType
 from tegula.metadata.nodes import ArrayMetadata, CodecSpec, GroupMetadata, NodeMetadata
+
+if TYPE_CHECKING:
+    from tegula.formats import json_encoding
+else:
+    json_encoding = Later("tegula.formats.json_encoding")
 
 __all__ = [
     "DEFAULT_COMPRESSORS",
@@ -210,7 +215,8 @@ def _sizes(metadata: ArrayMetadata) -> bytes:
         # bcolz counts the buffer for the last rows as one uncompressed chunk
         "cbytes": _chunklen(metadata) * row if nbytes is None else nbytes,
     }
-    return dump({**old, **sizes}, SHAPE_KEY, _STYLE if raw is None else style_of(raw))
+    style = _STYLE if raw is None else json_encoding.style_of(raw)
+    return json_encoding.dump({**old, **sizes}, SHAPE_KEY, style)
 
 
 def _chunklen(metadata: ArrayMetadata) -> int:

@@ -130,7 +130,7 @@ class Ledger:
             )
         self.store, self.path, self.part = store, path, part
         self._prefix = f"{path}/{DIRECTORY}/".lstrip("/")
-        self._owner = ""
+        self._owner = self._claim = ""
         self._beat: Any = None  # a lock that ends the thread which gives signs of life
         self._owning = Lock()
         self._lock = Lock()
@@ -210,8 +210,8 @@ class Ledger:
         where = place(self.store, self.path)
         if self.plan() is not None:
             raise self._in_the_way(where)
-        self._take(where)
         try:
+            self._take(where)
             if self.plan() is not None:  # one that has begun in between
                 raise self._in_the_way(where)
             yield
@@ -243,11 +243,15 @@ class Ledger:
         raw, generation = self.store.get(key, with_generation=True)
         if raw is not None and (owner := owner_of(raw)).is_alive:
             raise AlreadyExistsError(f"another job works on it ({owner})", path=where)
+        self._owner, self._claim = key, Owner.new_claim()  # first, so that a signal leaves no claim that nothing ends
         try:
-            self.store.set(key, json.dumps(Owner.here()).encode(), if_generation=generation)
+            self.store.set(key, json.dumps(Owner.here(self._claim)).encode(), if_generation=generation)
         except ConflictError:
+            self._disowned()
             raise AlreadyExistsError("another process has just begun to work on the job", path=where) from None
-        self._owner = key
+        except BaseException:
+            self._disowned()
+            raise
         self._beat = _thread.allocate_lock()
         self._beat.acquire()
         _thread.start_new_thread(self._give_signs, (self._beat,))
@@ -259,7 +263,7 @@ class Ledger:
                 if not self._owner or ended is not self._beat:
                     return
                 with suppress(TegulaError):  # the storage may be back the next time
-                    self.store.set(self._owner, json.dumps(Owner.here()).encode())
+                    self.store.set(self._owner, json.dumps(Owner.here(self._claim)).encode())
 
     @property
     def is_taken(self) -> bool:
@@ -275,6 +279,7 @@ class Ledger:
         """Give no more signs of life; return the key of those given so far, if any."""
         with self._owning:
             key, self._owner = self._owner, ""
+            Owner.end_claim(self._claim)
             if self._beat is not None:
                 self._beat.release()
                 self._beat = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import socket
 import time
 from collections.abc import Mapping
@@ -11,6 +12,7 @@ from typing import Any, Final
 
 __all__ = ["Owner", "owner_of"]
 
+_claims: Final[dict[str, None]] = {}  # those of this process
 _EXPIRES: Final = 600.0  # seconds without a sign of life, after which a job on another machine counts as abandoned
 
 
@@ -27,10 +29,22 @@ class Owner:
         self.facts = facts
 
     @classmethod
-    def here(cls) -> dict[str, Any]:
-        """Return the facts of this process."""
-        pid = os.getpid()
-        return {"host": socket.gethostname(), "pid": pid, "began": _start_of(pid), "seen": time.time()}
+    def here(cls, claim: str) -> dict[str, Any]:
+        """Return the facts of this process, for one of its claims."""
+        pid, host = os.getpid(), socket.gethostname()
+        return {"host": host, "pid": pid, "began": _start_of(pid), "claim": claim, "seen": time.time()}
+
+    @staticmethod
+    def new_claim() -> str:
+        """Return the name of a claim that this process makes, until `end_claim`."""
+        claim = secrets.token_hex(8)
+        _claims[claim] = None
+        return claim
+
+    @staticmethod
+    def end_claim(claim: str) -> None:
+        """Note that this process gives up a claim, also where the store still has a record of it."""
+        _claims.pop(claim, None)
 
     @property
     def is_alive(self) -> bool:
@@ -38,6 +52,8 @@ class Owner:
         facts = self.facts
         if facts.get("host") == socket.gethostname():
             pid = facts.get("pid")
+            if pid == os.getpid() and facts.get("claim") not in _claims:
+                return False  # a record that could not be deleted
             began = _start_of(pid) if type(pid) is int and pid > 0 else None
             return began is not None and began == facts.get("began")
         return time.time() - self._seen < _EXPIRES

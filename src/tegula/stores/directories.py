@@ -10,7 +10,7 @@ import os
 import stat
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
 
@@ -321,11 +321,11 @@ def remove_temporary(path: str) -> None:
             return
 
 
-def make_directories(path: str, *, sync: bool, anchor: str = "") -> bool:
+def make_directories(path: str, *, sync: bool, anchor: str = "", note: Callable[[str], object] | None = None) -> bool:
     """Make a directory, and the directories above it if they are missing; with `sync` their names are on the disk then.
 
     Returns whether this call made it. Other processes may remove it again while it is empty. Directories above the file
-    `anchor` are not made.
+    `anchor` are not made. `note` is called with the path of each directory that is made, which ends with a separator.
 
     Raises
     ------
@@ -352,6 +352,8 @@ def make_directories(path: str, *, sync: bool, anchor: str = "") -> bool:
             made = False
         else:
             made = True
+            if note is not None:
+                note(os.path.join(missing[-1], ""))
             if sync:
                 with suppress(FileNotFoundError):  # other processes have removed both again
                     sync_directory(os.path.dirname(missing[-1]))

@@ -32,7 +32,7 @@ from tegula.stores.local_base import ATTEMPTS
 from tegula.stores.local_prefixes import LocalPrefixes
 from tegula.stores.open_files import Contents, GaveUp, Held, OpenFile, read_at
 from tegula.stores.root import Root
-from tegula.stores.sweeping import is_swept, note_swept, sweep
+from tegula.stores.sweeping import is_swept, sweep
 
 __all__ = ["LocalStore"]
 
@@ -228,8 +228,7 @@ class LocalStore(Locking, BlockedKeys, Copying, LocalPrefixes):
                     except FileNotFoundError:
                         # Another process may remove the directory while it is still empty.
                         self._root.forget(parent)
-                if self._make_directory(parent):  # a new directory need not be swept
-                    note_swept(os.path.join(self._root.base + parent, ""))
+                self._make_directory(parent)
         except NotFoundError as error:  # no directory was made
             error.within(key=key)
             raise

@@ -13,7 +13,7 @@ from tegula.stores.directories import Directory, make_directories, remove_direct
 from tegula.stores.interface import Store
 from tegula.stores.names import file_url, path_of_url
 from tegula.stores.root import Root
-from tegula.stores.sweeping import is_swept, sweep
+from tegula.stores.sweeping import is_swept, note_swept, sweep
 
 __all__ = ["ATTEMPTS", "LocalBase"]
 
@@ -151,7 +151,8 @@ class LocalBase(Anchoring, Store):
             raise NotFoundError(
                 f"{anchor} has been deleted or moved since it was opened, so nothing is written beside it"
             )
-        return make_directories(self._root.base + name, sync=self._sync, anchor=anchor)
+        # new directories need not be swept
+        return make_directories(self._root.base + name, sync=self._sync, anchor=anchor, note=note_swept)
 
     def _check_writable(self, key: str) -> None:
         self._root.check(key)

@@ -145,7 +145,7 @@ def test_what_has_changed_is_refused() -> None:
 def test_a_target_that_another_process_works_on_is_refused() -> None:
     source, target = a_source(), MemoryStore()
     interrupted(source, target, after=5)
-    target.set(".tegula_job/owners/1of1", json.dumps(Owner.here()).encode())
+    target.set(".tegula_job/owners/1of1", json.dumps(Owner.here(Owner.new_claim())).encode())
     for options in ({"resume": True}, {"resume": False}, {}, {"overwrite": True}, {"part": (1, 2)}):
         with pytest.raises(tegula.AlreadyExistsError, match="another job works on it"):
             tegula.downsample(image(source), target, **options)  # type: ignore[arg-type]

@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     fn key(number: u64) -> Key {
-        (State([number, 0, 0, 0, 0, 0]), u64::MAX) // no shard has this layout
+        (State([number, 0, 0, 0, 0, 0, 0]), u64::MAX) // no shard has this layout
     }
 
     #[test]

@@ -26,7 +26,7 @@ impl Generation {
 
 /// What tells the state of a value, or of a range of one, from every other state of any value, while the process runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct State(pub [u64; 6]);
+pub struct State(pub [u64; 7]);
 
 /// A key-value store.
 pub trait Store: Send + Sync {
@@ -290,6 +290,7 @@ impl Value for Within<'_> {
     fn state(&self) -> Result<Option<State>> {
         Ok(self.value.state()?.map(|State(mut numbers)| {
             numbers[5] = numbers[5].saturating_add(self.start);
+            numbers[6] += 1; // how many values it is within
             State(numbers)
         }))
     }

@@ -53,7 +53,7 @@ impl Status {
     pub fn state(&self) -> Option<State> {
         let [inode, modified, size] = self.generation.0;
         let fine = self.changed % 1000 != 0;
-        fine.then_some(State([self.device, inode, modified, size, self.changed as u64, 0]))
+        fine.then_some(State([self.device, inode, modified, size, self.changed as u64, 0, 0]))
     }
 
     // The types of these fields depend on the architecture.
