@@ -177,3 +177,18 @@ def sharding(location: str) -> dict[str, Any]:
         "index_location": location,
     }
     return {"name": "sharding_indexed", "configuration": configuration}
+
+
+def test_indexes_of_shards_in_shards_are_told_apart(tmp_path: Path, kernel: object) -> None:
+    """The first inner shard begins where the outer one does, and both have as many inner chunks."""
+    array = tegula.create_array(
+        tmp_path / "a", shape=(SIDE,), dtype="u2", chunks=(16,), shards=(SIDE,), codecs=[
+            {"name": "sharding_indexed", "configuration": {"chunk_shape": [4], "codecs": [{"name": "bytes"}]}}
+        ],
+    )  # fmt: skip
+    array[...] = np.arange(SIDE)
+    time.sleep(1.1)  # younger files may change without another time
+    again = tegula.open_array(tmp_path / "a")
+    for _ in range(3):
+        assert np.array_equal(again[...], np.arange(SIDE))
+        assert again[5] == 5
