@@ -70,7 +70,7 @@ servers *args:
     python -m tests.servers.tools
     python -m tests.servers {{args}}
 
-# Draw the chart of the home page from the table in docs/benchmarks.md
+# Draw the charts from the tables in docs/benchmarks.md
 chart:
     python docs/assets/chart.py
 

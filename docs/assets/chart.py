@@ -1,4 +1,4 @@
-"""Draw the chart of the home page from the table in docs/benchmarks.md: ``just chart``."""
+"""Draw two charts from the tables in docs/benchmarks.md: single rows, and the means of all regimes. ``just chart``."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 PAGE = HERE.parent / "benchmarks.md"
 CHART = HERE / "performance.svg"
+MEANS = HERE / "regimes.svg"
+HEADING = "rows, and the slowest of them"
 
 CASE = "v3-128k-lz4-u2"
 # case and regime of each bar, and its label
@@ -54,12 +56,11 @@ STYLE = """
 
 @dataclass(frozen=True)
 class Bar:
-    """One row of the chart: a label, the ratio to the fastest peer, and both measured values."""
+    """One row of a chart: a label, the ratio to the fastest peer, and what stands on the right."""
 
     label: str
     ratio: float
-    own: str
-    peer: str
+    note: str
 
 
 def read_bars(page: str) -> list[Bar]:
@@ -74,7 +75,28 @@ def read_bars(page: str) -> list[Bar]:
         _, _, unit, own, peer, ratio, *_ = rows[case, regime]
         name, _, value = peer.rpartition(" ")
         fastest = f"{PEERS.get(name, name)} {measured(value, unit)}"
-        bars.append(Bar(label, float(ratio), measured(own.split()[0], unit), fastest))
+        bars.append(Bar(label, float(ratio), f"{measured(own.split()[0], unit)}, {fastest}"))
+    return bars
+
+
+def read_means(page: str) -> list[Bar]:
+    """Return a bar for each regime, with its slowest row."""
+    page = page.partition("<!-- benchmark: end -->")[0]
+    rows = [[cell.strip() for cell in line.strip("| ").split(" | ")] for line in page.splitlines()]
+    slowest: dict[str, tuple[float, str]] = {}
+    for cells in rows:
+        if len(cells) == 9 and cells[5].replace(".", "").isdigit():
+            found = float(cells[5]), cells[0]
+            slowest[cells[1]] = min(found, slowest.get(cells[1], found))
+    first = next(number for number, cells in enumerate(rows) if cells[:3] == ["regime", "rows", "x peer"])
+    bars = []
+    for cells in rows[first + 2 :]:
+        if len(cells) < 4:
+            return bars
+        regime, count, ratio = cells[:3]
+        worst = slowest.get(regime)
+        note = f"{count} rows" if worst is None else f"{count} rows, from {worst[0]:.2f} ({worst[1]})"
+        bars.append(Bar(regime, float(ratio), note if count != "1" else worst[1] if worst else ""))
     return bars
 
 
@@ -92,17 +114,17 @@ def position(ratio: float) -> float:
     return LEFT + share * (RIGHT - LEFT)
 
 
-def draw(bars: list[Bar]) -> str:
-    """Return the chart as SVG."""
+def draw(bars: list[Bar], heading: str = "tegula, fastest other library") -> str:
+    """Return the chart as SVG, with a heading above the notes."""
     bottom = TOP + STEP * len(bars)
-    text = "; ".join(f"{bar.label}: {bar.ratio:.1f} times ({bar.own}, {bar.peer})" for bar in bars)
+    text = "; ".join(f"{bar.label}: {bar.ratio:.1f} times ({bar.note})" for bar in bars)
     lines = [
         f'<svg class="tegula-chart" xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {bottom + 8}" role="img"'
         ' aria-labelledby="chart-title chart-desc">',
         '<title id="chart-title">Speed of tegula relative to the fastest other library</title>',
         f'<desc id="chart-desc">{escape(text)}.</desc>',
         f"<style>{STYLE}</style>",
-        f'<text class="soft" x="{RIGHT + 40}" y="{TOP - 20}">tegula, fastest other library</text>',
+        f'<text class="soft" x="{RIGHT + 40}" y="{TOP - 20}">{heading}</text>',
     ]
     # the axis
     for ratio in (0.5, 1, 2, 4, 8):
@@ -120,10 +142,12 @@ def draw(bars: list[Bar]) -> str:
             f'<text x="{LEFT - 10}" y="{base}" text-anchor="end">{escape(bar.label)}</text>',
             f'<rect class="{kind}" x="{ends[0]:.1f}" y="{top}" width="{ends[1] - ends[0]:.1f}" height="{BAR}" rx="2"/>',
             f'<text x="{ends[1] + 6:.1f}" y="{base}">{bar.ratio:.1f}×</text>',
-            f'<text class="soft" x="{RIGHT + 40}" y="{base}">{escape(bar.own)}, {escape(bar.peer)}</text>',
+            f'<text class="soft" x="{RIGHT + 40}" y="{base}">{escape(bar.note)}</text>',
         ]
     return "\n".join([*lines, "</svg>"]) + "\n"
 
 
 if __name__ == "__main__":
-    CHART.write_text(draw(read_bars(PAGE.read_text(encoding="utf-8"))), encoding="utf-8")
+    page = PAGE.read_text(encoding="utf-8")
+    CHART.write_text(draw(read_bars(page)), encoding="utf-8")
+    MEANS.write_text(draw(read_means(page), HEADING), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The chart of the home page, and what the pages say of it, follow from the table in docs/benchmarks.md."""
+"""The charts, and what the pages say of them, follow from the tables in docs/benchmarks.md."""
 
 import re
 import runpy
@@ -9,9 +9,11 @@ CHART = runpy.run_path(str(ROOT / "docs/assets/chart.py"))
 PAGE = CHART["PAGE"].read_text(encoding="utf-8")
 
 
-def test_the_chart_is_drawn_from_the_table() -> None:
+def test_the_charts_are_drawn_from_the_tables() -> None:
     drawn = CHART["CHART"].read_text(encoding="utf-8")
     assert CHART["draw"](CHART["read_bars"](PAGE)) == drawn, "run: just chart"
+    drawn = CHART["MEANS"].read_text(encoding="utf-8")
+    assert CHART["draw"](CHART["read_means"](PAGE), CHART["HEADING"]) == drawn, "run: just chart"
 
 
 def test_the_pages_say_how_often_another_library_is_faster() -> None:
