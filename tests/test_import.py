@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +16,9 @@ SOURCE = Path(tegula.__file__).parent
 
 
 def run(code: str) -> str:
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=300)
+    environment = {name: value for name, value in os.environ.items() if name != "TEGULA_EXECUTOR"}
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300, env=environment)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import tegula
+from tegula import config
 from tegula.stores import MemoryStore
 
 SIDE, INNER = 64, 8
@@ -162,10 +163,11 @@ def test_the_index_of_a_shard_is_read_once(kernel: Any, tmp_path: Path, location
     if (tmp_path / KEY).stat().st_ctime_ns % 1000 == 0:
         pytest.skip("the file system keeps no fine times")
     soon, late = time.time_ns(), time.time_ns() + SETTLED
-    assert [reads(kernel, array, soon) for _ in range(3)] == [2, 2, 2]
-    assert [reads(kernel, array, late) for _ in range(3)] == [2, 1, 1]
-    assert reads(kernel, array, soon) == 1
-    assert reads(kernel, tegula.open_array(str(tmp_path)), soon) == 1  # whoever opened the array
+    with config.configure(executor="kernel"):
+        assert [reads(kernel, array, soon) for _ in range(3)] == [2, 2, 2]
+        assert [reads(kernel, array, late) for _ in range(3)] == [2, 1, 1]
+        assert reads(kernel, array, soon) == 1
+        assert reads(kernel, tegula.open_array(str(tmp_path)), soon) == 1  # the object does not matter
 
 
 def sharding(location: str) -> dict[str, Any]:
