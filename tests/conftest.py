@@ -66,11 +66,11 @@ test_scale.py::test_a_hierarchy_deeper_than_the_interpreter_recurses
 # tests that choose the executor themselves, wait for requests, which both executors send alike, or are about what
 # stands above both: pages, another library's tests
 _WITH_BOTH = """
-docs bcolz/test_upstream.py hierarchy/test_waves.py engine/test_waves.py jobs/checking/test_hostile.py
-dask references server xarray zarr cli/test_plot.py test_import.py
-tables/test_arrow.py test_arrow.py targets/test_references.py cli/test_references.py
-codecs/test_snappy.py engine/test_coarse_times.py engine/test_executors.py engine/test_forks.py fuzzing
-engine/test_shard_index_law.py engine/test_local_shard_indexes.py engine/test_local_protocol.py engine/test_shards_over_fsspec.py
+docs bcolz/test_upstream.py hierarchy/test_waves.py engine/test_waves.py jobs/checking/test_hostile.py dask
+references server xarray zarr cli/test_plot.py test_import.py tables/test_arrow.py test_arrow.py
+targets/test_references.py cli/test_references.py codecs/test_snappy.py engine/test_coarse_times.py
+engine/test_executors.py engine/test_forks.py fuzzing engine/test_shard_index_law.py
+engine/test_local_shard_indexes.py engine/test_local_protocol.py engine/test_shards_over_fsspec.py
 engine/test_windows.py jobs/test_waves.py jobs/test_unlisted.py jobs/test_kills.py jobs/test_copies.py
 jobs/test_resume.py jobs/test_sharing.py stores/test_copies.py
 """.split()

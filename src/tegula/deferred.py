@@ -58,7 +58,8 @@ def on_first_use(
         return value
 
     def __dir__() -> list[str]:  # noqa: N807
-        return sorted({*vars(sys.modules[package]), *places})
+        known = vars(sys.modules[package])
+        return sorted({*known, *known.get("__all__", ()), *places})
 
     return __getattr__, __dir__
 
