@@ -12,9 +12,6 @@ from contenders import LIMIT, OURS
 from timing import Row
 
 IN_PLACE = ("zarrs", "zarrista")  # they replace chunks in place, so that a killed process leaves a torn one
-READING = ("first read", "read", "points", "element", "vectorised points", "windows", "four chunks", "columns", "open",
-    "first open", "memory", "names", "arrays", "member", "import",
-)  # fmt: skip
 BEGIN, END = "<!-- benchmark: begin -->", "<!-- benchmark: end -->"
 HEAD = ["case", "regime", "unit", "tegula", "best peer", "x peer", "limit", "of limit", "best of other formats"]
 
@@ -50,7 +47,7 @@ def best_peer(row: Row, *, other_formats: bool = False, atomic: bool = False) ->
 
     With `atomic` writes count only of those that replace a chunk as a whole.
     """
-    left_out = (*OURS, LIMIT, *(IN_PLACE if atomic and row.regime not in READING else ()))
+    left_out = (*OURS, LIMIT, *(IN_PLACE if atomic and row.replaces else ()))
     others = [(min(s), name) for name, s in row.samples.items() if name not in left_out and s]
     peers = [(seconds, name) for seconds, name in others if is_peer(row, name) is not other_formats]
     return (min(peers)[1], min(peers)[0]) if peers else None
@@ -106,13 +103,16 @@ def _wanted(row: Row) -> float:
 
 def summary(rows: list[Row]) -> list[str]:
     """Return geometric means, and the rows that are slower than they should be."""
-    text = ["Geometric means:", "", "| regime | rows | x peer | x atomic peer | of limit |", "|---|---|---|---|---|"]
+    told_apart = any(row.replaces for row in rows)
+    head = ["regime", "rows", "x peer", *(["x atomic peer"] if told_apart else []), "of limit"]
+    text = ["Geometric means:", "", f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
     for regime in [*dict.fromkeys(row.regime for row in rows), "all"]:
         some = [row for row in rows if regime in (row.regime, "all")]
         ratios = [ratio for row in some if (ratio := ratio_to_peer(row))]
         atomic = [ratio for row in some if (ratio := ratio_to_peer(row, atomic=True))]
         shares = [share for row in some if (share := share_of_limit(row))]
-        text.append(f"| {regime} | {len(ratios)} | {_mean(ratios)} | {_mean(atomic)} | {_mean(shares)} |")
+        cells = [regime, str(len(ratios)), _mean(ratios), *([_mean(atomic)] if told_apart else []), _mean(shares)]
+        text.append(f"| {' | '.join(cells)} |")
     slower = [row for row in rows if (ratio_to_peer(row) or 9) < 1]
     below = [row for row in rows if (share_of_limit(row) or 9) < _wanted(row)]
     text += ["", f"Rows where a peer is faster: {len(slower)}.", ""]

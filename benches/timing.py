@@ -23,6 +23,7 @@ class Row:
     amount: float
     samples: dict[str, list[float]] = field(default_factory=dict)
     why: dict[str, str] = field(default_factory=dict)
+    replaces: bool = False  # whether files are replaced, by some contenders in place
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ def amount_of(regime: str, case: Case) -> float:
 
 def measure(runners: list[Any], regime: str, case: Case, place: Place, effort: Effort) -> Row:
     """Time one regime on one case."""
-    row = Row(case.name, regime, REGIMES[regime].unit, amount_of(regime, case))
+    row = Row(case.name, regime, REGIMES[regime].unit, amount_of(regime, case), replaces=REGIMES[regime].writes)
     present = []
     times: dict[str, int] = {}
     spent: dict[str, float] = {}
