@@ -1,5 +1,7 @@
 import contextlib
 import random
+import subprocess
+import sys
 
 import numcodecs.pcodec
 import numpy as np
@@ -49,3 +51,27 @@ def test_invalid_positions(build):
             build([("numcodecs.pcodec", options)], dtype, 1, None)
     with pytest.raises(UnsupportedError):
         build(["vlen-utf8", "numcodecs.pcodec"], str)
+
+
+def test_threads_find_the_library_in_use():
+    """The first use makes another thread wait; a child forked at that moment would wait for it for ever."""
+    code = """
+import threading
+import numpy as np
+from pcodec import standalone
+decompress, threads = standalone.simple_decompress_into, []
+
+def noted(data, out):
+    threads.append(threading.current_thread())
+    return decompress(data, out)
+
+standalone.simple_decompress_into = noted
+import tegula
+with tegula.config.configure(executor="reference", threads=3):
+    array = tegula.create_array({}, shape=10**6, chunks=10**5, dtype="f4", format="zarr2", codecs=[{"id": "pcodec"}])
+    array[:] = 1
+    assert (array.read().result() == 1).all()
+assert len({*threads}) > 1 and threads[0] is threading.main_thread()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=100)
+    assert done.returncode == 0, done.stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from math import prod
 from typing import Any, Final
 
@@ -80,11 +81,23 @@ class PcodecFilter(BufferCodec):
         return lambda data: flat(_decompress(data, np.empty(size // dtype.itemsize, dtype)))
 
 
+@cache  # once per process
+def _prepare() -> None:
+    """Import pcodec and use it once, in this thread.
+
+    A process may fork while a thread of the pool imports a library, or while the library takes from NumPy what it needs
+    for its first array: the child would wait for the end of that for ever.
+    """
+    library("pcodec")
+    standalone = library("pcodec.standalone")
+    chunk = np.zeros(1, "u4")
+    _decompress(standalone.simple_compress(chunk, library("pcodec").ChunkConfig()), chunk)
+
+
 def _codec(spec: CodecSpec, dtype: np.dtype[Any]) -> Any:
     if dtype.kind not in "iuf" or dtype.itemsize > 8:
         raise MetadataError(f"pcodec can't compress elements of type {dtype}", field="codecs", codec=_NAME)
-    for name in ("pcodec", "pcodec.standalone"):  # import now: threads of the pool must not
-        library(name)
+    _prepare()
     return create_codec(library("numcodecs.pcodec").PCodec, spec)
 
 
