@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 import os
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -177,7 +178,9 @@ class Lossy(ObjectStore):
             if self.interfere is None or self.count < self.at:
                 return answer
             interfere, self.interfere = self.interfere, None
-            interfere()
+            # in a thread of its own, as it would be: calls in this one are given up when the operation has failed
+            with ThreadPoolExecutor(1) as other:
+                other.submit(interfere).result()
             return Failure("transient", "the answer was lost")
 
         self.requests.once = lossy  # type: ignore[method-assign]
