@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from typing import Any
 
@@ -224,6 +225,22 @@ def test_metadata_survives_a_round_trip(
     assert sorted(key for key in store.list() if key.startswith("data/")) == sorted(
         f"data/__{n}.blp" for n in range(-(-shape[0] // chunklen)) if 0 not in shape
     )
+
+
+@pytest.mark.parametrize("ending", ["", "\n", " \t\n"])
+@pytest.mark.parametrize("inner", [(), (3, 2), (0,)])
+@pytest.mark.parametrize("nbytes", [None, 0, 7])
+def test_sizes_are_written_as_bcolz_writes_them(inner: tuple[int, ...], nbytes: int | None, ending: str) -> None:
+    sizes = {"shape": [25, *inner], "nbytes": 1, "cbytes": 2}
+    raw = {**documents(), "meta/sizes": (json.dumps(sizes) + ending).encode()}
+    metadata = BCOLZ.parse(raw)
+    assert isinstance(metadata, ArrayMetadata)
+    assert BCOLZ.serialize(metadata) == raw
+    row = 4 * int(np.prod(inner))
+    for rows in (0, 24, 10**12):
+        changed = dataclasses.replace(metadata, shape=(rows, *inner), stored_nbytes=nbytes)
+        expected = {"shape": [rows, *inner], "nbytes": rows * row, "cbytes": 10 * row if nbytes is None else nbytes}
+        assert BCOLZ.serialize(changed)["meta/sizes"] == (json.dumps(expected) + ending).encode()
 
 
 def test_unknown_members_are_kept() -> None:

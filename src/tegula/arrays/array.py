@@ -483,7 +483,7 @@ def change_rows(arrays: Sequence[Array], act: Callable[[list[tuple[StoredArray, 
     """Change the number of rows of several arrays at once, by `engine.append_rows` or `engine.resize_rows`."""
     for array, metadata in zip(arrays, act([(array._stored, array._path) for array in arrays])):
         with array._metadata_lock():
-            array._stored = replace(array._stored, metadata=metadata)
+            array._stored = array._stored.resized(metadata)
 
 
 def _copy(store: Store, path: str, format: str, mark: bytes, read_only: bool, options: dict[str, Any]) -> Array:

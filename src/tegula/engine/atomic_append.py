@@ -32,6 +32,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tegula import frozen
 from tegula.engine.caches import forget
 from tegula.engine.documents import back_off
 from tegula.engine.far import IN_FLIGHT
@@ -120,9 +121,9 @@ class _Length:
         """
         old = self.array.metadata
         nbytes = None if old.stored_nbytes is None else max(0, old.stored_nbytes + added)
-        new = replace(old, shape=(rows, *old.shape[1:]), stored_nbytes=nbytes)
+        new = frozen.replace(old, shape=(rows, *old.shape[1:]), stored_nbytes=nbytes)
         if self.is_draft:
-            return replace(self, array=replace(self.array, metadata=new))
+            return replace(self, array=self.array.resized(new))
         return self.write(new, hold=hold)
 
     def _set(self, raw: bytes) -> Generation:
@@ -136,11 +137,11 @@ class _Length:
         old = self.array.metadata
         item = find_format(old.format)
         raw = unmarked(item.serialize(new)[item.shape_key])
-        new = replace(new, documents={**old.documents, item.shape_key: raw})
+        new = frozen.replace(new, documents={**old.documents, item.shape_key: raw})
         if hold and self.reservation is not None:
             raw = self.reservation.renew(raw)
         generation = self._set(raw)
-        return replace(self, array=replace(self.array, metadata=new), raw=raw, generation=generation)
+        return _Length(self.array.resized(new), self.path, self.key, raw, generation, self.reservation, self.chunks)
 
 
 def append_rows(columns: Sequence[Column], values: Sequence[Array]) -> list[ArrayMetadata]:

@@ -142,6 +142,14 @@ class StoredArray(frozen.Frozen):
         object.__setattr__(self, "is_plain", self.field is None and dtype.names is None and not dtype.hasobject)
         object.__setattr__(self, "key_template", prefix.replace("{", "{{").replace("}", "}}") + template)
 
+    def resized(self, metadata: ArrayMetadata) -> StoredArray:
+        """Return the array with other metadata of the same layout of chunks, which need not be looked up again."""
+        new = frozen.replace(self, metadata=metadata)
+        if self.key_template:
+            for name in ("one_shape", "is_plain", "key_template"):
+                object.__setattr__(new, name, getattr(self, name))
+        return new
+
     @property
     def target(self) -> Store:
         """The store for writing chunks, which makes no directory for an array whose document is gone."""

@@ -13,6 +13,7 @@ an N-dimensional array as nested lists; a default may be NaN.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
@@ -56,6 +57,7 @@ SHAPE_KEY: Final = BCOLZ_SHAPE_KEY
 KEYS: Final = BCOLZ_KEYS
 DEFAULT_COMPRESSORS: Final = (CodecSpec("numcodecs.blosc", {"cname": "lz4", "clevel": 5, "shuffle": 1}),)
 _STYLE: Final = Style(indent=None, spaced=True, ending="\n")
+_usual_sizes: Final = re.compile(rb'\{"shape": (\[[0-9, ]*\]), "nbytes": [0-9]+, "cbytes": [0-9]+\}(\s*)').fullmatch
 _DRAFT: Final = b'{"under_creation": "'
 _INCOMPLETE: Final = (
     "so its length is unknown: the array is still being created, or the process that created it was killed; "
@@ -204,17 +206,21 @@ def _sizes(metadata: ArrayMetadata) -> bytes:
     """Write ``meta/sizes``: the shape, and sizes in bytes that nothing reads."""
     documents = {key: raw for key, raw in metadata.documents.items() if key != SHAPE_KEY or not is_draft(raw)}
     raw = documents.get(SHAPE_KEY)
+    row = math.prod(metadata.shape[1:]) * metadata.data_type.numpy.itemsize
+    nbytes, cbytes = metadata.shape[0] * row, metadata.stored_nbytes
+    if cbytes is None:  # bcolz counts the buffer for the last rows as one uncompressed chunk
+        cbytes = _chunklen(metadata) * row
+    # each append writes this document, so as a rule it is not parsed
+    usual = None if raw is None else _usual_sizes(raw)
+    if raw is not None and usual is not None:
+        shape = str([*metadata.shape]).encode()
+        if usual[1] == shape:
+            return raw
+        return b'{"shape": %b, "nbytes": %d, "cbytes": %d}%b' % (shape, nbytes, cbytes, usual[2])
     old = {} if raw is None else load(raw, SHAPE_KEY)
     if raw is not None and old["shape"] == [*metadata.shape]:
         return raw
-    row = math.prod(metadata.shape[1:]) * metadata.data_type.numpy.itemsize
-    nbytes = metadata.stored_nbytes
-    sizes = {
-        "shape": [*metadata.shape],
-        "nbytes": metadata.shape[0] * row,
-        # bcolz counts the buffer for the last rows as one uncompressed chunk
-        "cbytes": _chunklen(metadata) * row if nbytes is None else nbytes,
-    }
+    sizes = {"shape": [*metadata.shape], "nbytes": nbytes, "cbytes": cbytes}
     style = _STYLE if raw is None else json_encoding.style_of(raw)
     return json_encoding.dump({**old, **sizes}, SHAPE_KEY, style)
 
