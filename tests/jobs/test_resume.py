@@ -205,7 +205,7 @@ CHANGES: dict[str, Any] = {
     "zarr.json of the array 'a'": lambda group: group["a"].attrs.update(unit="m"),
     "the array 'c' has been added": lambda group: group.create_array("c", data=[1]),
     "the array 'b' is gone": lambda group: tegula.delete(group, path="b"),
-    "the group ''": lambda group: group.attrs.update(title="x"),
+    "the group or its attributes": lambda group: group.attrs.update(title="x"),
     "stored chunks of 240 bytes in all now": lambda group: group["a"].__setitem__(slice(None), 7),
 }
 

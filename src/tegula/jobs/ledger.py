@@ -17,13 +17,12 @@ from __future__ import annotations
 
 import _thread
 import json
-import os
 import re
 import time
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from itertools import accumulate
 from threading import Lock
 from typing import Any, Final
@@ -36,7 +35,7 @@ from tegula.jobs.plans import Plan
 from tegula.stores import ABSENT, LocalStore, MappingStore, MemoryStore, Store, ZipStore
 from tegula.targets.paths import place
 
-__all__ = ["COMPLETE", "DIRECTORY", "RUN", "Ledger", "add_amounts", "claimed", "is_ledger_key", "is_shared",
+__all__ = ["COMPLETE", "DIRECTORY", "RUN", "Ledger", "add_amounts", "is_ledger_key", "is_shared",
     "share_of", "survives",
 ]  # fmt: skip
 
@@ -68,19 +67,6 @@ def share_of(part: Any) -> tuple[int, int]:
         if 1 <= number <= parts:
             return number, parts
     raise MetadataError(f"{part!r:.40} is not a part: give two numbers, (3, 16) for the third of 16", field="part")
-
-
-@contextmanager
-def claimed(store: Store, path: str) -> Iterator[None]:
-    """Keep other processes from a target in a ``with`` block; archives are written in one go, by one process."""
-    made = isinstance(store, LocalStore) and not os.path.exists(store.root)
-    try:
-        with Ledger(store, path).claimed() if survives(store) else nullcontext():
-            yield
-    finally:
-        if made and isinstance(store, LocalStore):  # an empty directory, if nothing has been written
-            with suppress(OSError):
-                os.rmdir(store.root)
 
 
 def is_ledger_key(key: str) -> bool:
@@ -188,7 +174,7 @@ class Ledger:
                 if stored is None or (self.part == (1, 1) and not resume):
                     raise AlreadyExistsError("another job has just begun here", path=where) from None
         if stored is not None:
-            plan.check_same(stored)
+            plan.check_same(stored, where)
         try:
             self._refuse_others(where)
             self._take(where)
