@@ -61,6 +61,17 @@ def test_an_interrupted_conversion_goes_on_with_the_units_that_are_left() -> Non
     assert tegula.check(target).ok
 
 
+def test_a_job_that_was_killed_while_it_made_a_group_writes_the_attributes_when_it_goes_on() -> None:
+    for name in ("", "g"):
+        source, target = a_source(), MemoryStore()
+        tegula.open(source, "r+").create_group("g", attributes={"b": 2}).create_array("y", shape=3, dtype="i4")
+        tegula.open(source, "r+").attrs["title"] = "x"
+        interrupted(source, target, format="zarr2")
+        target.delete(f"{name}/.zattrs".lstrip("/"))
+        tegula.convert(source, target, codecs="zstd", format="zarr2", resume=True)
+        assert tegula.compare(source, target)
+
+
 def test_the_same_command_after_the_end_finds_the_target_complete() -> None:
     source, target = a_source(), MemoryStore()
     tegula.convert(source, target, resume=True)
