@@ -207,8 +207,8 @@ class Ledger:
     def _in_the_way(self, where: str) -> AlreadyExistsError:
         """Return the error for a job that is here."""
         live = [owner for name, owner in self.owners().items() if owner.is_alive and name != self._own_name]
-        what = f"another job works on it ({live[0]})" if live else "a job was interrupted here; resume it"
-        return AlreadyExistsError(f"{what}, or remove it with `tegula jobs clean`", path=where)
+        interrupted = "a job was interrupted here; resume it, or remove it with `tegula jobs clean`"
+        return AlreadyExistsError(f"another job works on it ({live[0]})" if live else interrupted, path=where)
 
     @property
     def _own_name(self) -> str:
