@@ -505,3 +505,32 @@ def test_a_claim_that_could_not_be_given_up_does_not_stop_this_process() -> None
     tegula.convert(source, target, overwrite=True)
     assert np.array_equal(tegula.open(target)[:], np.arange(4))
     assert not [*target.list_prefix(".tegula_job/")]
+
+
+def test_ctrl_c_while_a_process_becomes_the_owner_or_ceases_to_be_it_leaves_no_note() -> None:
+    class Pressed(MemoryStore):
+        at = ""
+
+        def press(self, operation: str, key: str) -> None:
+            if self.at == operation and "/owners/" in key:
+                self.at = ""
+                raise KeyboardInterrupt
+
+        def set(self, key: str, value: Any, *, if_generation: Any = None) -> Any:
+            generation = super().set(key, value, if_generation=if_generation)
+            self.press("set", key)
+            return generation
+
+        def delete(self, key: str, *, if_generation: Any = None) -> None:
+            self.press("delete", key)
+            super().delete(key, if_generation=if_generation)
+
+    source = tegula.create_array(MemoryStore(), data=np.arange(4))
+    for at, resume in (("set", None), ("set", True), ("delete", None)):
+        target = Pressed()
+        target.at = at
+        with pytest.raises(KeyboardInterrupt):
+            tegula.convert(source, target, resume=resume)
+        assert not [*target.list_prefix(".tegula_job/owners/")]
+        tegula.convert(source, target, overwrite=True)
+        assert np.array_equal(tegula.open(target)[:], np.arange(4))

@@ -235,8 +235,11 @@ class Ledger:
         except ConflictError:
             self._disowned()
             raise AlreadyExistsError("another process has just begun to work on the job", path=where) from None
-        except BaseException:
+        except BaseException:  # a signal may come when it is stored already
             self._disowned()
+            with suppress(TegulaError):
+                if (raw := self.store.get(key)) is not None and owner_of(raw).facts.get("claim") == self._claim:
+                    self.store.delete(key)
             raise
         self._beat = _thread.allocate_lock()
         self._beat.acquire()
@@ -259,7 +262,11 @@ class Ledger:
     def release(self) -> None:
         """Let others work on the part."""
         if key := self._disowned():
-            self.store.delete(key)
+            try:
+                self.store.delete(key)
+            except KeyboardInterrupt:  # once more, since nothing else does it
+                self.store.delete(key)
+                raise
 
     def _disowned(self) -> str:
         """Give no more signs of life; return the key of those given so far, if any."""
