@@ -534,3 +534,30 @@ def test_ctrl_c_while_a_process_becomes_the_owner_or_ceases_to_be_it_leaves_no_n
         assert not [*target.list_prefix(".tegula_job/owners/")]
         tegula.convert(source, target, overwrite=True)
         assert np.array_equal(tegula.open(target)[:], np.arange(4))
+
+
+def test_a_node_that_another_program_creates_at_the_target_of_a_job_stays() -> None:
+    source, target = a_source(), MemoryStore()
+
+    def create(path: str, done: int, total: int) -> None:
+        if not target.exists("a/zarr.json"):
+            tegula.create_group(target, path="a", attributes={"mine": 1})
+
+    with pytest.raises(tegula.AlreadyExistsError, match="another process has created a node here"):
+        tegula.convert(source, target, codecs="zstd", resume=True, progress=create)
+    assert tegula.open(target)["a"].attrs["mine"] == 1
+    # documents of the array itself, of which the last was not written
+    for format in ("zarr2", "zarr3"):
+        source, target = a_source(), MemoryStore()
+        tegula.open(source, "r+")["a"].attrs["unit"] = "m"
+        tegula.convert(source, target, codecs="zstd", format=format, resume=True)
+        half = ("a/.zattrs", target.get("a/.zattrs")) if format == "zarr2" else ("a/zarr.json", b"{")
+        whole = {key: target.get(key) for key in target.list() if key.startswith("a/") and "tegula" not in key}
+        target = MemoryStore()
+        interrupted(source, target, format=format)
+        for key, value in whole.items():
+            if not key.startswith("a/c") and "/0" not in key:
+                target.set(key, value)
+        target.delete(half[0]) if format == "zarr2" else target.set(*half)
+        tegula.convert(source, target, codecs="zstd", format=format, resume=True)
+        assert tegula.compare(source, target)
