@@ -111,5 +111,15 @@ def test_errors_name_the_target_and_an_array_at_the_top_as_what_it_is() -> None:
         convert(source, target, resume=True)
 
 
+def test_other_levels_are_other_options_and_no_other_source() -> None:
+    source, target = a_source(), MemoryStore()
+    pyramid: dict[str, Any] = {"chunks": (5, 5), "resume": True}
+    tegula.downsample(source, target, **pyramid, levels=1)
+    with pytest.raises(tegula.AlreadyExistsError, match="complete, but the options would give other levels; pass"):
+        tegula.downsample(source, target, **pyramid, levels=2)
+    tegula.downsample(source, target, **pyramid, levels=2, overwrite=True)
+    assert sorted(tegula.open(target)) == ["s0", "s1", "s2"]
+
+
 def test_a_directory_without_anything_has_no_jobs(tmp_path: Path) -> None:
     assert tegula.jobs.list_jobs(str(tmp_path)) == []

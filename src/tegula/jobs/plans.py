@@ -220,6 +220,8 @@ class Plan:
         old = {item["name"]: item for item in stored.get("arrays", ())}
         new = {item["name"]: item for item in now["arrays"]}
         for name in sorted({*old, *new}):
+            if (name not in new or name not in old) and self.operation == "downsample":
+                return Difference("the options would give other levels", in_source=False)
             if name not in new or name not in old:
                 return Difference(f"{_node('array', name)} {'is gone' if name in old else 'has been added'}")
             if (found := _difference(name, old[name], new[name])) is not None:
