@@ -27,6 +27,15 @@ def place(tmp_path: Path) -> Path:
     return tmp_path / "a.zarr"
 
 
+def test_a_copy_goes_on_where_it_began_and_not_below(place: Path, tmp_path: Path) -> None:
+    first = run("cp", place, tmp_path / "b.zarr", "--part", "1/2")
+    assert "1 unit left to other parts" in first.stdout
+    assert not (tmp_path / "b.zarr" / "zarr.json").exists()
+    run("cp", place, tmp_path / "b.zarr", "--part", "2/2")
+    assert tegula.compare(place, tmp_path / "b.zarr")
+    assert sorted(tegula.open(tmp_path / "b.zarr")) == ["x", "y"]
+
+
 def test_copying(place: Path, tmp_path: Path) -> None:
     result = run("cp", place, tmp_path / "b.zarr")
     assert result.stdout.startswith("2 arrays and 1 group copied: 5 values, ")

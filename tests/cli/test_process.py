@@ -105,6 +105,14 @@ def test_a_misspelt_option_is_a_usage_error_and_creates_nothing(tmp_path):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="there are no POSIX signals")
+def test_an_interrupt_while_the_program_is_imported_ends_with_130(monkeypatch):
+    def interrupted(name):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(tegula.cli, "import_module", interrupted)
+    assert tegula.cli.main() == 130
+
+
 def test_an_interrupt_leaves_no_file_and_ends_with_130(tmp_path):
     group = tegula.create_group(str(tmp_path / "big"))
     group.create_array("x", shape=(10**7, 100), chunks=(10**4, 100), dtype="f8", fill_value=0.5)

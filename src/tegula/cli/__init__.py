@@ -23,7 +23,8 @@ def main() -> int:
     Returns
     -------
     int
-        1 if the packages of the extra ``cli`` are missing; otherwise typer ends the process.
+        1 if the packages of the extra ``cli`` are missing, 130 if Ctrl-C comes before the program has been imported;
+        otherwise typer ends the process.
     """
     try:
         program = import_module("tegula.cli.program")  # imported here, so that importing tegula.cli needs no extra
@@ -33,6 +34,8 @@ def main() -> int:
             raise
         print(f"tegula: error: the package {missing} is not installed: {tegula_command('cli')}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        return 130
     # names that the encoding of the terminal does not have are escaped
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)  # a replaced stream may lack it

@@ -28,6 +28,7 @@ from tegula.engine.pool import results_of
 from tegula.errors import NotFoundError, TegulaError
 from tegula.hierarchy.copying import CopyReport, delete, move
 from tegula.jobs.copying import copy
+from tegula.jobs.ledger import DIRECTORY
 from tegula.jobs.units import arrays_below
 from tegula.stores.secrets import redacted
 from tegula.tables.table import Table
@@ -144,9 +145,17 @@ def _destination(source: str, target: str) -> tuple[str, str]:
     name = source.rstrip("/").rpartition("::")[2].rpartition("/")[2]
     if inner or target.endswith("::"):
         return store, f"{inner}{name}" if inner.endswith("/") else inner
-    if store.endswith("/") or (os.path.isdir(store) and not _is_node(store) and os.listdir(store)):
+    if store.endswith("/") or _holds_others(store):
         return os.path.join(store, name), ""
     return store, ""
+
+
+def _holds_others(path: str) -> bool:
+    """Return whether a path is a directory that is not a node, and will not become one when a copy goes on."""
+    if not os.path.isdir(path) or _is_node(path):
+        return False
+    names = os.listdir(path)
+    return bool(names) and DIRECTORY not in names
 
 
 def _is_node(target: str) -> bool:

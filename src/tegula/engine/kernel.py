@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from itertools import islice
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -102,6 +103,9 @@ def _new_kernel_store(library: ModuleType, array: StoredArray) -> Any:
     if type(store) is LocalStore and sys.platform == "linux":
         if store.ignores_case is None:  # unknown until a name with letters has been looked up
             store.exists(array.prefix + find_format(array.metadata.format).shape_key)
+        if store.ignores_case is None:  # an array without documents, as jobs write it: any other name tells, too
+            for key in islice(store.list_prefix(""), 1):
+                store.exists(key)
         if store.ignores_case is None:
             return None
         if not store.ignores_case:

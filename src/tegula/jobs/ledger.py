@@ -17,13 +17,12 @@ from __future__ import annotations
 
 import _thread
 import json
-import os
 import re
 import time
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from itertools import accumulate
 from threading import Lock
 from typing import Any, Final
@@ -36,7 +35,7 @@ from tegula.jobs.plans import Plan
 from tegula.stores import ABSENT, LocalStore, MappingStore, MemoryStore, Store, ZipStore
 from tegula.targets.paths import place
 
-__all__ = ["COMPLETE", "DIRECTORY", "RUN", "Ledger", "add_amounts", "claimed", "is_ledger_key", "is_shared",
+__all__ = ["COMPLETE", "DIRECTORY", "RUN", "Ledger", "add_amounts", "is_ledger_key", "is_shared",
     "share_of", "survives",
 ]  # fmt: skip
 
@@ -68,19 +67,6 @@ def share_of(part: Any) -> tuple[int, int]:
         if 1 <= number <= parts:
             return number, parts
     raise MetadataError(f"{part!r:.40} is not a part: give two numbers, (3, 16) for the third of 16", field="part")
-
-
-@contextmanager
-def claimed(store: Store, path: str) -> Iterator[None]:
-    """Keep other processes from a target in a ``with`` block; archives are written in one go, by one process."""
-    made = isinstance(store, LocalStore) and not os.path.exists(store.root)
-    try:
-        with Ledger(store, path).claimed() if survives(store) else nullcontext():
-            yield
-    finally:
-        if made and isinstance(store, LocalStore):  # an empty directory, if nothing has been written
-            with suppress(OSError):
-                os.rmdir(store.root)
 
 
 def is_ledger_key(key: str) -> bool:
@@ -188,7 +174,7 @@ class Ledger:
                 if stored is None or (self.part == (1, 1) and not resume):
                     raise AlreadyExistsError("another job has just begun here", path=where) from None
         if stored is not None:
-            plan.check_same(stored)
+            plan.check_same(stored, where)
         try:
             self._refuse_others(where)
             self._take(where)
@@ -221,8 +207,8 @@ class Ledger:
     def _in_the_way(self, where: str) -> AlreadyExistsError:
         """Return the error for a job that is here."""
         live = [owner for name, owner in self.owners().items() if owner.is_alive and name != self._own_name]
-        what = f"another job works on it ({live[0]})" if live else "a job was interrupted here; resume it"
-        return AlreadyExistsError(f"{what}, or remove it with `tegula jobs clean`", path=where)
+        interrupted = "a job was interrupted here; resume it, or remove it with `tegula jobs clean`"
+        return AlreadyExistsError(f"another job works on it ({live[0]})" if live else interrupted, path=where)
 
     @property
     def _own_name(self) -> str:
@@ -249,8 +235,11 @@ class Ledger:
         except ConflictError:
             self._disowned()
             raise AlreadyExistsError("another process has just begun to work on the job", path=where) from None
-        except BaseException:
+        except BaseException:  # a signal may come when it is stored already
             self._disowned()
+            with suppress(TegulaError):
+                if (raw := self.store.get(key)) is not None and owner_of(raw).facts.get("claim") == self._claim:
+                    self.store.delete(key)
             raise
         self._beat = _thread.allocate_lock()
         self._beat.acquire()
@@ -273,7 +262,11 @@ class Ledger:
     def release(self) -> None:
         """Let others work on the part."""
         if key := self._disowned():
-            self.store.delete(key)
+            try:
+                self.store.delete(key)
+            except KeyboardInterrupt:  # once more, since nothing else does it
+                self.store.delete(key)
+                raise
 
     def _disowned(self) -> str:
         """Give no more signs of life; return the key of those given so far, if any."""

@@ -120,7 +120,7 @@ def list_jobs(target: Any, path: str = "", *, storage_options: Mapping[str, Any]
         is_empty = False
         if key == last or key.endswith(f"/{last}"):
             found.append(key)
-    if is_empty and isinstance(target, str):
+    if is_empty and isinstance(target, str) and (here is None or clean(path)):
         raise NotFoundError("nothing is stored here", path=place(store, clean(path)))
     states = [_state_of(store, key[: -len(last)].rstrip("/")) for key in sorted(found)]
     return [state for state in states if state is not None]

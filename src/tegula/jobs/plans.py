@@ -189,13 +189,15 @@ class Plan:
         """Return what has to be the same to go on with a job: all but where it is, and the words of the user."""
         return {name: value for name, value in self.as_dict().items() if name not in ("options", "source", "target")}
 
-    def check_same(self, stored: Mapping[str, Any]) -> None:
+    def check_same(self, stored: Mapping[str, Any], where: str) -> None:
         """Refuse to go on with a job that was begun with another plan.
 
         Parameters
         ----------
         stored : mapping
             The plan of that job, as the ledger has it.
+        where : str
+            The target, for messages.
 
         Raises
         ------
@@ -204,10 +206,10 @@ class Plan:
         """
         found = self.difference(stored)
         if found is not None and found.in_source:
-            raise MetadataError(f"the source has changed since the job began: {found.what}; {_ANEW}", path=found.name)
+            raise MetadataError(f"the source has changed since the job began: {found.what}; {_ANEW}", path=where)
         if found is not None:
-            raise MetadataError(f"{found.what}; repeat the first command to go on with the job, or {_ANEW}",
-                                path=found.name)  # fmt: skip
+            what = f"{found.what}; repeat the first command to go on with the job, or {_ANEW}"
+            raise MetadataError(what, path=where)
 
     def difference(self, stored: Mapping[str, Any]) -> Difference | None:
         """Return the first difference to a stored plan, or to the facts of one; ``None`` if there is none."""
@@ -218,14 +220,16 @@ class Plan:
         old = {item["name"]: item for item in stored.get("arrays", ())}
         new = {item["name"]: item for item in now["arrays"]}
         for name in sorted({*old, *new}):
+            if (name not in new or name not in old) and self.operation == "downsample":
+                return Difference("the options would give other levels", in_source=False)
             if name not in new or name not in old:
-                return Difference(f"the array {name!r} {'is gone' if name in old else 'has been added'}", name)
+                return Difference(f"{_node('array', name)} {'is gone' if name in old else 'has been added'}")
             if (found := _difference(name, old[name], new[name])) is not None:
                 return found
         before, groups = stored.get("groups", {}), now["groups"]
         for name in sorted({*before, *groups}):
             if before.get(name) != groups.get(name):
-                return Difference(f"the group {name!r} or its attributes are not the same", name)
+                return Difference(f"{_node('group', name)} or its attributes are not the same")
         return None
 
 
@@ -240,14 +244,11 @@ class Difference:
     ----------
     what : str
         What differs, in words.
-    name : str
-        Path of the node below the source.
     in_source : bool
         Whether the source has changed, and not the options.
     """
 
     what: str
-    name: str = ""
     in_source: bool = True
 
 
@@ -256,14 +257,20 @@ def _difference(name: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Di
     one, other = old["source"], new["source"]
     for what in sorted(one.keys() | other.keys()):
         if what != "documents" and one.get(what) != other.get(what):
-            return Difference(f"{_fact(what, one.get(what))} then, {_fact(what, other.get(what))} now", name)
+            facts = f"{_fact(what, one.get(what))} then, {_fact(what, other.get(what))} now"
+            return Difference(f"{_node('array', name)} had {facts}")
     documents = one.get("documents", {}), other.get("documents", {})
     if documents[0] != documents[1]:
         names = sorted(key for key in documents[0] | documents[1] if documents[0].get(key) != documents[1].get(key))
-        return Difference(f"{', '.join(names)} of the array {name!r} is not the same", name)
+        return Difference(f"{', '.join(names)} of {_node('array', name)} is not the same")
     if any(old.get(what) != new.get(what) for what in ("target", "shape", "box", "first", "chunks")):
-        return Difference(f"the options would give the array {name!r} other metadata or units", name, in_source=False)
+        what = f"the options would give {_node('array', name)} other metadata or units"
+        return Difference(what, in_source=False)
     return None
+
+
+def _node(kind: str, name: str) -> str:
+    return f"the {kind} {name!r}" if name else f"the {kind}"
 
 
 def _fact(what: str, value: Any) -> str:

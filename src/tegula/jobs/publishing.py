@@ -12,7 +12,7 @@ from tegula.arrays.creation import completing, new_array_of
 from tegula.engine.creating import read_back
 from tegula.errors import AlreadyExistsError, TegulaError
 from tegula.formats import Format, find_format
-from tegula.metadata.nodes import ArrayMetadata
+from tegula.metadata.nodes import ArrayMetadata, NodeMetadata
 from tegula.stores import Store
 from tegula.targets.paths import place
 
@@ -75,6 +75,11 @@ def publish(
         Those of `tegula.engine.stored_array`.
     has_parent : bool
         Whether the groups above need not be created.
+
+    Raises
+    ------
+    AlreadyExistsError
+        If another program has created a node here since the job began.
     """
     final = replace(read_back(item, metadata, path), documents={})
     created = options | {"filled": False, "reserved": True, "has_chunks": True, "has_parent": has_parent}
@@ -85,6 +90,8 @@ def publish(
             node = item.parse(found)
         if isinstance(node, ArrayMetadata) and replace(node, documents={}) == final:
             return Array(engine.stored_array(store, path, node, **options), path, read_only=True)
+        if node is not None and not _is_beginning(node, final):
+            break  # another program's, which stays
         if found and attempt:
             engine.back_off(attempt)  # another part of the job may be about to write the rest
         for key in found if attempt in (0, _RETRIES - 2) else ():  # this job's, which was killed on the way
@@ -94,3 +101,11 @@ def publish(
             with completing(target):
                 return target
     raise AlreadyExistsError("another process has created a node here", path=place(store, path))
+
+
+def _is_beginning(node: NodeMetadata, final: ArrayMetadata) -> bool:
+    """Return whether a node can be an array of which the documents with attributes are not written yet."""
+    if not isinstance(node, ArrayMetadata):
+        return False
+    names = final.dimension_names
+    return replace(node, attributes=final.attributes, dimension_names=names, documents={}) == final

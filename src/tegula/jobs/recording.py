@@ -3,20 +3,40 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from typing import Any, Final
 
 from tegula.errors import AlreadyExistsError, CodecError, MetadataError, UnsupportedError
-from tegula.jobs.ledger import COMPLETE, Ledger, is_ledger_key
+from tegula.jobs.ledger import COMPLETE, Ledger, is_ledger_key, survives
 from tegula.jobs.managing import discard
 from tegula.jobs.plans import Plan
+from tegula.stores import LocalStore, Store
 from tegula.targets.paths import place
 
-__all__ = ["Recording"]
+__all__ = ["Recording", "claimed"]
 
 _LASTING: Final = (CodecError, MetadataError, UnsupportedError)
 """Errors that come again when the job is repeated."""
+
+
+@contextmanager
+def claimed(store: Store, path: str, *, overwrite: bool = False) -> Iterator[None]:
+    """Keep other processes from a target in a ``with`` block; archives are written in one go, by one process.
+
+    With `overwrite` a job that was interrupted there is removed first.
+    """
+    made = isinstance(store, LocalStore) and not os.path.exists(store.root)
+    if overwrite and survives(store):
+        discard(store, path)
+    try:
+        with Ledger(store, path).claimed() if survives(store) else nullcontext():
+            yield
+    finally:
+        if made and isinstance(store, LocalStore):  # an empty directory, if nothing has been written
+            with suppress(OSError):
+                os.rmdir(store.root)
 
 
 class Recording:
@@ -49,7 +69,8 @@ class Recording:
         Parameters
         ----------
         overwrite : bool
-            Whether to delete what exists at the target, unless the job goes on.
+            Whether to delete what exists at the target, unless the job goes on, or is one part of several: a part can't
+            know what the others have written.
         check : callable
             Refuses a target that is not free.
         clear : callable
@@ -70,17 +91,38 @@ class Recording:
         ledger = self.ledger
         if ledger.is_done:
             ledger.remove()
-        self._began = ledger.plan() is not None
-        if overwrite and not self.goes_on:
+        stored = ledger.plan()
+        overwrite = overwrite and ledger.part == (1, 1)
+        if stored is not None and not (overwrite and self._begins_anew(stored)):
+            self._began = True
+            return None
+        if stored is None and self.goes_on:
+            try:
+                found = self.completed(is_taken)
+            except AlreadyExistsError:
+                if not overwrite:
+                    raise
+            else:
+                if found is not None:
+                    return found
+        if overwrite:
             discard(ledger.store, ledger.path)
             clear()
-            self._began = False
-        if self._began:
-            return None
-        if self.goes_on and (stored := self.completed(is_taken)) is not None:
-            return stored
-        check()
+        try:
+            check()
+        except AlreadyExistsError as error:
+            if ledger.part == (1, 1):
+                raise
+            raise AlreadyExistsError(
+                "something already exists at this path; delete it first, since a part of a job can't know what others "
+                "have written",
+                path=error.path,
+            ) from error
         return None
+
+    def _begins_anew(self, stored: Mapping[str, Any]) -> bool:
+        """Return whether the job that is here is not to be gone on with, if it may be overwritten."""
+        return not self.goes_on or self.plan.difference(stored) is not None
 
     def completed(self, is_taken: Callable[[], bool]) -> Mapping[str, str] | None:
         """Return the arrays that were left out by a job which has completed the target; see `prepare`."""
@@ -91,9 +133,9 @@ class Recording:
         if found is not None:
             what = f"the source has changed since: {found.what}" if found.in_source else found.what
             where = place(self.ledger.store, self.ledger.path)
-            raise AlreadyExistsError(
-                f"the target is complete, but {what}; pass overwrite=True to replace it", path=where
-            )
+            alone = self.ledger.part == (1, 1)
+            advice = "pass overwrite=True to replace it" if alone else "delete it to begin anew"
+            raise AlreadyExistsError(f"the target is complete, but {what}; {advice}", path=where)
         failed = stored.get("failed")
         return failed if isinstance(failed, dict) else {}
 

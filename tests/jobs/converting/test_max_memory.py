@@ -130,6 +130,8 @@ def test_what_is_no_amount_of_memory_is_refused(value: Any) -> None:
     with pytest.raises(MetadataError, match="max_memory"):
         tegula.convert(maps(MemoryStore(), (2, 3, 4)), MemoryStore(), max_memory=value)
     assert memory_of(" 2 GiB ") == 2**31
+    with pytest.raises(MetadataError, match=r"1,048,576 bytes\), not '1MB'"):
+        memory_of("1MB")
 
 
 class Stop(BaseException):

@@ -38,6 +38,10 @@ impl Writing<'_> {
         let mut entries = try_collect(index.iter().copied())?;
         let mut pieces = Vec::new();
         let mut end = old.size()?;
+        // in a shard that was cut off, what is appended must not be taken for what is missing
+        if entries.iter().any(|&(offset, length)| length != EMPTY && offset.saturating_add(length) > end) {
+            return Ok(false);
+        }
         for number in 0..plan.len() {
             let part = plan.item(number);
             let flat = grid.iter().zip(&part.coords).fold(0, |flat, (count, coord)| flat * count + coord) as usize;

@@ -112,3 +112,35 @@ fn a_damaged_chunk_can_be_replaced() {
         case.check(&store, &format!("seed {seed}"));
     }
 }
+
+#[test]
+fn a_shard_that_was_cut_off_is_no_more_accepted_for_a_copy_than_to_be_written_anew() {
+    let mut refused = 0;
+    for seed in seeds(600) {
+        let mut random = Random::new(seed);
+        let mut case = Case::new(&mut random);
+        let whole = Memory::new(Reading::Whole);
+        case.store(&whole, &mut random);
+        if !case.array.chain.sharding().is_some_and(|sharding| sharding.at_start) {
+            continue;
+        }
+        for key in whole.keys() {
+            let mut data = whole.get(&key).unwrap().to_vec();
+            data.truncate(data.len() - data.len().min(1 + random.below(8)));
+            whole.put(&key, data);
+        }
+        for _ in 0..6 {
+            let selection = Selection::new(&mut random, &case, true);
+            let plan = selection.plan(&mut random, &case);
+            let mut values = values(&mut random, &case, &selection);
+            let [anew, copied] = [false, true].map(|shares| {
+                let mut store = whole.other(Reading::Whole);
+                store.shares = shares;
+                put(&store, &case, &selection, &plan, &mut values, (1, false)).is_ok()
+            });
+            assert_eq!(anew, copied, "seed {seed}");
+            refused += usize::from(!anew);
+        }
+    }
+    assert!(refused > 100, "{refused} writes refused");
+}

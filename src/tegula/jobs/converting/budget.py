@@ -41,13 +41,14 @@ def memory_of(value: Any) -> int | None:
     """
     if value is None:
         return None
-    found = _written(value) if isinstance(value, str) else None
+    given, found = value, _written(value) if isinstance(value, str) else None
     if found is not None:
         number, prefix, binary = found[1], found[2].lower(), found[3]
         value = int(float(number) * (_BINARY if binary and prefix else _UNITS)[prefix])
     if type(value) is not int or value < _LEAST:
         raise MetadataError(
-            f"max_memory is a number of bytes of at least 1 MiB, or a text such as '2GB', not {value!r:.40}",
+            f"max_memory is a number of bytes, or a text such as '2GB', of at least 1 MiB (1,048,576 bytes), not "
+            f"{given!r:.40}",
             field="max_memory",
         )
     return value

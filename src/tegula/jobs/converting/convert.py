@@ -20,7 +20,8 @@ from tegula.jobs.converting.ledgers import convert_recorded, outline_recorded
 from tegula.jobs.converting.report import ConvertedArray, ConvertReport
 from tegula.jobs.converting.rules import Field, rules_of
 from tegula.jobs.converting.targets import Options
-from tegula.jobs.ledger import claimed, share_of
+from tegula.jobs.ledger import share_of
+from tegula.jobs.recording import claimed
 from tegula.jobs.runners.runner import check_reachable, runner_of
 from tegula.jobs.units import Progress, one_at_a_time, with_known_members
 from tegula.stores import MemoryStore, Store
@@ -259,7 +260,7 @@ def convert(
                 report = convert_recorded(node, select, store, path, options, who, said=said, **how)
             else:
                 job = Job(store, path, options, ConvertReport(format, dry_run), Conduct(who, None, None, visible_early))
-                with nullcontext() if dry_run else claimed(store, path):
+                with nullcontext() if dry_run else claimed(store, path, overwrite=overwrite):
                     report = job.run(node, select)
     if store is not target:
         store.close()

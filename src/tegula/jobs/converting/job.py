@@ -191,8 +191,16 @@ class Job(ArrayJob):
         except AlreadyExistsError:
             found = engine.read_metadata(self._store, path) if self._conduct.ledger is not None else None
             if isinstance(found, GroupMetadata) and found.format == item.name:
-                return found  # this job has made it before, or another part of it has
+                return self._with_attributes(path, found, attributes)
             raise
+
+    def _with_attributes(self, path: str, found: GroupMetadata, attributes: Mapping[str, Any]) -> GroupMetadata:
+        """Complete a group that this job has made before, or another part of it: it may have been killed on the way."""
+        if attributes.keys() <= found.attributes.keys():
+            return found
+        return engine.update_documents(
+            self._store, path, found, lambda new: replace(new, attributes={**attributes, **new.attributes})
+        )
 
     def _columns(self, node: Group | Table, name: str) -> dict[str, Array] | None:
         """Return the columns of a table, or of a group that becomes one; ``None`` for other groups."""

@@ -106,7 +106,7 @@ def outline_recorded(
     stored = ledger.plan()
     report, conduct, notes = ConvertReport(options.item.name, dry_run=True), Conduct(), list[str]()
     if stored is not None and not ledger.is_done:
-        plan.check_same(stored)
+        plan.check_same(stored, place(store, path))
         ledger.read()
         conduct = Conduct(ledger=ledger, plan=plan)
         left = sum(ledger.left_of(piece.first, piece.stop) for piece in plan.pieces.values())

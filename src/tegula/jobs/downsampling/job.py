@@ -21,10 +21,10 @@ from tegula.jobs.converting.array_job import Conduct
 from tegula.jobs.converting.ledgers import is_taken
 from tegula.jobs.downsampling.levels import Reducing, level_grid
 from tegula.jobs.downsampling.outline import Level, PyramidOutline
-from tegula.jobs.ledger import Ledger, claimed, is_ledger_key
+from tegula.jobs.ledger import Ledger, is_ledger_key
 from tegula.jobs.plans import Plan
 from tegula.jobs.publishing import place_for, publish
-from tegula.jobs.recording import Recording
+from tegula.jobs.recording import Recording, claimed
 from tegula.jobs.runners.runner import Runner
 from tegula.jobs.running import do_units
 from tegula.targets.paths import place
@@ -90,7 +90,7 @@ class PyramidJob(PyramidOutline):
 
     def at_once(self, runner: Runner, metadata: dict[str, Any], overwrite: bool) -> None:
         """Write the pyramid without a ledger; after an error, what was created is deleted."""
-        with claimed(self._store, self._path):
+        with claimed(self._store, self._path, overwrite=overwrite):
             if overwrite:
                 self.clear()
             self.check()

@@ -152,7 +152,7 @@ class PyramidOutline:
             return self._estimate(plan, None)
         stored = ledger.plan()
         if stored is not None and not ledger.is_done:
-            plan.check_same(stored)
+            plan.check_same(stored, place(self._store, self._path))
             ledger.read()
             return self._estimate(plan, ledger)
         exists = partial(is_taken, self._store, self._path)
