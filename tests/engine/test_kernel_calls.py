@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.injection.waves import WaveStore
 
 import tegula
 from tegula import config
 from tegula.stores import ByteRange
-from tests.injection.waves import WaveStore
 
 pytestmark = pytest.mark.usefixtures("kernel")
 
