@@ -50,11 +50,18 @@ class Regime:
         for at once.
     rows : callable, optional
         How many rows the array has before, if it is written to; 0 if there are its documents only.
+    first : callable, optional
+        Rows that are appended through the same object before, which is not timed.
     """
 
     key: Callable[[FarCase], Any]
     rounds: Callable[[FarCase, int], int]
     rows: Callable[[FarCase], int] | None = None
+    first: Callable[[FarCase], slice] | None = None
+
+    def suits(self, case: FarCase) -> bool:
+        """Return whether an array has enough rows for it."""
+        return self.first is None or self.first(case).start > 0
 
 
 def _points(case: FarCase) -> tuple[Values, Values]:
@@ -79,6 +86,12 @@ REGIMES = {
         lambda case: (slice(case.rows - case.file[0], None), slice(None)),
         lambda case, times: times + 1,  # the length comes last
         lambda case: case.rows - case.file[0],
+    ),
+    "further append": Regime(
+        lambda case: (slice(case.rows - case.file[0], None), slice(None)),
+        lambda case, times: times + 1,
+        lambda case: case.rows - 2 * case.file[0],
+        lambda case: slice(case.rows - 2 * case.file[0], case.rows - case.file[0]),
     ),
     "update of 1024 x 1024": Regime(lambda case: _BOX, lambda case, times: 2 * times, lambda case: case.rows),
 }

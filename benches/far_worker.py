@@ -41,6 +41,8 @@ class Worker:
         values, key = made.values(), REGIMES[regime].key(made)
         array = None if regime == "open" else contender.open(path)
         part = np.ascontiguousarray(values[key]) if key else None
+        if (first := REGIMES[regime].first) is not None:
+            array = contender.append(array, np.ascontiguousarray(values[first(made)]))
         start = time.perf_counter()
         found: Any = None
         match regime:
@@ -48,7 +50,7 @@ class Worker:
                 array = contender.open(path)
             case "1,000 points":
                 found = contender.points(array, key)
-            case "append":
+            case "append" | "further append":
                 contender.append(array, part)
             case _ if REGIMES[regime].rows is not None:
                 contender.write(array, key, part)

@@ -63,8 +63,10 @@ class Far(ABC):
     def write(self, array: Any, key: Any, values: Values) -> None:
         array[key] = values
 
-    def append(self, array: Any, values: Values) -> None:
+    def append(self, array: Any, values: Values) -> Any:
+        """Add rows, and return the array to add further ones to."""
         array.append(values)
+        return array
 
 
 class Tegula(Far):
@@ -150,7 +152,7 @@ class Zarrista(Far):
 
         self.run(stored())
 
-    def append(self, array: Any, values: Values) -> None:
+    def append(self, array: Any, values: Values) -> Any:
         rows, *rest = array.shape
         larger = array.with_shape([rows + len(values), *rest])
 
@@ -159,6 +161,7 @@ class Zarrista(Far):
 
         self.run(stored())
         self.write(larger, (slice(rows, rows + len(values)), *(slice(0, size) for size in rest)), values)
+        return larger
 
 
 class TensorStore(Far):
@@ -193,10 +196,11 @@ class TensorStore(Far):
     def write(self, array: Any, key: Any, values: Values) -> None:
         array[key].write(values).result()
 
-    def append(self, array: Any, values: Values) -> None:
+    def append(self, array: Any, values: Values) -> Any:
         rows = array.shape[0]
         larger = array.resize(exclusive_max=(rows + len(values), *array.shape[1:])).result()
         larger[rows:].write(values).result()
+        return larger
 
 
 FAR = {kind.name: kind for kind in (Tegula, TensorStore, ZarrPython, FusedZarrPython, Zarrista)}

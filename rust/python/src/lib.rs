@@ -4,6 +4,7 @@
 //! the arguments, but memory safety does not rely on that.
 
 mod array;
+mod attaching;
 mod codecs;
 mod description;
 mod errors;
@@ -81,5 +82,7 @@ fn _kernel(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(codec_names, module)?)?;
     module.add_function(wrap_pyfunction!(trim, module)?)?;
     module.add_function(wrap_pyfunction!(given_up, module)?)?;
-    module.add_function(wrap_pyfunction!(after_fork, module)?)
+    module.add_function(wrap_pyfunction!(after_fork, module)?)?;
+    module.py().import("atexit")?.call_method1("register", (wrap_pyfunction!(attaching::end, module)?,))?;
+    Ok(())
 }

@@ -1,6 +1,7 @@
 //! Stores: local files, which the kernel opens itself, and Python stores, whose methods it calls.
 
 use std::any::Any;
+use std::mem::ManuallyDrop;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use pyo3::buffer::PyBuffer;
@@ -13,6 +14,7 @@ use tegula_kernel::stores::local;
 use tegula_kernel::stores::{Expected, FarValue, Parts, Piece, Store, Value};
 use tegula_kernel::{Error, Result, pool};
 
+use crate::attaching::attach;
 use crate::errors::{exception, foreign};
 
 /// A store that lives in Python.
@@ -213,12 +215,6 @@ impl<F: std::ops::Deref<Target: Store> + Send + Sync> Store for Files<'_, F> {
     }
 }
 
-/// Call Python from a thread of the kernel; the thread gives up its turn first, so that another thread can work.
-fn attach<T>(work: impl FnOnce(Python<'_>) -> T) -> T {
-    pool::end_turn();
-    Python::attach(work)
-}
-
 /// A Python store, whose methods are called under the interpreter's lock.
 pub struct Asked {
     store: Py<PyAny>,
@@ -235,12 +231,14 @@ struct Reader {
     parts: Parts,
     /// Bytes of the largest chunk in memory.
     content: u64,
+    /// Answers that are no longer needed.
+    spent: Mutex<Vec<Data>>,
 }
 
 impl Reader {
     fn new(object: &Bound<'_, PyAny>, content: u64) -> PyResult<Reader> {
         let parts = Parts { gap: object.getattr("gap")?.extract()?, span: object.getattr("span")?.extract()? };
-        Ok(Reader { object: object.clone().unbind(), parts, content })
+        Ok(Reader { object: object.clone().unbind(), parts, content, spent: Mutex::default() })
     }
 
     /// Wait until there is room for so many bytes; it is given back when the result is dropped.
@@ -251,18 +249,33 @@ impl Reader {
 
     /// Take room for many chunks if there is plenty of it.
     fn hold_if_plenty(&self, nbytes: u64) -> Option<Room<'_>> {
-        let taken = Python::attach(|py| {
-            self.object.call_method1(py, intern!(py, "acquire_if_plenty"), (nbytes,))?.extract::<bool>(py)
-        });
+        let taken =
+            attach(|py| self.object.call_method1(py, intern!(py, "acquire_if_plenty"), (nbytes,))?.extract::<bool>(py));
         taken.is_ok_and(|taken| taken).then(|| Room { reader: self, nbytes })
     }
 
     fn release(&self, nbytes: u64) {
         attach(|py| {
+            self.release_spent(py);
             if let Err(error) = self.object.call_method1(py, intern!(py, "release"), (nbytes,)) {
                 error.write_unraisable(py, Some(self.object.bind(py)));
             }
         });
+    }
+
+    /// Leave an answer to the next thread that calls Python, and so has the lock that releasing a buffer needs.
+    ///
+    /// Each thread leaves one at most before it calls Python, and giving back the room for a chunk releases the last ones.
+    fn leave(&self, data: Data) {
+        // in a forked child the lock may be held for ever
+        if let Ok(mut spent) = self.spent.try_lock() {
+            spent.push(data);
+        }
+    }
+
+    fn release_spent(&self, _py: Python<'_>) {
+        let spent = self.spent.try_lock().map(|mut spent| std::mem::take(&mut *spent));
+        drop(spent);
     }
 }
 
@@ -287,6 +300,9 @@ impl Asked {
     /// Call a method, and turn its errors into the kernel's.
     fn call<T>(&self, work: impl FnOnce(Python<'_>, &Bound<'_, PyAny>) -> PyResult<T>) -> Result<T> {
         attach(|py| {
+            if let Some(reader) = &self.reader {
+                reader.release_spent(py);
+            }
             work(py, self.store.bind(py)).map_err(|error| {
                 let conflict = error.get_type(py).name().is_ok_and(|name| name == "ConflictError");
                 if conflict { Error::Conflict } else { foreign(error) }
@@ -328,7 +344,7 @@ impl Store for Asked {
                 self.check_absent(py, key)?;
                 return Ok(None);
             }
-            let value: Box<dyn Value> = Box::new(Whole { data: Data::new(data)?, generation: None });
+            let value: Box<dyn Value + '_> = Box::new(Whole::new(self, Data::new(data)?, None));
             Ok(Some(value))
         })
     }
@@ -343,7 +359,7 @@ impl Store for Asked {
                 return Ok(None);
             }
             let generation = Some(answer.get_item(1)?.unbind());
-            let value: Box<dyn Value> = Box::new(Whole { data: Data::new(data)?, generation });
+            let value: Box<dyn Value + '_> = Box::new(Whole::new(self, Data::new(data)?, generation));
             Ok(Some(value))
         })
     }
@@ -471,12 +487,29 @@ impl Data {
 }
 
 /// A value that has been fetched as a whole.
-struct Whole {
-    data: Data,
+struct Whole<'s> {
+    store: &'s Asked,
+    data: ManuallyDrop<Data>,
     generation: Option<Py<PyAny>>,
 }
 
-impl Value for Whole {
+impl Whole<'_> {
+    fn new(store: &Asked, data: Data, generation: Option<Py<PyAny>>) -> Whole<'_> {
+        Whole { store, data: ManuallyDrop::new(data), generation }
+    }
+}
+
+impl Drop for Whole<'_> {
+    fn drop(&mut self) {
+        // SAFETY: the data are not used any more.
+        let data = unsafe { ManuallyDrop::take(&mut self.data) };
+        if let Some(reader) = &self.store.reader {
+            reader.leave(data);
+        }
+    }
+}
+
+impl Value for Whole<'_> {
     fn with_all(&self, work: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
         pool::take_turn();
         work(self.data.bytes())

@@ -1,7 +1,9 @@
 //! The worker threads of the pool, and the queue of jobs from which they take work.
 
+use std::num::NonZero;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::available_parallelism;
 use std::time::{Duration, Instant};
 
 use super::job::{IN_TASK, Job, count_fork};
@@ -21,6 +23,7 @@ pub(super) struct Pool {
     wakeup: Condvar,
     /// Number of workers wanted by all jobs together; a hint for spinning workers.
     wanted: AtomicUsize,
+    cores: usize,
     pub turns: Turns,
 }
 
@@ -49,6 +52,7 @@ impl Pool {
                 state: Mutex::default(),
                 wakeup: Condvar::new(),
                 wanted: AtomicUsize::new(0),
+                cores: available_parallelism().map_or(1, NonZero::get),
                 turns: Turns::default(),
             }));
             match POOL.compare_exchange(found, new, Ordering::AcqRel, Ordering::Acquire) {
@@ -146,8 +150,12 @@ impl Pool {
                 state.awake += 1;
                 continue;
             }
+            let up = state.threads - state.asleep;
             drop(state);
-            self.spin();
+            // where threads wait for a store there are more than cores, and others have better use for this one
+            if up <= self.cores {
+                self.spin();
+            }
             state = self.lock();
             if !state.queue.is_empty() {
                 continue;
