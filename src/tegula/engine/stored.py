@@ -142,6 +142,13 @@ class StoredArray(frozen.Frozen):
         object.__setattr__(self, "is_plain", self.field is None and dtype.names is None and not dtype.hasobject)
         object.__setattr__(self, "key_template", prefix.replace("{", "{{").replace("}", "}}") + template)
 
+    def with_metadata(self, metadata: ArrayMetadata) -> StoredArray:
+        """Return the array with other metadata of the same chunks."""
+        made = frozen.replace(self, metadata=metadata)
+        if metadata.shape == self.metadata.shape:  # the kernel's description says nothing of attributes
+            object.__setattr__(made, "kernel", self.kernel)
+        return made
+
     @property
     def target(self) -> Store:
         """The store for writing chunks, which makes no directory for an array whose document is gone."""
