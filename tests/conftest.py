@@ -28,6 +28,11 @@ settings.load_profile("explore" if os.environ.get("TEGULA_EXPLORE") else "steady
 _MORE = int(os.environ.get("TEGULA_EXAMPLES", "1"))
 
 
+def pytest_configure() -> None:
+    """Load the kernel in each process of the tests, since stores use it once it is loaded."""
+    executors.kernel()
+
+
 def pytest_report_header() -> str:
     setting = config.current().executor
     kernel = executors.kernel()
@@ -45,7 +50,7 @@ codecs/test_rounding.py codecs/test_hostile.py codecs/test_chain.py codecs/test_
 codecs/test_scale_offset.py codecs/test_sharding.py codecs/test_cast_value.py codecs/test_native.py
 codecs/test_checksums.py codecs/test_objects.py codecs/test_packbits.py codecs/test_vlen.py
 codecs/test_numcodecs_bridge.py
-stores/test_conformance.py stores/test_mapping.py stores/test_key_tree.py stores/test_forks.py stores/test_local.py
+stores/test_mapping.py stores/test_key_tree.py
 stores/test_fsspec_conformance.py stores/test_local_faults.py stores/test_object_store.py stores/test_zip_keys.py
 stores/test_object_store_conditions.py stores/test_object_store_processes.py stores/test_object_store_servers.py
 stores/test_zip_remote.py stores/test_references.py engine/test_kept_values.py engine/test_pool.py
@@ -120,6 +125,13 @@ def kernel() -> ModuleType:
     if module is None:
         (pytest.fail if os.environ.get("CI") else pytest.skip)(f"tegula's compiled kernel {executors.load_error()}")
     return module
+
+
+@pytest.fixture
+def by_reference() -> Generator[None, None, None]:
+    """Have Python do what the kernel could do: for tests that replace functions of Python's implementation."""
+    with config.configure(executor="reference"):
+        yield
 
 
 @pytest.fixture(scope="session")

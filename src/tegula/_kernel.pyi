@@ -133,6 +133,22 @@ class Strings:
 def empty(shape: Sequence[int], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     """Make an array with undefined content; a large one uses memory that is cached for reuse."""
 
+def put_file(directory: str, name: str, value: memoryview, expected: object, sync: bool) -> tuple[int, int, int] | None:
+    """Put a file in its place in a directory, as `tegula.stores.directories.Directory.replace` does.
+
+    Returns
+    -------
+    tuple of int or None
+        The generation of the file; ``None`` if it has to be put there by Python. Nothing has changed then.
+
+    Raises
+    ------
+    OSError
+        If a call of the system fails.
+    tegula.errors.ConflictError
+        If the old file has another generation than `expected`.
+    """
+
 def index_members(text: bytes, chain: list[str]) -> list[npt.NDArray[np.uint32]] | None:
     """List the members of a JSON document's objects along a chain of keys; see `tegula.formats.members`."""
 

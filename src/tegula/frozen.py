@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar, dataclass_transform
 
 __all__ = ["Field", "Frozen", "field", "replace"]
@@ -74,7 +75,7 @@ class _Maker(type):
         made: Any = super().__new__(cls, name, bases, {**namespace, "__slots__": (*fields,)})
         made._fields, made._kw_only = fields, kw_only
         made._places = tuple((field, getattr(made, field).__set__, item) for field, item in fields.items())
-        made._count = 0
+        made._count, made._copied = 0, None
         made._compared = tuple(field for field, item in fields.items() if item.compare)
         return made
 
@@ -106,6 +107,7 @@ class Frozen(metaclass=_Maker):
         _places: ClassVar[tuple[tuple[str, Callable[[Any, Any], None], Field], ...]]
         _compared: ClassVar[tuple[str, ...]]
         _count: ClassVar[int]
+        _copied: ClassVar[tuple[tuple[str, ...], Callable[[Any], tuple[Any, ...]]] | None]
         __post_init__: Callable[[], None]
 
     def __init__(self, *args: Any, **given: Any) -> None:
@@ -185,5 +187,11 @@ def _compiled(cls: type[Frozen]) -> Any:
 
 def replace(value: T, **changes: Any) -> T:
     """Return a value with some fields changed, as `dataclasses.replace` does for any dataclass."""
-    kept = {name: getattr(value, name) for name, _, item in value._places if item.init and name not in changes}
-    return type(value)(**kept, **changes)
+    cls = type(value)
+    if cls._copied is None:  # all its fields at once, in one call
+        names = tuple([name for name, _, item in cls._places if item.init])
+        cls._copied = names, attrgetter(*names, "__class__")
+    names, values = cls._copied
+    fields = dict(zip(names, values(value)))
+    fields.update(changes)
+    return cls(**fields)

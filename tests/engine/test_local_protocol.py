@@ -19,7 +19,7 @@ from tests.waiting import exit_code
 import tegula
 from tegula import config, executors
 from tegula.errors import ConflictError
-from tegula.stores import LocalStore
+from tegula.stores import ABSENT, LocalStore
 from tegula.stores.directories import Directory
 
 fcntl = pytest.importorskip("fcntl")
@@ -248,3 +248,105 @@ def test_one_sweeps_what_the_other_left(tmp_path: Path, dead: str, living: str) 
     subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=True, env=environment, timeout=120)
     assert [*tmp_path.rglob(".tegula-*.tmp")] == []
     assert tegula.open_array(tmp_path)[:].tolist() == [10, 11, 12, 13, 14, 55, 16, 17]
+
+
+# --- documents and other single values
+
+
+@pytest.mark.parametrize("first", BOTH)
+def test_no_change_of_a_document_between_any_two_system_calls_is_lost(tmp_path: Path, first: str) -> None:
+    second = BOTH[1 - BOTH.index(first)]
+    steps: list[str] = []
+    for at in range(1000):
+        root = tmp_path / str(at)
+        new_array(root)
+        one, other = opened(root, first), opened(root, second)
+        done = []
+
+        def change(root: Path = root, other: Any = other, done: list[bool] = done) -> None:
+            if not is_locked(root):  # else it would wait for the writer that waits for it
+                with config.configure(executor=second):
+                    other.attrs["x"] = 5
+                done.append(True)
+
+        fault = Fault(str(root), at, change)
+        with armed(fault), config.configure(executor=first):
+            one.resize(9)
+        if at >= len(fault.log):
+            break
+        if not done:
+            steps.append(fault.log[at][0])
+            change()
+        found = tegula.open_array(root)
+        assert (found.shape, found.attrs.asdict()) == ((9,), {"x": 5}), (at, fault.log[at])
+        assert sorted(path.name for path in root.iterdir()) == ["c", "zarr.json"]
+    assert "replace" in steps
+    assert at > 10
+    assert open_files_below(tmp_path) == []
+
+
+@pytest.mark.parametrize("durability", ["rename", "fsync"])
+@pytest.mark.parametrize("executor", BOTH)
+def test_each_puts_single_values_in_place_by_itself(tmp_path: Path, executor: str, durability: Any) -> None:
+    store = LocalStore(tmp_path, durability=durability)
+    calls: list[tuple[str, bool]] = []
+    with config.configure(executor=executor):
+        first = store.set("a/b", b"one", if_generation=ABSENT)
+        with armed(lambda call, path, in_kernel: calls.append((call, in_kernel))):
+            second = store.set("a/b", b"two", if_generation=first)
+            third = store.set("a/b", b"three")
+            new = store.set("a/c", b"", if_generation=ABSENT)
+        assert store.get("a/b", with_generation=True) == (b"three", third)
+        assert store.get("a/c", with_generation=True) == (b"", new)
+        for wrong in (first, second, ABSENT, "another", (1, 2, 3), (1, 2, 3, 4), 7):
+            with pytest.raises(ConflictError, match="has changed since it was read") as caught:
+                store.set("a/b", b"x", if_generation=wrong)
+            assert caught.value.key == "a/b"
+    assert len({first, second, third, new}) == 4
+    assert (tmp_path / "a" / "b").read_bytes() == b"three"
+    assert {in_kernel for _, in_kernel in calls} == {executor == "kernel"}
+    assert [call for call, _ in calls].count("fsync") == (6 if durability == "fsync" else 0)
+    assert sorted(path.name for path in (tmp_path / "a").iterdir()) == ["b", "c"]
+
+
+@pytest.mark.parametrize("what", ["rounded", "link", "buffer"])
+def test_the_kernel_leaves_single_values_that_are_unusual_to_python(tmp_path: Path, what: str) -> None:
+    store = LocalStore(tmp_path)
+    store.set("a/b", b"old")
+    if what == "rounded":  # as a file system with coarse times has it
+        os.utime(tmp_path / "a" / "b", ns=(10**18, 10**18))
+    if what == "link":
+        (tmp_path / "a" / "b").rename(tmp_path / "a" / "c")
+        (tmp_path / "a" / "b").symlink_to("c")
+    calls: list[tuple[str, bool]] = []
+    with config.configure(executor="kernel"), armed(lambda call, path, in_kernel: calls.append((call, in_kernel))):
+        found, generation = store.get("a/b", with_generation=True)
+        assert found == b"old"
+        made = store.set("a/b", bytearray(b"new") if what == "buffer" else b"new", if_generation=generation)
+    assert store.get("a/b", with_generation=True) == (b"new", made)
+    assert ("replace", what == "link") in calls  # a link that is followed is as plain as its file
+    assert not (tmp_path / "a" / "b").is_symlink()
+
+
+@pytest.mark.parametrize("executor", BOTH)
+def test_a_single_value_waits_for_the_lock_of_its_directory(tmp_path: Path, executor: str) -> None:
+    store = LocalStore(tmp_path)
+    old = store.set("a/b", b"old")
+
+    def put() -> None:
+        with config.configure(executor=executor):
+            store.set("a/b", b"new", if_generation=old)
+
+    with Directory(str(tmp_path / "a")) as directory:
+        directory._lock(required=True)
+        writer = threading.Thread(target=put)
+        writer.start()
+        writer.join(1)
+        assert writer.is_alive()
+        assert store.get("a/b") == b"old"
+        assert store.reclaim() == 0  # what is being written is no leftover
+        directory._unlock(directory.mark)
+        writer.join(60)
+        assert not writer.is_alive()
+    assert store.get("a/b") == b"new"
+    assert [path.name for path in (tmp_path / "a").iterdir()] == ["b"]

@@ -38,7 +38,7 @@ class OneInode:
 
 
 @pytest.fixture
-def rounding(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, bool], None]:
+def rounding(monkeypatch: pytest.MonkeyPatch, by_reference: None) -> Callable[[int, bool], None]:
     """Make the file system round times, use inode numbers again at once, and have version numbers or not."""
 
     def apply(granule: int, versions: bool) -> None:
@@ -152,6 +152,7 @@ def test_a_file_system_without_times_is_refused(tmp_path: Path, rounding: Callab
         store.set("a", b"2")
 
 
+@pytest.mark.usefixtures("by_reference")
 def test_fine_times_cost_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = LocalStore(tmp_path)
     monkeypatch.setattr(generations, "_version", None)
@@ -210,3 +211,20 @@ def test_elements_while_the_clock_stands_still(tmp_path: Path, monkeypatch: pyte
     assert times[0] <= NOW + 2**13
     assert sorted({*times}) == times  # each later than the one before
     assert array[...].tolist() == [*range(1, 301)]
+
+
+@pytest.mark.parametrize("conditional", [True, False])
+def test_values_while_the_clock_stands_still(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, conditional: bool
+) -> None:
+    store = LocalStore(tmp_path)
+    old = store.set("a", b"0")
+    seen = [old]
+    with frozen(monkeypatch, NOW):
+        for number in range(200):
+            old = store.set("a", b"%d" % (number % 2), if_generation=old if conditional else None)
+            assert store.get("a", with_generation=True)[1] == old
+            seen.append(old)
+    assert len({*seen}) == 201
+    times = [generation[1] for generation in seen[1:]]  # type: ignore[index]
+    assert times == sorted(times) or not conditional

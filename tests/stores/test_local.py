@@ -445,6 +445,7 @@ def test_keys_that_differ_in_case_only_are_found_out(store, monkeypatch):
 # --- odd systems: the whole suite once more
 
 
+@pytest.mark.usefixtures("by_reference")
 def test_without_locks_on_directories_a_hidden_lock_file_serves(tmp_path, monkeypatch):
     acquire = open_files.acquire
 
@@ -463,6 +464,7 @@ def test_without_locks_on_directories_a_hidden_lock_file_serves(tmp_path, monkey
     assert files(store.root) == []
 
 
+@pytest.mark.usefixtures("by_reference")
 def test_without_paths_relative_to_directories(tmp_path, monkeypatch):
     monkeypatch.setattr(directories, "_RELATIVE", False)
     monkeypatch.setattr(directories, "_TIMES_BY_FD", False)
@@ -470,6 +472,7 @@ def test_without_paths_relative_to_directories(tmp_path, monkeypatch):
     check_store(lambda: LocalStore(tmp_path / str(next(count))))
 
 
+@pytest.mark.usefixtures("by_reference")
 def test_without_any_locks_only_conditional_writes_are_refused(store, monkeypatch):
     def refuse(fd, path, *, wait=True):
         raise OSError(errno.ENOLCK, "no locks")

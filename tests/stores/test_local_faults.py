@@ -18,6 +18,7 @@ from tegula.errors import ReadOnlyError, StoreError
 from tegula.stores import LocalStore, directories, sweeping
 
 resource = pytest.importorskip("resource")
+pytestmark = pytest.mark.usefixtures("by_reference")  # the kernel's faults are those of tests/engine
 
 
 def files(folder):

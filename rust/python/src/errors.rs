@@ -46,8 +46,13 @@ fn make(py: Python<'_>, class: &str, message: &str, key: Option<String>, codec: 
     Ok(PyErr::from_value(value))
 }
 
+/// Make the error for a value that is no longer in the state which a change was to start from.
+pub fn conflict(py: Python<'_>) -> PyErr {
+    make(py, "ConflictError", "the value has changed since it was read", None, None).unwrap_or_else(|error| error)
+}
+
 /// Make the `OSError` for an error number.
-fn system_error(py: Python<'_>, errno: i32) -> PyResult<PyErr> {
+pub fn system_error(py: Python<'_>, errno: i32) -> PyResult<PyErr> {
     let text = py.import("os")?.call_method1("strerror", (errno,))?;
     Ok(PyErr::from_value(py.get_type::<PyOSError>().call1((errno, text))?))
 }

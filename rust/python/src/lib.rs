@@ -76,6 +76,7 @@ fn _kernel(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<stores::PythonStore>()?;
     module.add_function(wrap_pyfunction!(output::empty, module)?)?;
     module.add_function(wrap_pyfunction!(index_members, module)?)?;
+    module.add_function(wrap_pyfunction!(stores::put_file, module)?)?;
     module.add_function(wrap_pyfunction!(stores::faults, module)?)?;
     module.add_function(wrap_pyfunction!(versions, module)?)?;
     module.add_function(wrap_pyfunction!(features, module)?)?;

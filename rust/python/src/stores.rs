@@ -1,7 +1,10 @@
 //! Stores: local files, which the kernel opens itself, and Python stores, whose methods it calls.
 
 use std::any::Any;
+use std::ffi::OsString;
 use std::mem::ManuallyDrop;
+#[cfg(target_os = "linux")]
+use std::os::unix::ffi::OsStrExt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use pyo3::buffer::PyBuffer;
@@ -9,12 +12,14 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
-#[cfg(target_os = "linux")]
-use tegula_kernel::stores::local;
 use tegula_kernel::stores::{Expected, FarValue, Parts, Piece, Store, Value};
+#[cfg(target_os = "linux")]
+use tegula_kernel::stores::{Generation, local};
 use tegula_kernel::{Error, Result, pool};
 
 use crate::attaching::attach;
+#[cfg(target_os = "linux")]
+use crate::errors::{conflict, system_error};
 use crate::errors::{exception, foreign};
 
 /// A store that lives in Python.
@@ -68,6 +73,53 @@ impl LocalFiles {
             store: Arc::new(Asked { store, ranged: false, concurrency: 0, reader: None }),
         }
     }
+}
+
+/// Put a file in its place in a directory, and return its generation; `None` if the Python store has to do it.
+///
+/// `expected` is a generation as Python has it, or `None` for no condition.
+#[pyfunction]
+pub fn put_file(
+    py: Python<'_>,
+    directory: OsString,
+    name: OsString,
+    value: PyBuffer<u8>,
+    expected: Option<&Bound<'_, PyAny>>,
+    sync: bool,
+) -> PyResult<Option<(u64, i64, u64)>> {
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = (py, directory, name, value, expected, sync);
+        Ok(None)
+    }
+    #[cfg(target_os = "linux")]
+    {
+        let Ok(expected) = expected.map(file_generation).transpose() else { return Ok(None) };
+        if !value.readonly() || !value.is_c_contiguous() {
+            return Ok(None);
+        }
+        let value = Data::Buffer(value);
+        let put = || local::put_file(directory.as_bytes(), name.as_bytes(), value.bytes(), expected.as_ref(), sync);
+        match py.detach(put) {
+            Ok(made) => Ok(Some((made.0[0], made.time(), made.0[2]))),
+            Err(Error::Unusual) => Ok(None),
+            Err(Error::Conflict) => Err(conflict(py)),
+            Err(Error::System { errno, .. }) => Err(system_error(py, errno)?),
+            Err(error) => Err(exception(py, error)),
+        }
+    }
+}
+
+/// The state that a generation of the Python store stands for; an error for any that the kernel does not know.
+#[cfg(target_os = "linux")]
+fn file_generation(token: &Bound<'_, PyAny>) -> PyResult<Expected> {
+    if let Ok((inode, time, size)) = token.extract::<(u64, i64, u64)>() {
+        return Ok(Expected::File(Generation([inode, time as u64, size])));
+    }
+    if token.extract::<&str>()? == "absent" {
+        return Ok(Expected::Absent);
+    }
+    Err(PyTypeError::new_err("this state is not one of a file"))
 }
 
 /// Call `hook` before each system call that the kernel makes for local files; for tests.

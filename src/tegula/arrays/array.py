@@ -80,6 +80,7 @@ class Array(ArrayProtocols):
     """
 
     _unopened: tuple[Any, ...] | None = None  # what a copy was unpickled from, until it is used
+    _changing: StoredArray | None = None  # the array as the change that is under way will leave it
 
     def __init__(self, stored: StoredArray | None, path: str, *, read_only: bool, allow_pickle: bool = False) -> None:
         if stored is not None:  # else an unpickled copy, which is opened later
@@ -414,11 +415,17 @@ class Array(ArrayProtocols):
 
     def _restored(self, metadata: ArrayMetadata) -> StoredArray:
         """Return the array for some metadata, with its present codec chain if that still fits."""
-        if metadata is self.metadata:
-            return self._stored
-        if metadata.has_chunks_of(self.metadata):
-            return replace(self._stored, metadata=metadata)
-        old = self._stored
+        old, made = self._stored, self._changing
+        if metadata is old.metadata:
+            return old
+        if made is not None and metadata is made.metadata:
+            return made
+        # one that this change has already used has the kernel's description of the new shape
+        if made is not None and metadata.shape == made.metadata.shape and metadata.has_chunks_of(made.metadata):
+            return made.with_metadata(metadata)
+        if metadata.has_chunks_of(old.metadata):
+            self._changing = old.with_metadata(metadata)
+            return self._changing
         options: dict[str, Any] = {
             "allow_pickle": self._allow_pickle, "write_empty": old.write_empty, "document": old.document
         }  # fmt: skip
@@ -438,7 +445,7 @@ class Array(ArrayProtocols):
 
         with self._metadata_lock():  # the last of several threads to change the documents also sets the metadata last
             updated = engine.update_documents(self.store, self._path, self.metadata, checked, **options)
-            self._stored = self._restored(updated)
+            self._stored, self._changing = self._restored(updated), None
             return self._stored
 
     def _metadata_lock(self) -> _thread.LockType:
@@ -483,7 +490,7 @@ def change_rows(arrays: Sequence[Array], act: Callable[[list[tuple[StoredArray, 
     """Change the number of rows of several arrays at once, by `engine.append_rows` or `engine.resize_rows`."""
     for array, metadata in zip(arrays, act([(array._stored, array._path) for array in arrays])):
         with array._metadata_lock():
-            array._stored = array._stored.resized(metadata)
+            array._stored = array._stored.with_metadata(metadata)
 
 
 def _copy(store: Store, path: str, format: str, mark: bytes, read_only: bool, options: dict[str, Any]) -> Array:

@@ -123,7 +123,7 @@ class _Length:
         nbytes = None if old.stored_nbytes is None else max(0, old.stored_nbytes + added)
         new = frozen.replace(old, shape=(rows, *old.shape[1:]), stored_nbytes=nbytes)
         if self.is_draft:
-            return replace(self, array=self.array.resized(new))
+            return replace(self, array=self.array.with_metadata(new))
         return self.write(new, hold=hold)
 
     def _set(self, raw: bytes) -> Generation:
@@ -141,7 +141,9 @@ class _Length:
         if hold and self.reservation is not None:
             raw = self.reservation.renew(raw)
         generation = self._set(raw)
-        return _Length(self.array.resized(new), self.path, self.key, raw, generation, self.reservation, self.chunks)
+        return _Length(
+            self.array.with_metadata(new), self.path, self.key, raw, generation, self.reservation, self.chunks
+        )
 
 
 def append_rows(columns: Sequence[Column], values: Sequence[Array]) -> list[ArrayMetadata]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any, TypeVar
 
 from tegula.engine import document_cache
@@ -15,9 +14,10 @@ from tegula.engine.finding import has_document, is_node
 from tegula.engine.pool import gather
 from tegula.engine.reservations import keep_mark
 from tegula.errors import AlreadyExistsError, ConflictError, MetadataError, NotFoundError, StoreError, TegulaError
-from tegula.formats import FORMATS, Format, find_format
+from tegula.formats import FORMATS, Format, find_format, keys_of_array
 from tegula.formats.members import with_shape
 from tegula.formats.splicing import Absent, splice
+from tegula.frozen import replace
 from tegula.metadata.nodes import ArrayMetadata, NodeMetadata
 from tegula.stores import ABSENT, Generation, Store
 from tegula.stores.capabilities import delete_if
@@ -181,6 +181,8 @@ def update_documents(
     """
     item = item or find_format(metadata.format)
     prefix = f"{path}/" if path else ""
+    near_array = isinstance(metadata, ArrayMetadata) and not store.concurrency
+    keys = keys_of_array(item) if near_array else item.keys  # far away all are asked for at once, and kept
 
     def decide(found: Mapping[str, tuple[bytes | None, Generation]]) -> tuple[Node, dict[str, bytes]]:
         """Return the changed metadata, and the new bytes of the documents to write."""
@@ -192,13 +194,16 @@ def update_documents(
         final, new = _changed(item, documents, current, change(current), shape_only)
         if not isinstance(final, type(metadata)):
             raise MetadataError("the documents could not be read back", path=path or store.url)
-        marked = {key: keep_mark(documents.get(key, b""), raw) for key, raw in new.items()}
-        return final, {key: raw for key, raw in marked.items() if raw != documents.get(key)}
+        return final, {
+            key: marked
+            for key, raw in new.items()
+            if (marked := keep_mark(documents.get(key, b""), raw)) != documents.get(key)
+        }
 
     if (updated := _update_known(store, prefix, item, decide, shape_only)) is not None:
         return updated
     for attempt in range(10_000):
-        found = _read_and_keep(store, prefix, item.keys)
+        found = _read_and_keep(store, prefix, keys)
         final, new = decide(found)
         try:
             for key, raw in new.items():
@@ -211,6 +216,8 @@ def update_documents(
 
 
 def _read_and_keep(store: Store, prefix: str, keys: Sequence[str]) -> dict[str, tuple[bytes | None, Generation]]:
+    if not store.concurrency:
+        return {key: store.get(prefix + key, with_generation=True) for key in keys}
     found = document_cache.keep(store, lambda: _with_generations(store, "", [prefix + key for key in keys]))
     return {key: found[prefix + key] for key in keys}
 

@@ -77,6 +77,14 @@ def _described(array: StoredArray) -> KernelArray | None:
     return described
 
 
+def _with_keys(array: StoredArray) -> KernelArray | None:
+    """Return the kernel's description of the array, or of one with another shape: the chunks have the same keys."""
+    found: KernelArray | None = array.shared.get("keys") or _described(array)
+    if found is not None:
+        array.shared["keys"] = found
+    return found
+
+
 def _is_nested(array: StoredArray) -> bool:
     """Return whether there are shards in shards, whose indexes the kernel reads one by one."""
     sharding = array.chain.sharding
@@ -185,7 +193,7 @@ def load(array: StoredArray) -> None:
 
 def may_hold_chunks(array: StoredArray, box: Box) -> bool:
     """Return ``False`` if no chunk of a box is stored as a file; other stores are not asked."""
-    described = None if array.metadata.dense else _described(array)
+    described = None if array.metadata.dense else _with_keys(array)
     if described is None:
         return True
     try:
@@ -200,7 +208,7 @@ def delete_chunks(array: StoredArray, box: Box, holds: Callable[[], bool]) -> bo
 
     `holds` is called repeatedly while other writers are locked out; deleting ends when it returns false.
     """
-    described = None if array.metadata.dense else _described(array)
+    described = None if array.metadata.dense else _with_keys(array)
     if described is None:
         return False
     try:

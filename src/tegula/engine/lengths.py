@@ -66,7 +66,7 @@ def current_length(array: StoredArray) -> tuple[StoredArray, bytes, Generation]:
         raise _replaced(array)
     if replace(found, shape=old.shape, attributes=old.attributes) != old:
         raise _replaced(array)
-    return array.resized(found), raw, generation
+    return array.with_metadata(found), raw, generation
 
 
 def _replaced(array: StoredArray) -> MetadataError:

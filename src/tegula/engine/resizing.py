@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
 from functools import partial
 from math import prod
 from typing import Any
@@ -20,6 +19,7 @@ from tegula.engine.read_ahead import fits, look_up
 from tegula.engine.stored import Box, StoredArray
 from tegula.engine.visiting import batches, cells
 from tegula.errors import CodecError, ConflictError, StoreError, TegulaError
+from tegula.frozen import replace
 from tegula.indexing import basic
 from tegula.metadata.chunk_grids import ChunkGrid, VaryingAxis
 from tegula.metadata.nodes import ArrayMetadata, NodeMetadata

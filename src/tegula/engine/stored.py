@@ -142,13 +142,14 @@ class StoredArray(frozen.Frozen):
         object.__setattr__(self, "is_plain", self.field is None and dtype.names is None and not dtype.hasobject)
         object.__setattr__(self, "key_template", prefix.replace("{", "{{").replace("}", "}}") + template)
 
-    def resized(self, metadata: ArrayMetadata) -> StoredArray:
+    def with_metadata(self, metadata: ArrayMetadata) -> StoredArray:
         """Return the array with other metadata of the same layout of chunks, which need not be looked up again."""
-        new = frozen.replace(self, metadata=metadata)
-        if self.key_template:
-            for name in ("one_shape", "is_plain", "key_template"):
-                object.__setattr__(new, name, getattr(self, name))
-        return new
+        made = frozen.replace(self, metadata=metadata)
+        kept = ("one_shape", "is_plain", "key_template") if self.key_template else ()
+        # the kernel's description says nothing of attributes
+        for name in (*kept, "kernel") if metadata.shape == self.metadata.shape else kept:
+            object.__setattr__(made, name, getattr(self, name))
+        return made
 
     @property
     def target(self) -> Store:

@@ -8,6 +8,7 @@ format, then ``adapt`` and ``serialize`` of another.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from tegula.formats.documents import load
     from tegula.formats.styles import Style
 
-__all__ = ["FORMATS", "Format", "find_format", "load", "parse", "portable"]
+__all__ = ["FORMATS", "Format", "find_format", "keys_of_array", "load", "parse", "portable"]
 
 Documents = Mapping[str, bytes]
 
@@ -282,6 +283,18 @@ def parse(documents: Documents) -> NodeMetadata | None:
             return node
         group = group or node
     return group
+
+
+@cache
+def keys_of_array(item: Format) -> tuple[str, ...]:
+    """Return the keys of the documents that an array of a format may have.
+
+    Examples
+    --------
+    >>> keys_of_array(find_format("zarr2"))
+    ('.zarray', '.zattrs')
+    """
+    return tuple(key for key in item.keys if _belongs(item, key, item.shape_key))
 
 
 def _belongs(item: Format, key: str, main: str) -> bool:

@@ -26,7 +26,7 @@ use reading::{LocalValue, SizeHint};
 use system::{BENEATH, Errno, Outcome, THROUGH_NO_LINK};
 use writing::{Condition, Directory, Failure, HIDDEN};
 
-use crate::stores::{Expected, Piece, Store, Value};
+use crate::stores::{Expected, Generation, Piece, Store, Value};
 use crate::{Error, Result};
 
 /// Checks the directory of a prefix (without its last slash) and makes it if it is missing; an error is a refusal.
@@ -162,7 +162,7 @@ impl LocalFiles {
         expected: Option<&Expected>,
     ) -> Result<()> {
         let expected = condition(expected)?;
-        self.change(session, key, &mut |directory, name| directory.replace(name, parts, expected))
+        self.change(session, key, &mut |directory, name| directory.replace(name, parts, expected).map(|_| ()))
     }
 
     /// Store a copy of a file with changes; see `Store::set_like`.
@@ -253,7 +253,7 @@ impl LocalFiles {
     fn failed_to(&self, action: &str, key: &str, failure: Failure) -> Error {
         match failure {
             Failure::Conflict => Error::Conflict,
-            Failure::Unshared => Error::Unusual,
+            Failure::Unshared | Failure::Coarse => Error::Unusual,
             Failure::Busy => Error::Unusual, // the Python store waits on: its wait can be interrupted and is reported
             Failure::NoLocks => {
                 self.has_no_locks.store(true, Ordering::Relaxed);
@@ -274,6 +274,33 @@ impl LocalFiles {
         let path = self.base.join(Path::new(OsStr::from_bytes(key.as_bytes())));
         format!("can't {action} {}: {cause}", path.display())
     }
+}
+
+/// Put a file that holds `value` in the place of `name` in the directory at a path, in one step, and return its state.
+///
+/// The caller has checked the path and the name, and has removed what dead writers left there. With `sync` the value
+/// and its name are on the disk afterwards.
+///
+/// # Errors
+///
+/// `Unusual` if the Python store has to do it; `Conflict` if the old file is not in the state `expected`. After any
+/// error the old file is unchanged.
+pub fn put_file(
+    directory: &[u8],
+    name: &[u8],
+    value: &[u8],
+    expected: Option<&Expected>,
+    sync: bool,
+) -> Result<Generation> {
+    let expected = condition(expected)?;
+    let failed = |error: Errno| Error::System { message: error.text(), errno: error.0 };
+    let opened = system::open_at(system::anywhere(), &[directory], DIRECTORY).map_err(failed)?;
+    Directory::new(opened, sync).put(name, value, expected).map_err(|failure| match failure {
+        Failure::Conflict => Error::Conflict,
+        Failure::System(error) => failed(error),
+        // the Python store waits on for the lock, which can be interrupted and is reported
+        Failure::NoLocks | Failure::Busy | Failure::Unshared | Failure::Coarse => Error::Unusual,
+    })
 }
 
 impl Session<'_> {
@@ -397,6 +424,8 @@ fn condition(expected: Option<&Expected>) -> Result<Option<Condition>> {
     match expected {
         None => Ok(None),
         Some(Expected::Absent) => Ok(Some(None)),
+        // of a rounded time the Python store knows more
+        Some(Expected::File(generation)) if generation.is_rounded() => Err(Error::Unusual),
         Some(Expected::File(generation)) => Ok(Some(Some(*generation))),
         Some(Expected::Foreign(_)) => Err(Error::Unusual),
     }

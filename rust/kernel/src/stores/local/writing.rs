@@ -6,7 +6,7 @@
 use std::cell::Cell;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use super::system::{self, Errno, Outcome};
+use super::system::{self, Errno, Outcome, Status};
 use super::waiting;
 use crate::stores::{Generation, Piece};
 
@@ -39,6 +39,8 @@ pub enum Failure {
     Busy,
     /// The file system has no copies that share blocks.
     Unshared,
+    /// The file system rounds times, so that the state of a file needs more than its time.
+    Coarse,
 }
 
 impl From<Errno> for Failure {
@@ -58,6 +60,13 @@ enum Content<'c> {
     Like(BorrowedFd<'c>, &'c [Piece<'c>]),
 }
 
+/// A file that has been written: its stamp, and its state if that is wanted.
+#[derive(Clone, Copy)]
+struct Made {
+    time: i64,
+    state: Option<Generation>,
+}
+
 /// An open directory. Its descriptor holds the lock, so it belongs to one thread at a time.
 #[derive(Debug)]
 pub struct Directory {
@@ -69,6 +78,8 @@ pub struct Directory {
     allocates: bool,
     takes_unnamed: bool,
     replaced_last: bool,
+    /// Whether the states of new files are wanted.
+    reports: bool,
 }
 
 impl Directory {
@@ -82,16 +93,42 @@ impl Directory {
             allocates: !is_memory,
             takes_unnamed: is_local,
             replaced_last: false,
+            reports: false,
         }
     }
 
-    /// Put a file made of `parts` in the place of `name` in one step, if the old file is in the expected state.
-    pub fn replace(&mut self, name: &[u8], parts: &[&[u8]], expected: Option<Condition>) -> Result<(), Failure> {
-        let is_new = expected.map_or(!self.replaced_last, |expected| expected.is_none());
-        if !(is_new && self.takes_unnamed && self.create(name, parts, expected)?) {
-            self.rename(name, &Content::Parts(parts), expected)?;
+    /// Put a file that holds `value` in the place of `name`, as `replace` does, and return the state of the new file.
+    ///
+    /// Only on local disks, and where the file system keeps fine times; else it is `Coarse`.
+    pub fn put(mut self, name: &[u8], value: &[u8], expected: Option<Condition>) -> Result<Generation, Failure> {
+        if !self.closes_silently {
+            return Err(Failure::Coarse);
         }
-        self.sync_names()
+        self.reports = true;
+        if expected.is_none() {
+            self.replaced_last = system::stands_at(self.file.as_fd(), name)?;
+        }
+        let made = self.replace(name, &[value], expected)?;
+        made.ok_or(Failure::Coarse)
+    }
+
+    /// Put a file made of `parts` in the place of `name` in one step, if the old file is in the expected state.
+    ///
+    /// Returns the state of the new file if that is wanted.
+    pub fn replace(
+        &mut self,
+        name: &[u8],
+        parts: &[&[u8]],
+        expected: Option<Condition>,
+    ) -> Result<Option<Generation>, Failure> {
+        let is_new = expected.map_or(!self.replaced_last, |expected| expected.is_none());
+        let created = if is_new && self.takes_unnamed { self.create(name, parts, expected)? } else { None };
+        let made = match created {
+            Some(made) => made,
+            None => self.rename(name, &Content::Parts(parts), expected)?,
+        };
+        self.sync_names()?;
+        Ok(made.state)
     }
 
     /// As `replace`, with a copy of the file `old` that shares its blocks, and pieces written to their places in it. Returns
@@ -104,7 +141,7 @@ impl Directory {
         expected: Condition,
     ) -> Result<bool, Failure> {
         match self.rename(name, &Content::Like(old, changes), Some(expected)) {
-            Ok(()) => self.sync_names().map(|()| true),
+            Ok(_) => self.sync_names().map(|()| true),
             Err(Failure::Unshared) => Ok(false),
             Err(failure) => Err(failure),
         }
@@ -137,13 +174,13 @@ impl Directory {
     }
 
     /// Put a file where most likely none stands: it is written without a name, so that nothing is left if its writer is
-    /// killed, and then gets its name. Returns whether it is in place; if not, the file system has no files without names.
-    fn create(&mut self, name: &[u8], parts: &[&[u8]], expected: Option<Condition>) -> Result<bool, Failure> {
+    /// killed, and then gets its name. Returns `None` if it is not in place: the file system has no files without names.
+    fn create(&mut self, name: &[u8], parts: &[&[u8]], expected: Option<Condition>) -> Result<Option<Made>, Failure> {
         let Ok(file) = system::open_at(self.file.as_fd(), &[b"."], libc::O_TMPFILE | libc::O_WRONLY) else {
             self.takes_unnamed = false;
-            return Ok(false); // if the other way fails too, its error says why
+            return Ok(None); // if the other way fails too, its error says why
         };
-        self.fill(&file, &Content::Parts(parts))?;
+        let made = self.fill(&file, &Content::Parts(parts))?;
         let (mut linked, mut replaced) = (true, false);
         self.locked(|directory| {
             directory.check(name, expected)?;
@@ -159,7 +196,7 @@ impl Directory {
         })?;
         self.takes_unnamed = linked;
         self.replaced_last |= replaced;
-        Ok(linked)
+        Ok(linked.then_some(made))
     }
 
     /// Put a file without a name in the place of another one, while the directory is locked.
@@ -172,17 +209,18 @@ impl Directory {
     }
 
     /// Write a file under a temporary name, and rename it.
-    fn rename(&self, name: &[u8], content: &Content<'_>, expected: Option<Condition>) -> Result<(), Failure> {
+    fn rename(&self, name: &[u8], content: &Content<'_>, expected: Option<Condition>) -> Result<Made, Failure> {
         let temporary = temporary_name()?;
         let replaces = expected.map_or(self.replaced_last, |expected| expected.is_some());
         self.write(&temporary, content, replaces)
-            .and_then(|(time, _alive)| {
+            .and_then(|(mut made, _alive)| {
                 self.locked(|directory| {
                     if let Some(old) = directory.check(name, expected)? {
-                        directory.make_later(&temporary, time, old)?;
+                        made = directory.make_later(&temporary, made, old)?;
                     }
                     Ok(system::rename(directory.file.as_fd(), &temporary, name)?)
-                })
+                })?;
+                Ok(made)
             })
             .inspect_err(|_| self.clear(&temporary))
     }
@@ -193,18 +231,30 @@ impl Directory {
 
     /// Give a file a later time than the old file that it replaces. So no state comes back, although inode numbers do,
     /// also if the clock stands still or goes back.
-    fn make_later(&self, name: &[u8], time: i64, old: Generation) -> Result<(), Failure> {
+    fn make_later(&self, name: &[u8], made: Made, old: Generation) -> Result<Made, Failure> {
         // Some file systems with fine times keep multiples of 100 ns.
         let least = old.time().saturating_add(1000);
-        if time < least {
-            system::stamp_at(self.file.as_fd(), name, fine_time(least))?;
+        if made.time >= least {
+            return Ok(made);
         }
-        Ok(())
+        let time = fine_time(least);
+        system::stamp_at(self.file.as_fd(), name, time)?;
+        let state = self.state(|| system::status_at(self.file.as_fd(), &[name]))?;
+        Ok(Made { time, state })
     }
 
-    /// Write a temporary file, and return its time. While the returned descriptor is open, its lock keeps other
-    /// processes from removing the file as a leftover.
-    fn write(&self, name: &[u8], content: &Content<'_>, replaces: bool) -> Result<(i64, Option<OwnedFd>), Failure> {
+    /// Return the state of a new file if that is wanted.
+    fn state(&self, look: impl FnOnce() -> Outcome<Status>) -> Result<Option<Generation>, Failure> {
+        if !self.reports {
+            return Ok(None);
+        }
+        let state = look()?.generation;
+        if state.is_rounded() { Err(Failure::Coarse) } else { Ok(Some(state)) }
+    }
+
+    /// Write a temporary file. While the returned descriptor is open, its lock keeps other processes from removing the
+    /// file as a leftover.
+    fn write(&self, name: &[u8], content: &Content<'_>, replaces: bool) -> Result<(Made, Option<OwnedFd>), Failure> {
         let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW;
         let file = system::open_at(self.file.as_fd(), &[name], flags)?;
         let _ = system::lock(file.as_fd(), libc::LOCK_EX | libc::LOCK_NB);
@@ -216,17 +266,17 @@ impl Directory {
             // ext4 sends a file that has no blocks yet to the disk before it lets it replace another one.
             system::allocate(file.as_fd(), size);
         }
-        let time = self.fill(&file, content)?;
+        let made = self.fill(&file, content)?;
         if self.closes_silently {
-            return Ok((time, Some(file)));
+            return Ok((made, Some(file)));
         }
         let alive = system::duplicate(file.as_fd()).ok();
         system::close(file)?; // before the file is put in place, since NFS reports failed writes only here
-        Ok((time, alive))
+        Ok((made, alive))
     }
 
-    /// Write the contents of a file, and stamp it with a time that no other file of its inode number has; return the time.
-    fn fill(&self, file: &OwnedFd, content: &Content<'_>) -> Result<i64, Failure> {
+    /// Write the contents of a file, and stamp it with a time that no other file of its inode number has.
+    fn fill(&self, file: &OwnedFd, content: &Content<'_>) -> Result<Made, Failure> {
         match content {
             Content::Parts(parts) => system::write_all(file.as_fd(), parts)?,
             Content::Like(old, changes) => {
@@ -240,7 +290,8 @@ impl Directory {
         if self.sync {
             system::sync(file.as_fd())?;
         }
-        Ok(time)
+        let state = self.state(|| system::status(file.as_fd()))?;
+        Ok(Made { time, state })
     }
 
     /// Compare the state of the file at a name with the expected one, if there is one, and return it.
@@ -352,6 +403,26 @@ mod tests {
     }
 
     #[test]
+    fn each_way_tells_the_state_of_the_new_file() {
+        each_way(false, |path, open| {
+            let mut seen = Vec::new();
+            for number in 0..20 {
+                let old = seen.last().copied();
+                let expected = if number % 3 == 1 { None } else { Some(old) };
+                let made = open().put(b"a", b"value", expected).unwrap();
+                assert_eq!(made, generation(&open(), b"a"));
+                assert!(!seen.contains(&made));
+                for wrong in [old, None] {
+                    assert_eq!(open().put(b"a", b"x", Some(wrong)), Err(Failure::Conflict));
+                }
+                seen.push(made);
+            }
+            assert_eq!(fs::read(path.join("a")).unwrap(), b"value");
+            assert_eq!(names(path), ["a"]);
+        });
+    }
+
+    #[test]
     fn each_way_fails_without_a_trace() {
         each_way(false, |path, open| {
             fs::create_dir(path.join("a")).unwrap();
@@ -385,7 +456,7 @@ mod tests {
                     scope.spawn(move || {
                         for number in 0..200 {
                             match directory.replace(format!("{number}").as_bytes(), &[b"x"], Some(None)) {
-                                Ok(()) => wins.fetch_add(1, Ordering::Relaxed),
+                                Ok(_) => wins.fetch_add(1, Ordering::Relaxed),
                                 Err(failure) => {
                                     assert_eq!(failure, Failure::Conflict);
                                     0
