@@ -118,8 +118,11 @@ class Run:
                 template = f"{source}-{before}"
                 self._fill(case, template, before)
             self.server.do("set_latency", seconds=latency)
+            names = [*self.workers]
+            row.samples = {name: [] for name in names}
             for number in range(self.rounds + 1):  # the first one warms up
-                for name in [name for name in self.workers if name not in row.why]:
+                turn = number % len(names)  # another contender begins: the last one may still be busy
+                for name in [name for name in names[turn:] + names[:turn] if name not in row.why]:
                     self._sample(row, name, case, template, is_first=not number)
             row.samples[LIMIT] = [self._limit(regime, case, source, latency)]
             self._show(row)
@@ -146,7 +149,7 @@ class Run:
             row.samples.pop(name, None)
             return
         if not is_first:
-            row.samples.setdefault(name, []).append(seconds)
+            row.samples[name].append(seconds)
 
     def _check_written(self, name: str, case: FarCase, path: str) -> None:
         """Let another contender read what one has written."""
