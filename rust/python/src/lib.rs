@@ -4,10 +4,12 @@
 //! the arguments, but memory safety does not rely on that.
 
 mod array;
+mod asked;
 mod attaching;
 mod codecs;
 mod description;
 mod errors;
+mod files;
 mod output;
 mod plans;
 mod selection;
@@ -71,13 +73,13 @@ fn after_fork() {
 fn _kernel(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<array::Array>()?;
-    module.add_class::<stores::LocalFiles>()?;
+    module.add_class::<files::LocalFiles>()?;
     module.add_class::<strings::Strings>()?;
     module.add_class::<stores::PythonStore>()?;
     module.add_function(wrap_pyfunction!(output::empty, module)?)?;
     module.add_function(wrap_pyfunction!(index_members, module)?)?;
-    module.add_function(wrap_pyfunction!(stores::put_file, module)?)?;
-    module.add_function(wrap_pyfunction!(stores::faults, module)?)?;
+    module.add_function(wrap_pyfunction!(files::put_file, module)?)?;
+    module.add_function(wrap_pyfunction!(files::faults, module)?)?;
     module.add_function(wrap_pyfunction!(versions, module)?)?;
     module.add_function(wrap_pyfunction!(features, module)?)?;
     module.add_function(wrap_pyfunction!(codec_names, module)?)?;

@@ -1,0 +1,175 @@
+//! Local files, which the kernel opens itself.
+
+use std::ffi::OsString;
+#[cfg(target_os = "linux")]
+use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
+
+use pyo3::buffer::PyBuffer;
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+#[cfg(target_os = "linux")]
+use tegula_kernel::stores::{Expected, Generation, Piece, Store, Value, local};
+#[cfg(target_os = "linux")]
+use tegula_kernel::{Error, Result};
+
+use crate::asked::Asked;
+#[cfg(target_os = "linux")]
+use crate::asked::Data;
+#[cfg(target_os = "linux")]
+use crate::errors::{conflict, exception, foreign, system_error};
+
+/// Files below a directory, which the kernel opens itself; anything unusual is left to the Python store.
+#[pyclass(frozen, module = "tegula._kernel")]
+pub struct LocalFiles {
+    #[cfg(target_os = "linux")]
+    pub files: Arc<local::LocalFiles>,
+    pub store: Arc<Asked>,
+}
+
+#[pymethods]
+impl LocalFiles {
+    /// `base` is the absolute path of the directory; `prepare` checks and makes the directory of a key's prefix.
+    #[new]
+    fn new(store: Py<PyAny>, base: String, sync: bool, prepare: Py<PyAny>) -> LocalFiles {
+        #[cfg(not(target_os = "linux"))]
+        let _ = (base, sync, prepare);
+        LocalFiles {
+            #[cfg(target_os = "linux")]
+            files: Arc::new(local::LocalFiles::new(
+                base.into(),
+                sync,
+                Box::new(move |parent| Python::attach(|py| prepare.call1(py, (parent,))?.extract(py)).map_err(foreign)),
+            )),
+            store: Arc::new(Asked { store, ranged: false, concurrency: 0, reader: None }),
+        }
+    }
+}
+
+/// Put a file in its place in a directory, and return its generation; `None` if the Python store has to do it.
+///
+/// `expected` is a generation as Python has it, or `None` for no condition.
+#[pyfunction]
+pub fn put_file(
+    py: Python<'_>,
+    directory: OsString,
+    name: OsString,
+    value: PyBuffer<u8>,
+    expected: Option<&Bound<'_, PyAny>>,
+    sync: bool,
+) -> PyResult<Option<(u64, i64, u64)>> {
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = (py, directory, name, value, expected, sync);
+        Ok(None)
+    }
+    #[cfg(target_os = "linux")]
+    {
+        let Ok(expected) = expected.map(file_generation).transpose() else { return Ok(None) };
+        if !value.readonly() || !value.is_c_contiguous() {
+            return Ok(None);
+        }
+        let value = Data::Buffer(value);
+        let put = || local::put_file(directory.as_bytes(), name.as_bytes(), value.bytes(), expected.as_ref(), sync);
+        match py.detach(put) {
+            Ok(made) => Ok(Some((made.0[0], made.time(), made.0[2]))),
+            Err(Error::Unusual) => Ok(None),
+            Err(Error::Conflict) => Err(conflict(py)),
+            Err(Error::System { errno, .. }) => Err(system_error(py, errno)?),
+            Err(error) => Err(exception(py, error)),
+        }
+    }
+}
+
+/// The state that a generation of the Python store stands for; an error for any that the kernel does not know.
+#[cfg(target_os = "linux")]
+fn file_generation(token: &Bound<'_, PyAny>) -> PyResult<Expected> {
+    if let Ok((inode, time, size)) = token.extract::<(u64, i64, u64)>() {
+        return Ok(Expected::File(Generation([inode, time as u64, size])));
+    }
+    if token.extract::<&str>()? == "absent" {
+        return Ok(Expected::Absent);
+    }
+    Err(PyTypeError::new_err("this state is not one of a file"))
+}
+
+/// Call `hook` before each system call that the kernel makes for local files; for tests.
+///
+/// It is given the call's name and the path that it is about, and returns `None` to let it go ahead, or an object with
+/// the attribute `errno` or `most`. Without a hook none is asked any more. With `clock` the clock stands still at that
+/// time.
+#[pyfunction]
+#[pyo3(signature = (hook=None, clock=None))]
+pub fn faults(hook: Option<Py<PyAny>>, clock: Option<i64>) {
+    #[cfg(target_os = "linux")]
+    local::faults::set_clock(clock);
+    #[cfg(target_os = "linux")]
+    local::faults::set_hook(hook.map(|hook| -> local::faults::Hook {
+        Arc::new(move |call, path| {
+            Python::attach(|py| {
+                fate(hook.bind(py), call, path).unwrap_or_else(|error| {
+                    error.write_unraisable(py, Some(hook.bind(py)));
+                    local::faults::Fate::Happen
+                })
+            })
+        })
+    }));
+    #[cfg(not(target_os = "linux"))]
+    drop((hook, clock));
+}
+
+/// The effect of a fault: the call fails, or reads or writes at most so many bytes.
+#[cfg(target_os = "linux")]
+#[derive(FromPyObject)]
+enum FaultParts {
+    Fail { errno: i32 },
+    Short { most: usize },
+}
+
+#[cfg(target_os = "linux")]
+fn fate(hook: &Bound<'_, PyAny>, call: &str, path: &str) -> PyResult<local::faults::Fate> {
+    use local::faults::Fate;
+    Ok(match hook.call1((call, path))?.extract::<Option<FaultParts>>()? {
+        None => Fate::Happen,
+        Some(FaultParts::Fail { errno }) => Fate::Fail(errno),
+        Some(FaultParts::Short { most }) => Fate::Short(most),
+    })
+}
+
+/// Local files for one operation.
+#[cfg(target_os = "linux")]
+pub struct Files<'s, F> {
+    pub fast: F,
+    pub slow: &'s Asked,
+}
+
+#[cfg(target_os = "linux")]
+impl<F: std::ops::Deref<Target: Store> + Send + Sync> Store for Files<'_, F> {
+    fn open(&self, key: &str) -> Result<Option<Box<dyn Value + '_>>> {
+        self.fast.open(key)
+    }
+
+    fn open_for_change(&self, key: &str) -> Result<Option<Box<dyn Value + '_>>> {
+        self.fast.open_for_change(key)
+    }
+
+    fn set(&self, key: &str, parts: &[&[u8]], expected: Option<&Expected>) -> Result<()> {
+        self.fast.set(key, parts, expected)
+    }
+
+    fn delete(&self, key: &str, expected: Option<&Expected>) -> Result<()> {
+        self.fast.delete(key, expected)
+    }
+
+    fn set_like(&self, key: &str, old: &dyn Value, changes: &[Piece<'_>], expected: &Expected) -> Result<bool> {
+        self.fast.set_like(key, old, changes, expected)
+    }
+
+    fn waits(&self, key: &str) -> bool {
+        self.fast.waits(key)
+    }
+
+    fn slow(&self) -> Option<&dyn Store> {
+        Some(self.slow)
+    }
+}
