@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 import dataclasses
 import pickle
+import subprocess
+import sys
 from typing import Any
 
 import hypothesis.strategies as st
@@ -134,3 +136,29 @@ def test_dataclasses_know_their_fields() -> None:
     assert dataclasses.is_dataclass(Ours(1))
     assert dataclasses.asdict(Ours(1)) == dataclasses.asdict(Theirs(1))
     assert [item.name for item in dataclasses.fields(Named(b=1))] == ["a", "b"]
+
+
+def test_an_interrupt_that_is_caught_does_not_end_the_process() -> None:
+    code = """
+import sys
+from tegula.frozen import Frozen
+
+class Pair(Frozen):
+    a: int
+
+def trace(frame, event, arg):
+    if frame.f_back is not None and frame.f_back.f_code.co_name == "_compiled":
+        raise KeyboardInterrupt
+
+caught = False
+sys.settrace(trace)
+try:
+    for number in range(1000):
+        Pair(number)
+except KeyboardInterrupt:
+    caught = True
+sys.settrace(None)
+assert caught
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr

@@ -181,7 +181,9 @@ def _compiled(cls: type[Frozen]) -> Any:
             parameters.append(f"{name}=default_{name}" if optional else name)
         lines.append(f"    put_{name}(self, {value})")
     lines += ["    self.__post_init__()"] if hasattr(cls, "__post_init__") else []
-    exec(f"def __init__({', '.join(parameters)}):\n" + "\n".join(lines), names)
+    text = f"def __init__({', '.join(parameters)}):\n" + "\n".join(lines)
+    # Python takes a Ctrl-C within the execution of text, but not of compiled code, for one that ends the process
+    exec(compile(text, f"<{cls.__qualname__}.__init__>", "exec"), names)
     return names["__init__"]
 
 
