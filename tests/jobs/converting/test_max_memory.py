@@ -119,9 +119,9 @@ def test_few_stored_chunks_take_one_pass() -> None:
     source = tegula.create_array(MemoryStore(), shape=(10**6, 10**4, 10**4), chunks=(1, 500, 500), dtype="i4")
     source[5, 7, 9] = 3
     store = MemoryStore()
-    passes = tegula.convert(source, store, chunks=(100, 100, 100), max_memory=16 * MIB, dry_run=True).passes[""]
+    passes = tegula.convert(source, store, chunks=(100, 100, 100), max_memory=24 * MIB, dry_run=True).passes[""]
     assert passes.temporary is None
-    tegula.convert(source, store, chunks=(100, 100, 100), max_memory=16 * MIB)
+    tegula.convert(source, store, chunks=(100, 100, 100), max_memory=24 * MIB)
     assert tegula.open(store)[5, 7, 9] == 3
 
 
@@ -242,8 +242,10 @@ def test_a_kill_of_a_conversion_with_a_ledger_is_gone_on_with(tmp_path: Path) ->
 
 
 MEASURE = """
-import sys, tegula
-tegula.convert(sys.argv[1], {}, select=slice(0, 8), chunks=(8, 20, 20), max_memory=2**24)  # loads everything
+import sys, numpy, tegula
+small = tegula.create_array({}, shape=(9, 9), chunks=3, dtype="f4", codecs={"id": "lz4"})
+small[...] = numpy.arange(81).reshape(9, 9)
+tegula.convert(small, sys.argv[2] + "-small", chunks=(2, 9), max_memory=2**24)  # loads everything, keeps no buffers
 def rss():
     with open("/proc/self/status") as lines:
         facts = dict(line.split(":", 1) for line in lines)

@@ -171,12 +171,12 @@ def granted(memory: int) -> int:
     >>> [granted(grant_for(number)) - number for number in (10**6, 10**8, 10**10)]
     [0, 0, 0]
     """
-    return max(memory * 3 // 4, memory - _RESERVE)
+    return max(memory * 5 // 8, memory - _RESERVE)
 
 
 def grant_for(needed: int) -> int:
     """Return the least memory of which so many bytes are for values."""
-    return min(-(-needed * 4 // 3), needed + _RESERVE)
+    return min(-(-needed * 8 // 5), needed + _RESERVE)
 
 
 def _itemsize(array: Array) -> int:
