@@ -208,7 +208,7 @@ def test_elements_while_the_clock_stands_still(tmp_path: Path, monkeypatch: pyte
             seen.append(store.get("c/0", with_generation=True)[1])
     assert len({*seen}) == 300
     times = [generation[1] for generation in seen]  # type: ignore[index]
-    assert times[0] <= NOW + 2**13
+    assert abs(times[0] - NOW) <= 10_000
     assert sorted({*times}) == times  # each later than the one before
     assert array[...].tolist() == [*range(1, 301)]
 
@@ -227,4 +227,4 @@ def test_values_while_the_clock_stands_still(
             seen.append(old)
     assert len({*seen}) == 201
     times = [generation[1] for generation in seen[1:]]  # type: ignore[index]
-    assert times == sorted(times) or not conditional
+    assert times == sorted(times)  # each later than the one before

@@ -96,8 +96,6 @@ class Directory(Held):
             generation = self._write(temporary, value, chance, replaces=expected not in (None, ABSENT))
             self._lock(required=expected is not None)
             old = self._check(name, expected)
-            if old is None and len(generation) > 3:
-                old = self._generation(name)
             if old is not None:
                 generation = self._later(temporary, generation, old)
             os.replace(temporary, self._at(name), src_dir_fd=self._fd, dst_dir_fd=self._fd)
@@ -115,7 +113,8 @@ class Directory(Held):
         """Remove the file or link `name` if there is one; a directory is left alone. Raises as `replace` does."""
         before = self.mark
         self._lock(required=expected is not None)
-        self._check(name, expected)
+        if expected is not None:
+            self._check(name, expected)
         self._unlink(name)
         self._unlock(before)
         self._sync_names()
@@ -185,11 +184,14 @@ class Directory(Held):
                 os.close(opened[0])  # before the file is put in place, since NFS reports failed writes only here
 
     def _check(self, name: str, expected: Generation | None) -> FileGeneration | None:
-        """Compare the generation of the file at `name` with the expected one, if there is one, and return it."""
-        if expected is None:
-            return None
-        found = self._generation(name)
-        if (ABSENT if found is None else found) != expected:
+        """Return the generation of the file at `name`; compare it with the expected one, if there is one."""
+        try:
+            found = self._generation(name)
+        except OSError:
+            if expected is None:
+                return None  # a link in a circle, for example, which is replaced
+            raise
+        if expected is not None and (ABSENT if found is None else found) != expected:
             raise ConflictError("the value has changed since it was read")
         return found
 
@@ -221,7 +223,7 @@ class Directory(Held):
             status = os.stat(path, dir_fd=self._fd)
             generation = (status.st_ino, status.st_mtime_ns, status.st_size, *generation[3:])
         if not is_later(generation, old):
-            raise StoreError(f"the file system of {self._path} keeps no times, which a conditional write needs")
+            raise StoreError(f"the file system of {self._path} keeps no times, which show a change of a file")
         return generation
 
     def _unlink(self, name: str) -> None:

@@ -23,20 +23,21 @@ FileGeneration: TypeAlias = tuple[int, int, int] | tuple[int, int, int, int]
 
 _MICROSECOND = 1000
 _KEPT = 100  # nanoseconds: stamps are kept where the system counts in hundreds of them (NTFS), too
-_RANDOM = 1 << 13  # nanoseconds at the end of a stamp that are drawn, since a clock may stand still
+_TIMES = 1 << 13  # how many times a file may be stamped with: one is drawn, since a clock may stand still
 _PIECE = 1 << 20
 _READ_VERSION = (2 << 30) | (struct.calcsize("l") << 16) | (ord("v") << 8) | 1  # FS_IOC_GETVERSION
 
 
 def new_time(now: int, chance: bytes) -> int:
-    """Return the time to stamp a file with that is written `now`, with two random bytes in its last digits.
+    """Return a time within 10 µs of `now` to stamp a file with, chosen by two random bytes; see `fine_time`.
 
     Examples
     --------
     >>> new_time(1_700_000_000_000_000_000, b"ab") % 1000 >= 100
     True
     """
-    return fine_time(now - now % _RANDOM + int.from_bytes(chance[:2], "little") % _RANDOM)
+    microsecond, rest = divmod(int.from_bytes(chance[:2], "little") % _TIMES, _MICROSECOND - _KEPT)
+    return now - now % 10_000 + microsecond * _MICROSECOND + _KEPT + rest
 
 
 def fine_time(time: int) -> int:

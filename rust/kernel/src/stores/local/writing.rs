@@ -13,8 +13,8 @@ use crate::stores::{Generation, Piece};
 /// How the names of the store's own files begin.
 pub const HIDDEN: &str = ".tegula-";
 
-/// The last digits of a time, which are random since a clock may stand still.
-const RANDOM: i64 = 0x1fff;
+/// How many times a file may be stamped with that is written now: one is drawn, since a clock may stand still.
+const TIMES: u64 = 1 << 13;
 
 /// The largest value whose blocks are allocated in advance, as in Python.
 const MOST_ALLOCATED: usize = 1 << 22;
@@ -180,15 +180,17 @@ impl Directory {
             self.takes_unnamed = false;
             return Ok(None); // if the other way fails too, its error says why
         };
-        let made = self.fill(&file, &Content::Parts(parts))?;
+        let mut made = self.fill(&file, &Content::Parts(parts))?;
         let (mut linked, mut replaced) = (true, false);
         self.locked(|directory| {
-            directory.check(name, expected)?;
+            if let Some(expected) = expected {
+                directory.check(name, Some(expected))?;
+            }
             match system::link(file.as_fd(), directory.file.as_fd(), name) {
                 Ok(()) => {}
                 Err(Errno(libc::EEXIST)) => {
                     replaced = true;
-                    directory.link_over(&file, name)?;
+                    made = directory.link_over(&file, name, made)?;
                 }
                 Err(_) => linked = false,
             }
@@ -200,12 +202,12 @@ impl Directory {
     }
 
     /// Put a file without a name in the place of another one, while the directory is locked.
-    fn link_over(&self, file: &OwnedFd, name: &[u8]) -> Result<(), Failure> {
+    fn link_over(&self, file: &OwnedFd, name: &[u8], made: Made) -> Result<Made, Failure> {
         // A process that sweeps the directory removes temporary files that are not locked: their writers are dead.
         let _ = system::lock(file.as_fd(), libc::LOCK_EX | libc::LOCK_NB);
         let temporary = temporary_name()?;
         system::link(file.as_fd(), self.file.as_fd(), &temporary)?;
-        Ok(system::rename(self.file.as_fd(), &temporary, name).inspect_err(|_| self.clear(&temporary))?)
+        self.put_in_place(&temporary, name, made, None).inspect_err(|_| self.clear(&temporary))
     }
 
     /// Write a file under a temporary name, and rename it.
@@ -215,14 +217,28 @@ impl Directory {
         self.write(&temporary, content, replaces)
             .and_then(|(mut made, _alive)| {
                 self.locked(|directory| {
-                    if let Some(old) = directory.check(name, expected)? {
-                        made = directory.make_later(&temporary, made, old)?;
-                    }
-                    Ok(system::rename(directory.file.as_fd(), &temporary, name)?)
+                    made = directory.put_in_place(&temporary, name, made, expected)?;
+                    Ok(())
                 })?;
                 Ok(made)
             })
             .inspect_err(|_| self.clear(&temporary))
+    }
+
+    /// Rename a temporary file while the directory is locked, if the file that it replaces is in the expected state.
+    fn put_in_place(
+        &self,
+        temporary: &[u8],
+        name: &[u8],
+        made: Made,
+        expected: Option<Condition>,
+    ) -> Result<Made, Failure> {
+        let made = match self.check(name, expected)? {
+            Some(old) => self.make_later(temporary, made, old)?,
+            None => made,
+        };
+        system::rename(self.file.as_fd(), temporary, name)?;
+        Ok(made)
     }
 
     fn clear(&self, temporary: &[u8]) {
@@ -294,16 +310,16 @@ impl Directory {
         Ok(Made { time, state })
     }
 
-    /// Compare the state of the file at a name with the expected one, if there is one, and return it.
+    /// Return the state of the file at a name; compare it with the expected one, if there is one.
     fn check(&self, name: &[u8], expected: Option<Condition>) -> Result<Option<Generation>, Failure> {
-        let Some(expected) = expected else { return Ok(None) };
         let current = match system::status_at(self.file.as_fd(), &[name]) {
             Ok(status) if status.is_directory() => None,
             Ok(status) => Some(status.generation),
             Err(Errno(libc::ENOENT)) => None,
+            Err(_) if expected.is_none() => None, // a link in a circle, for example, which is replaced
             Err(error) => return Err(error.into()),
         };
-        if current == expected { Ok(current) } else { Err(Failure::Conflict) }
+        if expected.is_none_or(|expected| expected == current) { Ok(current) } else { Err(Failure::Conflict) }
     }
 
     /// Call `work` while no other writer changes the directory.
@@ -336,9 +352,12 @@ fn next_number() -> Outcome<u64> {
     Ok(next)
 }
 
-/// Return the time to stamp a file with: now, with other last digits, since a clock may stand still.
+/// Return a time within 10 µs of now to stamp a file with, which shows whether the file system keeps it. The next 8,192
+/// times of a thread differ although the clock stands still.
 fn new_time() -> Outcome<i64> {
-    Ok(fine_time(system::now()? & !RANDOM | next_number()? as i64 & RANDOM))
+    let now = system::now()?;
+    let drawn = (next_number()? % TIMES) as i64;
+    Ok(now - now.rem_euclid(10_000) + drawn / 900 * 1000 + 100 + drawn % 900)
 }
 
 /// Return a time that shows whether the file system keeps it, at most 100 ns later; see `tegula.stores.generations`.
@@ -517,8 +536,9 @@ mod tests {
             let fine = fine_time(time);
             assert!(fine == i64::MAX || (fine - time <= 100 && fine.rem_euclid(1000) >= 100));
         }
-        let times: std::collections::HashSet<_> = (0..1000).map(|_| new_time().unwrap()).collect();
-        assert_eq!(times.len(), 1000);
+        let times: std::collections::HashSet<_> = (0..8192).map(|_| new_time().unwrap()).collect();
+        assert_eq!(times.len(), 8192);
+        assert!(times.iter().all(|time| fine_time(*time) == *time));
     }
 
     #[test]
