@@ -129,6 +129,21 @@ def test_a_dry_run_of_an_interrupted_conversion_estimates_what_is_left() -> None
         tegula.convert(source, target, resume=True, codecs="gzip", dry_run=True)
 
 
+def test_a_dry_run_with_overwrite_promises_what_the_command_does() -> None:
+    source, target = a_source(), MemoryStore()
+    options: dict[str, Any] = {"resume": True, "overwrite": True}
+    whole = tegula.convert(source, target, codecs="zstd", dry_run=True).estimate
+    interrupted(source, target)
+    assert tegula.convert(source, target, codecs="zstd", dry_run=True, **options).estimate.units == 10
+    assert tegula.convert(source, target, codecs="gzip", dry_run=True, **options).estimate.units == whole.units
+    tegula.convert(source, target, codecs="zstd", resume=True)
+    assert tegula.convert(source, target, codecs="zstd", dry_run=True, **options).estimate.units == 0
+    outline = tegula.convert(source, target, codecs="gzip", dry_run=True, **options)
+    assert outline.estimate.units == whole.units
+    tegula.convert(source, target, codecs="gzip", **options)
+    assert "gzip" in str(tegula.open(target)["a"].info)
+
+
 def test_an_owner_gives_signs_of_life_while_a_unit_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tegula.jobs.ledger._RENEWED", 0.01)
     source, target, seen = a_source(), MemoryStore(), list[float]()

@@ -58,6 +58,22 @@ def test_an_operation_that_is_interrupted_goes_on(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
+def test_a_ledger_at_a_path_leaves_no_directory(tmp_path: Path, name: str) -> None:
+    operation, source, folder = OPERATIONS[name], fill(Interrupting()), tmp_path / "ledger"
+    source.left = 5
+    with pytest.raises(KeyboardInterrupt):
+        operation(source, ledger=folder)
+    assert folder.exists()
+    source.left = 10**9
+    operation(source, ledger=folder)
+    assert not folder.exists()
+    folder.mkdir()
+    (folder / "mine").touch()
+    operation(source, ledger=folder)
+    assert [*folder.iterdir()] == [folder / "mine"]
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
 def test_a_source_that_has_changed_is_refused(name: str) -> None:
     operation, source, ledger = OPERATIONS[name], fill(Interrupting()), MemoryStore()
     source.left = 5

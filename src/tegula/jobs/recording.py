@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from tegula.errors import AlreadyExistsError, CodecError, MetadataError, UnsupportedError
 from tegula.jobs.ledger import COMPLETE, Ledger, is_ledger_key, survives
@@ -91,21 +91,12 @@ class Recording:
         ledger = self.ledger
         if ledger.is_done:
             ledger.remove()
-        stored = ledger.plan()
-        overwrite = overwrite and ledger.part == (1, 1)
-        if stored is not None and not (overwrite and self._begins_anew(stored)):
+        if self._is_under_way(overwrite=overwrite):
             self._began = True
             return None
-        if stored is None and self.goes_on:
-            try:
-                found = self.completed(is_taken)
-            except AlreadyExistsError:
-                if not overwrite:
-                    raise
-            else:
-                if found is not None:
-                    return found
-        if overwrite:
+        if self.goes_on and (found := self._completed(is_taken, overwrite=overwrite)) is not None:
+            return found
+        if self._may(overwrite):
             discard(ledger.store, ledger.path)
             clear()
         try:
@@ -120,17 +111,45 @@ class Recording:
             ) from error
         return None
 
-    def _begins_anew(self, stored: Mapping[str, Any]) -> bool:
-        """Return whether the job that is here is not to be gone on with, if it may be overwritten."""
-        return not self.goes_on or self.plan.difference(stored) is not None
+    def outlook(self, *, overwrite: bool, is_taken: Callable[[], bool]) -> Literal["begins", "goes on", "is complete"]:
+        """Return how the job would start, for a dry run; where it goes on, the ledger has read what is done.
 
-    def completed(self, is_taken: Callable[[], bool]) -> Mapping[str, str] | None:
+        Parameters
+        ----------
+        overwrite, is_taken
+            As for `prepare`.
+
+        Raises
+        ------
+        AlreadyExistsError, MetadataError
+            If another job has completed the target, or was interrupted there; says what differs.
+        """
+        if self._is_under_way(overwrite=overwrite):
+            self.plan.check_same(self.ledger.plan() or {}, place(self.ledger.store, self.ledger.path))
+            self.ledger.read()
+            return "goes on"
+        return "begins" if self._completed(is_taken, overwrite=overwrite) is None else "is complete"
+
+    def _is_under_way(self, *, overwrite: bool) -> bool:
+        """Return whether there is a job that is not complete; with `overwrite` one that the plan goes on with."""
+        stored = None if self.ledger.is_done else self.ledger.plan()
+        if stored is None or not self._may(overwrite):
+            return stored is not None
+        return self.goes_on and self.plan.difference(stored) is None
+
+    def _may(self, overwrite: bool) -> bool:
+        """Return whether what exists may be deleted: never by one part of several."""
+        return overwrite and self.ledger.part == (1, 1)
+
+    def _completed(self, is_taken: Callable[[], bool], *, overwrite: bool) -> Mapping[str, str] | None:
         """Return the arrays that were left out by a job which has completed the target; see `prepare`."""
         stored = self._mark(is_taken)
         if stored is None:
             return None
         found = self.plan.difference(stored)
         if found is not None:
+            if self._may(overwrite):
+                return None
             what = f"the source has changed since: {found.what}" if found.in_source else found.what
             where = place(self.ledger.store, self.ledger.path)
             alone = self.ledger.part == (1, 1)

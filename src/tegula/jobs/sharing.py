@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, Generic, TypeVar
 
@@ -19,6 +20,7 @@ from tegula.jobs.plans import Plan, Unit, fingerprint_of
 from tegula.jobs.runners.runner import Runner, Work, check_reachable, runner_of
 from tegula.jobs.units import Box, arrays_below, box_results
 from tegula.metadata.chunk_grids import regular_grid
+from tegula.stores import LocalStore
 from tegula.tables.table import Table
 from tegula.targets.stores import store_of
 
@@ -177,6 +179,9 @@ def sharing(
             kept.finish()
         finally:
             kept.release()
+        if isinstance(place, LocalStore) and place is not ledger:
+            with suppress(OSError):  # it holds something else
+                os.rmdir(place.root)
 
 
 def sharing_arrays(

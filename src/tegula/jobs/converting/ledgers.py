@@ -101,17 +101,17 @@ def outline_recorded(
     AlreadyExistsError, MetadataError
         As `convert_recorded` does.
     """
-    ledger = Ledger(store, path, part)
     plan = plan_of(node, select, store, path, options, said)
-    stored = ledger.plan()
+    ledger = Ledger(store, path, part)
     report, conduct, notes = ConvertReport(options.item.name, dry_run=True), Conduct(), list[str]()
-    if stored is not None and not ledger.is_done:
-        plan.check_same(stored, place(store, path))
-        ledger.read()
+    outlook = Recording(ledger, plan, goes_on=True).outlook(
+        overwrite=options.overwrite, is_taken=lambda: is_taken(store, path)
+    )
+    if outlook == "goes on":
         conduct = Conduct(ledger=ledger, plan=plan)
         left = sum(ledger.left_of(piece.first, piece.stop) for piece in plan.pieces.values())
         notes = [f"{plan.units - left} of {plan.units} units are done; the estimate is for the others"]
-    elif Recording(ledger, plan, goes_on=True).completed(lambda: is_taken(store, path)) is not None:
+    elif outlook == "is complete":
         report.notes[""] = ["the target is complete already, so there is nothing left to do"]
         return report
     job = Job(store, path, options, report, conduct)

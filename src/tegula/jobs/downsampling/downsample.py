@@ -191,7 +191,7 @@ def downsample(
             listed.append(level_of(level.name, level.draft, scales, [step**number for step in steps], method))
         metadata = multiscales(name, known, listed, method)
         if dry_run:
-            amount = job.outlined(said, Ledger(store, group, share) if goes_on else None)
+            amount = job.outlined(said, Ledger(store, group, share) if goes_on else None, overwrite)
         elif recorded:
             recording = Recording(Ledger(store, group, share), job.plan(said), goes_on)
             left = job.recorded(who, metadata, overwrite, recording)

@@ -145,19 +145,16 @@ class PyramidOutline:
             before, source = level.draft, {}
         return plan
 
-    def outlined(self, said: Mapping[str, Any], ledger: Ledger | None) -> Estimate:
+    def outlined(self, said: Mapping[str, Any], ledger: Ledger | None, overwrite: bool) -> Estimate:
         """Estimate what the pyramid takes; with a ledger, what is left to do of a job that would go on."""
         plan = self.plan(said)
         if ledger is None:
             return self._estimate(plan, None)
-        stored = ledger.plan()
-        if stored is not None and not ledger.is_done:
-            plan.check_same(stored, place(self._store, self._path))
-            ledger.read()
-            return self._estimate(plan, ledger)
         exists = partial(is_taken, self._store, self._path)
-        is_complete = Recording(ledger, plan, goes_on=True).completed(exists) is not None
-        return Estimate() if is_complete else self._estimate(plan, None)
+        outlook = Recording(ledger, plan, goes_on=True).outlook(overwrite=overwrite, is_taken=exists)
+        if outlook == "is complete":
+            return Estimate()
+        return self._estimate(plan, ledger if outlook == "goes on" else None)
 
     def _estimate(self, plan: Plan, ledger: Ledger | None) -> Estimate:
         total = Estimate()
