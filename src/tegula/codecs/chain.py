@@ -45,7 +45,7 @@ class CodecChain:
         The sharding codec if it is the only codec of the chain, so that inner chunks can be read on their own.
     """
 
-    __slots__ = ("_arrays", "_buffers", "_encoders", "_names", "_plain", "_plans", "_serializer", "sharding")
+    __slots__ = ("_arrays", "_buffers", "_encoders", "_names", "_native", "_plain", "_plans", "_serializer", "sharding")
 
     def __init__(self, arrays: Sequence[ArrayCodec], serializer: Serializer, buffers: Sequence[BufferCodec]) -> None:
         self._arrays = tuple(arrays)
@@ -56,6 +56,7 @@ class CodecChain:
         self._encoders = tuple(codec.encode for codec in codecs)
         self._plain = None if arrays else serializer.plain
         self._plans: dict[Shape, tuple[Decoder, ...]] = {}
+        self._native: tuple[NativeChain | None] | None = None  # until it is asked for
         self.sharding = serializer.sharding if not arrays and not buffers else None
 
     @property
@@ -64,7 +65,9 @@ class CodecChain:
 
         See `tegula.codecs.describing.describe`.
         """
-        return describe(self._arrays, self._serializer, self._buffers)
+        if self._native is None:
+            self._native = (describe(self._arrays, self._serializer, self._buffers),)
+        return self._native[0]
 
     @property
     def item_nbytes(self) -> int | None:
