@@ -232,4 +232,4 @@ def test_a_killed_creator_leaves_nothing_a_draft_or_the_whole_array(tmp_path: Pa
                 assert array.shape == (2000,)
                 assert (array[:] == 7).all()
                 found["whole"] += 1
-    assert found["whole"] > 16
+    assert found["whole"] >= 16
