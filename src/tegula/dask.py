@@ -54,7 +54,7 @@ def store(
     target : str, path, mapping, Store or Array
         Where to create the array, as for `tegula.create_array`; or an array that is open for writing.
     region : int, slice, or tuple of them, optional
-        The part of an existing array to write, of the shape that ``target[region]`` has. Without it the whole of it is
+        The part of an existing array to write, of the shape that ``target[region]`` has. Without it, the whole array is
         written if `target` is an `Array`, and otherwise a new array is created.
     path : str
         Path of the array in the store.

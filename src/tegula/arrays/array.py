@@ -127,12 +127,12 @@ class Array(ArrayProtocols):
 
     @property
     def oindex(self) -> Indexer:
-        """Orthogonal selection: one int, slice, integer array or 1-d mask an axis, combined as an outer product."""
+        """Orthogonal selection: one int, slice, integer array or 1-d mask per axis, combined as an outer product."""
         return Indexer(self, indexing.orthogonal)
 
     @property
     def vindex(self) -> Indexer:
-        """Coordinate and mask selection: integer arrays, one an axis, broadcast together; or a mask of the whole."""
+        """Coordinate and mask selection: integer arrays, one per axis, broadcast together; or a mask of the array."""
         return Indexer(self, indexing.vectorized)
 
     @property
@@ -148,9 +148,8 @@ class Array(ArrayProtocols):
         selection : selection, optional
             What to read, as in ``a[selection]``; everything by default.
         out : ndarray, tensor or buffer, optional
-            Receives the elements: writable memory of the processor, of the result's shape, with any strides. They are
-            converted to its dtype. Besides arrays of NumPy it may be an object with DLPack, such as a tensor of
-            PyTorch, or with the buffer protocol.
+            Receives the elements, converted to its dtype: writable CPU memory of the result's shape, with any strides.
+            It may be a NumPy array, an object with DLPack, such as a PyTorch tensor, or one with the buffer protocol.
 
         Returns
         -------
@@ -274,8 +273,8 @@ class Array(ArrayProtocols):
     def resize(self, *shape: Any) -> None:
         """Change the shape; elements cut off are deleted, added ones hold the fill value.
 
-        The new shape is stored first. Then chunks outside it are deleted, and those across its edge are cleared beyond
-        it, with a few operations for each stored chunk. Chunks that an interruption leaves outside the shape are
+        The new shape is stored first. Then chunks outside it are deleted, and chunks across its edge are cleared beyond
+        the edge, with a few operations for each stored chunk. Chunks that an interruption leaves outside the shape are
         deleted when the array grows again.
 
         Parameters
@@ -327,8 +326,8 @@ class Array(ArrayProtocols):
         """Add values at the end of an axis and return the new shape.
 
         The new shape is stored first, in one conditional write of the metadata, and the values are written after that:
-        of several processes that append at once each gets a part of its own, which reads as the fill value until it is
-        filled. In formats that store every chunk (bcolz) the rows are written first and the length last, so that an
+        if several processes append at once, each gets a part of its own, which reads as the fill value until it is
+        written. In formats that store every chunk (bcolz) the rows are written first and the length last, so an
         append that is killed leaves the array as it was.
 
         Parameters

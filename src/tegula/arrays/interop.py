@@ -85,7 +85,7 @@ def as_output(out: Any) -> npt.NDArray[Any]:
     Parameters
     ----------
     out : ndarray, object with ``__dlpack__``, or buffer
-        Writable memory of the processor.
+        Writable CPU memory.
 
     Raises
     ------

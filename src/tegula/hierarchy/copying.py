@@ -127,8 +127,8 @@ def move(
     """Move an array, a table, or a group with everything below it, as it is stored.
 
     Within one local file system it is renamed in one step. Elsewhere it is copied as by `copy`, and the source is
-    deleted when the copy is complete; what other processes write to the source in between is lost. Consolidated
-    metadata of groups above the source or the target are not updated: consolidate them again.
+    deleted when the copy is complete; what other processes write to the source in between is lost. The
+    consolidated metadata of groups above the source or the target is not updated: consolidate them again.
 
     Parameters
     ----------
@@ -194,9 +194,9 @@ def move_node(
 def delete(target: Any, *, path: str = "", storage_options: Mapping[str, Any] | None = None) -> None:
     """Delete an array, a table, or a group with everything below it.
 
-    Members are deleted before their group, and the documents of an array before its chunks. So after an interruption no
-    array is left that lacks chunks, and the rest can be deleted again. A node whose documents can't be read is deleted,
-    too.
+    Members are deleted before their group, and the documents of an array before its chunks. So an
+    interruption leaves no array that lacks chunks, and the rest can be deleted again. A node whose documents can't be
+    read is deleted, too.
 
     Parameters
     ----------

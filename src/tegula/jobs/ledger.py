@@ -9,8 +9,8 @@ It lies below `DIRECTORY` of the job's target, a name that no format takes for a
     runs/0-256-0of1         many units in a row, which replace their records
     arrays/t                an array that is complete, with the sums over its units
 
-A record is written after the unit's values, so a unit with a record is done, and one without is done again. That a
-chunk exists is no proof: chunks that hold nothing but the fill value are not stored.
+A record is written after the unit's values, so a unit with a record is done, and one without is done again. Whether a
+chunk exists proves nothing: chunks that hold only the fill value are not stored.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ class Ledger:
         return self.store.exists(f"{self._prefix}done")
 
     def begin(self, plan: Plan, resume: bool) -> None:
-        """Begin a job, or go on with one, and keep other processes from it.
+        """Begin or resume a job, and keep other processes from it.
 
         Raises
         ------

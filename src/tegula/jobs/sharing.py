@@ -117,7 +117,7 @@ class Share(Generic[R]):
     Parameters
     ----------
     runner : Runner
-        Who does them.
+        What does them.
     code : Code
         How results are recorded.
     ledger : Ledger, optional

@@ -50,7 +50,7 @@ class ZipStore(UnreachableNames, Store):
 
     One store at a time may have an archive open for writing; stores that `tegula.open` and its relatives make for a
     path count as one within a process. After a fork the child can only read. A store that is pickled commits first, and
-    is read-only where it is unpickled.
+    is read-only once unpickled.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ class ZipStore(UnreachableNames, Store):
     compression : {"stored", "deflated"}
         How new members are packed. Chunks are compressed already, and only stored members are read in part.
     durability : {"write", "fsync"}
-        Whether a commit is on the disk, or only handed to the system, when it is done.
+        Whether a commit is only handed to the system, or on the disk, when it is done.
 
     Raises
     ------
