@@ -231,7 +231,7 @@ def configure(**changes: Any) -> Iterator[Config]:
     before = _current
     unknown = changes.keys() - {*Config._fields}
     if unknown:
-        raise MetadataError(f"no such setting: {min(unknown)!r:.80}", field=min(unknown))
+        raise MetadataError(f"there is no setting {min(unknown)!r:.80}", field=min(unknown))
     settings, activate = replace(before, **changes), _activate
     activate(settings)
     try:

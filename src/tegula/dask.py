@@ -202,7 +202,7 @@ def _check_shared(target: Array, part: Place, storage: str) -> None:
         raise StoreError(f"only one process at a time can write to it: {how}", path=target._place)
     if storage == "single writer" and not _is_whole(target.metadata.grid, part, target.shape):
         raise StoreError(
-            "the storage has no conditional writes, so that processes which write parts of one chunk undo each other's "
+            "the storage has no conditional writes, so processes that write parts of one chunk undo each other's "
             f"work: rechunk the dask array to multiples of {target.shards or target.chunks}, or {how}",
             path=target._place,
         )

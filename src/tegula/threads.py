@@ -241,7 +241,7 @@ def share(run: Callable[[], None], helpers: int, pool: Pool, failed: list[bool])
 
 
 def finish(calls: Iterable[Call[Any]]) -> None:
-    """Cancel the calls that have not begun and wait for the others, also if one signal interrupts this."""
+    """Cancel the calls that have not begun and wait for the others, even if one signal interrupts this."""
     try:
         _wait(calls)
     except BaseException:

@@ -39,7 +39,7 @@ else:
 
 __all__ = ["Array", "Indexer", "array_at", "change_rows"]
 
-_FEW_CHUNKS = 16  # up to so many chunks, each within its limit, the size of the memory is not looked up
+_FEW_CHUNKS = 16  # up to this many chunks, each within its limit, the size of the memory is not looked up
 Whole: TypeAlias = slice | EllipsisType
 Region: TypeAlias = "Whole | list[int] | npt.NDArray[Any] | tuple[Whole | list[int] | npt.NDArray[Any], ...]"
 """A selection that gives an array; with an int in it, it may give a single element."""
@@ -238,7 +238,7 @@ class Array(ArrayProtocols):
             if name not in names:
                 raise SelectionError(f"there is no field {name!r}; the fields are {', '.join(names)}", path=self._place)
         if len({*fields}) < len(fields) and not isinstance(fields, str):
-            raise SelectionError(f"a field can be selected once only: {fields}", path=self._place)
+            raise SelectionError(f"a field can be selected only once: {fields}", path=self._place)
         return replace(self._stored, field=fields)
 
     def _write(self, selection: Any, make_plan: MakePlan, values: Any) -> None:
@@ -317,7 +317,9 @@ class Array(ArrayProtocols):
 
         def shape_of(metadata: ArrayMetadata) -> tuple[int, ...]:
             if metadata.ndim != ndim:
-                raise MetadataError("the array has been replaced by one of other dimensions", path=self._place)
+                raise MetadataError(
+                    "the array has been replaced by one with another number of dimensions", path=self._place
+                )
             return shape(metadata.shape)
 
         engine.resize(self._path, shape_of, lambda change: self._update(change, shape_only=True), self._restored)

@@ -357,7 +357,7 @@ def prepare(store: Store, old: str, new_store: Store, new: str, overwrite: bool)
                 continue
             if not overwrite:
                 raise AlreadyExistsError(
-                    "a value at the target would be read as a part of the copy; pass overwrite=True to delete it",
+                    "a value at the target would be read as part of the copy; pass overwrite=True to delete it",
                     path=place(new_store, new),
                     key=key,
                 )
@@ -369,7 +369,7 @@ def prepare(store: Store, old: str, new_store: Store, new: str, overwrite: bool)
 
 
 def _belongs_to_copy(source: Store, old: str, name: str) -> bool:
-    """Return whether an existing key at the target would be read as a part of the copy, such as a chunk."""
+    """Return whether an existing key at the target would be read as part of the copy, such as a chunk."""
     if source.exists(_prefix(old) + name):
         return True
     parts = name.split("/")

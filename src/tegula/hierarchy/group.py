@@ -403,7 +403,7 @@ class Group(Members):
                 engine.forget(self._store, prefix + item.consolidated_key)
             self._metadata = replace(current, documents={**current.documents, **new}, copies=None)
             return
-        raise ConflictError("the metadata kept changing under the copy", path=self._place)
+        raise ConflictError("the metadata kept changing while it was being copied", path=self._place)
 
     def _from_documents(self) -> Group:
         """Return this group with its members read from their own documents."""

@@ -1,4 +1,4 @@
-"""The ledger of a job: the plan, who works on it, and which units are done, as small values in a store.
+"""The ledger of a job: the plan, its owners, and which units are done, as small values in a store.
 
 It lies below `DIRECTORY` of the job's target, a name that no format takes for a node::
 
@@ -49,7 +49,7 @@ _RECORD: Final = re.compile(
 _RENEWED: Final = 30.0
 Amounts = Mapping[str, Any]
 _Run = tuple[int, int, int, int]
-"""The first unit, the one behind the last, and which units of them: those with a remainder by a modulus."""
+"""The first unit, the one after the last, and which units of them: those with a remainder by a modulus."""
 
 
 def share_of(part: Any) -> tuple[int, int]:
@@ -140,7 +140,7 @@ class Ledger:
             if _is_plan(found):
                 return dict(found)
         raise MetadataError(
-            "the plan of the job is damaged; delete it, and begin anew with overwrite=True",
+            "the plan of the job is damaged; delete it, and start again with overwrite=True",
             path=place(self.store, self.path),
             key=f"{self._prefix}plan.json",
         )
@@ -246,7 +246,7 @@ class Ledger:
         _thread.start_new_thread(self._give_signs, (self._beat,))
 
     def _give_signs(self, ended: Any) -> None:
-        """Give a sign of life each half minute, also while a unit takes longer, until the part is released."""
+        """Give a sign of life each half minute, even while a unit takes longer, until the part is released."""
         while not ended.acquire(timeout=_RENEWED):
             with self._owning:
                 if not self._owner or ended is not self._beat:
@@ -355,7 +355,7 @@ class Ledger:
             found = json.loads(raw)
             if isinstance(found, dict):
                 return found
-        raise MetadataError("the record is damaged; delete it, and its unit is done again", key=key)
+        raise MetadataError("the record is damaged; delete it, and its unit will be done again", key=key)
 
     def __contains__(self, number: int) -> bool:
         if number in self._done:

@@ -244,4 +244,4 @@ def _listen(host: str, port: int | None) -> socket.socket:
             raise
         sock.setblocking(False)
         return sock
-    raise StoreError(f"can't listen at {host}, port {port}: {failure and failure.strerror}") from failure
+    raise StoreError(f"can't listen on {host}, port {port}: {failure and failure.strerror}") from failure

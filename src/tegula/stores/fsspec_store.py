@@ -75,7 +75,7 @@ class FsspecStore(BlockedKeys, Ranged, FileCalls):
     Raises
     ------
     StoreError
-        If `fs` is no file system of fsspec, or `root` is not text.
+        If `fs` is not an fsspec file system, or `root` is not text.
 
     Examples
     --------
@@ -307,7 +307,7 @@ class FsspecStore(BlockedKeys, Ranged, FileCalls):
         path = self._names.directory(check_prefix(prefix))
         if not self.listable:  # pages of links leave out names, and a missing page is no empty directory
             raise UnsupportedError(
-                f"{self!r} can't be listed, as it is a web server: open a group that has consolidated metadata, "
+                f"{self!r} can't be listed, because it is a web server: open a group that has consolidated metadata, "
                 "or name the member"
             )
         return path

@@ -61,7 +61,7 @@ class LocalStore(Locking, BlockedKeys, Copying, LocalPrefixes):
     link below the root is followed to where it leads inside the root, and refused where it leads out; what is checked
     once for a directory is remembered. Writing or deleting a key that is a link replaces or removes the link.
 
-    On a file system that ignores case, a key that differs from a stored one in case only counts as missing, and can't
+    On a file system that ignores case, a key that differs from a stored one only in case counts as missing, and can't
     be written. Names that begin with ``.tegula-`` are reserved for the store.
 
     Parameters
@@ -172,7 +172,7 @@ class LocalStore(Locking, BlockedKeys, Copying, LocalPrefixes):
                 return None
             twin = self._root.twin(key) if self._root.ignores_case is not False else None
             if twin is not None:
-                return f"{twin!r} differs from a stored name in its spelling only"
+                return f"{twin!r} differs from a stored name only in its spelling"
             return f"{self._root.base}{key} is a directory" if os.path.isdir(self._root.base + key) else None
         except StoreError as error:
             code = error.__cause__.errno if isinstance(error.__cause__, OSError) else None

@@ -30,7 +30,7 @@ next_generation = itertools.count(1).__next__
 
 
 class MemoryStore(Store):
-    """Values in memory, for tests and for arrays that needn't outlive the process.
+    """Values in memory, for tests and for arrays that need not outlive the process.
 
     Pickling a store includes its values; the copy is independent of the original.
 

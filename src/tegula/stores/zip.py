@@ -2,8 +2,8 @@
 
 Nothing that a valid central directory refers to is ever written over. A commit appends the new members, a whole new
 central directory and an end record behind the old end; or, as long as there are no committed members to keep, it writes
-a new archive beside the old one and renames it. A writer that is killed during a commit leaves the last commit: bytes
-behind its end record are not read, and the next commit cuts them off. Opening never changes an archive.
+a new archive next to the old one and renames it. A writer that is killed during a commit leaves the last commit: bytes
+after its end record are not read, and the next commit cuts them off. Opening never changes an archive.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ class Scan:
         place: str = "",
     ) -> None:
         if batch_rows is not None and (not is_number(batch_rows) or batch_rows < 1):
-            raise SelectionError(f"a batch has a number of rows, not {batch_rows!r:.80}", field="batch_rows")
+            raise SelectionError(f"batch_rows must be a number of rows, not {batch_rows!r:.80}", field="batch_rows")
         self._columns = columns
         self._known = known
         self._rows = rows

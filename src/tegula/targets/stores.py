@@ -175,7 +175,7 @@ def options_of_both(
     """
     if options and not is_remote(source) and is_remote(target):
         raise MetadataError(
-            f"only the second of both names storage elsewhere: its options are {field}", field="storage_options"
+            f"only the second of the two is a remote URL: pass its options as {field}", field="storage_options"
         )
     check_options(source, options)
     check_options(target, target_options, field)

@@ -233,7 +233,7 @@ def convert(
     if item.name != "zarr3" and any(wanted["shards"].values):
         raise UnsupportedError(f"{item.name} has no shards", field="shards")
 
-    # who does it, and whether there is a ledger
+    # what does it, and whether there is a ledger
     share, memory = share_of(part), memory_of(max_memory)
     recorded = resume is not None or part is not None
     if visible_early and item.new_draft is not None:
@@ -248,7 +248,7 @@ def convert(
             two_passes=part is None,
         )  # fmt: skip
         if select is not None and not isinstance(node, Array):
-            raise SelectionError("a selection is for one array, not for a group")
+            raise SelectionError("a selection applies to a single array, not to a group")
         with (
             bounded(memory),
             runner_of(None if dry_run else runner, None if dry_run else workers) as who,

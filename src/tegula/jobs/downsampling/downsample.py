@@ -93,7 +93,7 @@ def downsample(
     scale : float, sequence of float, or mapping
         Distance between the elements of the array: along each spatial axis, along each axis, or by name.
     missing : scalar, sequence of scalar, or "fill_value", optional
-        Values that mark missing data, which mean and mode leave out beside NaN and NaT; by default those of CF's
+        Values that mark missing data, which mean and mode leave out besides NaN and NaT; by default those of CF's
         attributes ``_FillValue`` and ``missing_value``, as for `tegula.statistics`. A block without others becomes the
         first of them, or NaN.
     chunks, shards, codecs : optional
