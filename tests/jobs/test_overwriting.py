@@ -58,7 +58,7 @@ def test_a_job_of_the_same_plan_goes_on_though_it_may_overwrite() -> None:
         if len(done) == 1:
             raise KeyboardInterrupt
 
-    options: dict[str, Any] = {"codecs": "zstd", "max_memory": 2**22, "resume": True, "overwrite": True}
+    options: dict[str, Any] = {"codecs": "zstd", "max_memory": 6 * 2**20, "resume": True, "overwrite": True}
     with pytest.raises(KeyboardInterrupt):
         tegula.convert(source, target, **options, progress=stop)
     before = tegula.jobs.show_job(target).units_done

@@ -4,6 +4,7 @@ import errno
 import os
 import pickle
 import resource
+import subprocess
 import sys
 import threading
 import time
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 from tests.waiting import run_threads
 
+from tegula import executors
 from tegula.errors import ConflictError, ReadOnlyError, StoreError
 from tegula.stores import ABSENT, LocalStore, MappingStore, directories, open_files, root
 from tegula.stores.names import name_flaw
@@ -575,3 +577,24 @@ def test_an_empty_directory_can_be_made_and_is_no_key(tmp_path: Path) -> None:
             store.make_prefix(prefix)
     with pytest.raises(ReadOnlyError):
         LocalStore(tmp_path, read_only=True).make_prefix("b/")
+
+
+LOADED = """
+import sys, threading
+from tegula.stores import LocalStore
+store = LocalStore(sys.argv[1])
+thread = threading.Thread(target=store.set, args=("a", b"1"))
+thread.start()
+thread.join()
+print("tegula._kernel" in sys.modules)
+store.set("a", b"2")
+print("tegula._kernel" in sys.modules)
+"""
+
+
+@pytest.mark.skipif(executors.kernel() is None, reason="the kernel was not built")
+def test_the_first_write_of_the_main_thread_loads_the_kernel_and_others_import_nothing(tmp_path: Path) -> None:
+    environment = {**os.environ, "TEGULA_EXECUTOR": "auto"}
+    command = [sys.executable, "-c", LOADED, str(tmp_path)]
+    done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
+    assert done.stdout.split() == ["False", "True"]

@@ -21,9 +21,10 @@ import re
 import stat
 import sys
 from contextlib import AbstractContextManager, suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tegula import config
+from tegula import config, executors
+from tegula.deferred import Later
 from tegula.errors import ConflictError, NotFoundError, StoreError, TegulaError
 from tegula.stores.arguments import ABSENT, ByteRange, BytesLike, Generation, clip_range, flat_view
 from tegula.stores.capabilities import BlockedKeys, Copying, Locking
@@ -34,6 +35,11 @@ from tegula.stores.local_prefixes import LocalPrefixes
 from tegula.stores.open_files import Contents, GaveUp, Held, OpenFile, read_at
 from tegula.stores.root import Root
 from tegula.stores.sweeping import is_swept, sweep
+
+if TYPE_CHECKING:
+    import threading
+else:
+    threading = Later("threading")
 
 __all__ = ["LocalStore"]
 
@@ -49,8 +55,12 @@ _PLAIN_KEY = re.compile(
 
 
 def _kernel() -> Any | None:
-    """Return the kernel if it is in use and loaded: this may be a thread, which imports nothing."""
-    found = _modules.get("tegula._kernel") if config.current().executor != "reference" else None
+    """Return the kernel if it is in use. Only the main thread loads it, since others import nothing."""
+    if config.current().executor == "reference":
+        return None
+    found = _modules.get("tegula._kernel")
+    if found is None and threading.current_thread() is threading.main_thread():
+        found = executors.kernel()
     return found if hasattr(found, "put_file") else None  # else it is being loaded
 
 
