@@ -31,7 +31,7 @@ from tegula.errors import MetadataError, TegulaError
         ("recheck", -1, "recheck must be one of open, always, never, or seconds, not -1"),
         ("recheck", True, "recheck must be one of open"),
         ("recheck", float("nan"), "recheck must be one of open"),
-        ("thread", 1, "no such setting: 'thread'"),
+        ("thread", 1, "there is no setting 'thread'"),
     ],
 )
 def test_invalid_values(name, value, message):

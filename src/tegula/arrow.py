@@ -1,4 +1,4 @@
-"""Queries by other libraries that read of a table what they need: polars, DuckDB and ``pyarrow.dataset``.
+"""Queries by other libraries that read only what they need of a table: polars, DuckDB and ``pyarrow.dataset``.
 
 A `tegula.Table` itself can be read by every library that knows Arrow's PyCapsule interface; these functions let the
 libraries read only the columns that a query needs, and of most columns only the chunks with rows that it asks for.
@@ -82,9 +82,10 @@ def dataset(table: Table) -> Any:
 
 
 class TableDataset(_dataset.FileSystemDataset):  # type: ignore[misc, name-defined]
-    """A table as a dataset of pyarrow; made by `dataset`.
+    """A table as a pyarrow dataset; made by `dataset`.
 
-    What pyarrow does by scanners reads the table; what it does past them finds a file that does not exist, and fails.
+    Operations that pyarrow carries out with scanners read the table; others look for a file that does not exist, and
+    fail.
 
     Examples
     --------

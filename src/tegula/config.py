@@ -5,9 +5,9 @@ setting                    environment variable     meaning
 =========================  =======================  ============================================================
 ``threads``                ``TEGULA_THREADS``       chunks processed in parallel (default: the number of usable cores)
 ``max_chunk_bytes``        ``TEGULA_MAX_CHUNK``     largest chunk to read or create, in bytes (default 2 GiB)
-``max_chunks``             ``TEGULA_MAX_CHUNKS``    most chunks that one operation may write, or visit although they
+``max_chunks``             ``TEGULA_MAX_CHUNKS``    most chunks that one operation may write, or visit even though they
                                                     are not stored (default 10,000,000)
-``buffer_bytes``           ``TEGULA_BUFFER_BYTES``  bytes of chunks that operations on storage far away have under way
+``buffer_bytes``           ``TEGULA_BUFFER_BYTES``  bytes of chunks that operations on remote storage have under way
                                                     at once (default 256 MiB)
 ``concurrency``            ``TEGULA_CONCURRENCY``   requests to a bucket that are under way at once at first (default
                                                     64); up to four times as many where that pays off
@@ -17,9 +17,9 @@ setting                    environment variable     meaning
                                                     it is available (default)
 ``cache_bytes``            ``TEGULA_CACHE_BYTES``   bytes of decoded chunks that are kept for later reads (default 0:
                                                     none)
-``recheck``                ``TEGULA_RECHECK``       when what is kept is compared with the store: at the first read
+``recheck``                ``TEGULA_RECHECK``       when a cached value is compared with the store: at the first read
                                                     after opening an array (``open``, default), at each read
-                                                    (``always``), after so many seconds, or ``never``
+                                                    (``always``), after that many seconds, or ``never``
 =========================  =======================  ============================================================
 """
 
@@ -126,7 +126,7 @@ def check_recheck(value: object) -> str | float:
     Parameters
     ----------
     value : "open", "always", "never" or number
-        At the first use after opening, at each use, never, or after so many seconds.
+        At the first use after opening, at each use, never, or after that many seconds.
 
     Raises
     ------
@@ -231,7 +231,7 @@ def configure(**changes: Any) -> Iterator[Config]:
     before = _current
     unknown = changes.keys() - {*Config._fields}
     if unknown:
-        raise MetadataError(f"no such setting: {min(unknown)!r:.80}", field=min(unknown))
+        raise MetadataError(f"there is no setting {min(unknown)!r:.80}", field=min(unknown))
     settings, activate = replace(before, **changes), _activate
     activate(settings)
     try:

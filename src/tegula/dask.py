@@ -54,7 +54,7 @@ def store(
     target : str, path, mapping, Store or Array
         Where to create the array, as for `tegula.create_array`; or an array that is open for writing.
     region : int, slice, or tuple of them, optional
-        The part of an existing array to write, of the shape that ``target[region]`` has. Without it the whole of it is
+        The part of an existing array to write, of the shape that ``target[region]`` has. Without it, the whole array is
         written if `target` is an `Array`, and otherwise a new array is created.
     path : str
         Path of the array in the store.
@@ -202,7 +202,7 @@ def _check_shared(target: Array, part: Place, storage: str) -> None:
         raise StoreError(f"only one process at a time can write to it: {how}", path=target._place)
     if storage == "single writer" and not _is_whole(target.metadata.grid, part, target.shape):
         raise StoreError(
-            "the storage has no conditional writes, so that processes which write parts of one chunk undo each other's "
+            "the storage has no conditional writes, so processes that write parts of one chunk undo each other's "
             f"work: rechunk the dask array to multiples of {target.shards or target.chunks}, or {how}",
             path=target._place,
         )

@@ -87,7 +87,7 @@ class Later:
 
 
 def at_exit(step: int, function: Callable[[], object]) -> None:
-    """Call a function when the interpreter exits, also if its module is imported by an exit handler only.
+    """Call a function when the interpreter exits, even if its module is first imported by an exit handler.
 
     The steps come after the exit handlers that a program registers once it has imported tegula: 0 for what finalisers
     have started, 1 for threads, 2 for archives, which are complete then.

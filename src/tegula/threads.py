@@ -1,7 +1,7 @@
-"""Threads that make calls, and calls that a signal may interrupt at any line without a thread that waits for ever.
+"""Threads that make calls, and calls that a signal may interrupt at any line without leaving a thread waiting forever.
 
 `concurrent.futures` takes its locks in Python code, so a `KeyboardInterrupt` may come between taking one and noting
-it: a worker then waits for that lock for ever, and the process with it. Here the thread that gets signals only makes
+it: a worker then waits for that lock forever, and the process with it. Here the thread that gets signals only makes
 single calls of compiled code (`queue.SimpleQueue`, `dict.setdefault`, ``with lock``); the counts of a pool are kept by
 its own threads, which get no signals.
 """
@@ -29,8 +29,8 @@ _CALLER: Final = "caller"
 class Call(Generic[T]):
     """A call that a thread of a pool makes, or the thread that needs its result if that comes first.
 
-    A call that is cancelled lets go of its function at once, and of all that this refers to: the pool forgets a
-    cancelled call only when a thread comes across it.
+    A cancelled call drops its function at once, and everything that refers to: the pool forgets a cancelled call
+    only when a thread comes across it.
 
     Attributes
     ----------
@@ -178,7 +178,7 @@ class Pool:
             self._ended.release()
 
     def end(self) -> None:
-        """Wait until all calls have ended. What is started afterwards is made by the threads that need it."""
+        """Wait until all calls have ended. Calls started afterwards are made by the threads that need them."""
         self._is_over = True
         if self._threads or self._starting:
             self._ended.acquire()
@@ -241,7 +241,7 @@ def share(run: Callable[[], None], helpers: int, pool: Pool, failed: list[bool])
 
 
 def finish(calls: Iterable[Call[Any]]) -> None:
-    """Cancel the calls that have not begun and wait for the others, also if one signal interrupts this."""
+    """Cancel the calls that have not begun and wait for the others, even if one signal interrupts this."""
     try:
         _wait(calls)
     except BaseException:

@@ -127,7 +127,7 @@ def test_options_of_both_ends(place: Any, s3_server: Any, tmp_path: Path) -> Non
     assert invoke(app, ["convert", url, f"{other.url}/y", *words(options), *theirs]).exit_code == 0
     wrong = invoke(app, ["cp", str(tmp_path / "x.zarr"), f"{place.url}/z", *words(options)])
     assert wrong.exit_code == 1
-    assert "its options are --target-storage-option" in wrong.stderr
+    assert "pass its options as --target-storage-option" in wrong.stderr
 
 
 @pytest.mark.parametrize("name", COMMANDS)

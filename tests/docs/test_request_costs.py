@@ -57,7 +57,7 @@ def operations(url: str, options: dict[str, str]) -> dict[str, Callable[[], Any]
         "open an array, group or table": lambda: tegula.open(f"{url}/a", **more),
         "read n chunks": lambda: a[:N],
         "read a chunk that is not stored": lambda: a[N + 1],
-        "read a window of n far rows in an uncompressed chunk of more than 4 MiB": lambda: large[: N * 2 : 2, 3:5],
+        "read a window of n distant rows in an uncompressed chunk of more than 4 MiB": lambda: large[: N * 2 : 2, 3:5],
         "read inner chunks of a shard": lambda: sharded[0:4:2],
         "write n whole chunks or whole shards": lambda: new.__setitem__(slice(0, N), 1),
         "write a part of a chunk or shard": lambda: part.__setitem__((0, slice(0, 5)), 2),

@@ -232,7 +232,7 @@ def test_large_consolidated_metadata_must_be_inline() -> None:
     assert raw is not None
     store.set("zarr.json", raw.replace(b'"inline"', b'"linked"', 1))
     assert len(tegula.open_group(store)) == 61
-    with pytest.raises(TegulaError, match="other kinds than 'inline'"):
+    with pytest.raises(TegulaError, match="kinds other than 'inline'"):
         tegula.open_group(store, consolidated=True)
     store.set(
         "zarr.json", raw.replace(b'"kind": "inline",\n    "must', b'"kind": "inline",\n    "other": 1,\n    "must')

@@ -240,7 +240,7 @@ def test_files_of_others_at_the_target_stay_and_are_not_taken_over(tmp_path: Pat
     (tmp_path / "c" / "c").mkdir(parents=True)
     (tmp_path / "c" / "c" / "7").write_text("a chunk that was left")
     for act in (tegula.copy, tegula.move):
-        with pytest.raises(AlreadyExistsError, match="read as a part of the copy"):
+        with pytest.raises(AlreadyExistsError, match="read as part of the copy"):
             act(tmp_path / "a", tmp_path / "c")
     assert np.asarray(tegula.load(tmp_path / "a")).tolist() == [0, 1, 2, 3, 4]
 
@@ -255,7 +255,7 @@ def test_leftovers_of_a_killed_copy_are_replaced_with_overwrite(tmp_path: Path, 
     for key, raw in {**left, **others}.items():
         target.set(f"m/{key}", raw)
     node = tegula.open(source, path="n")
-    with pytest.raises(AlreadyExistsError, match="read as a part of the copy"):
+    with pytest.raises(AlreadyExistsError, match="read as part of the copy"):
         tegula.copy(node, target, path="m")
     assert contents(target, "m/") == {**left, **others}
     tegula.copy(node, target, path="m", overwrite=True)

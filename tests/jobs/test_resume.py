@@ -347,7 +347,7 @@ def test_what_other_processes_can_not_reach_is_refused(tmp_path: Path) -> None:
         tegula.convert(a_source(), tmp_path / "t.zip", resume=True)
     assert not (tmp_path / "t.zip").exists()
     for runner in ("nobody", 7, object()):
-        with pytest.raises(tegula.MetadataError, match="is no runner"):
+        with pytest.raises(tegula.MetadataError, match="is not a runner"):
             tegula.convert(a_source(), MemoryStore(), runner=runner)
     with pytest.raises(tegula.MetadataError, match="number of processes"):
         tegula.convert(a_source(), MemoryStore(), workers=0)

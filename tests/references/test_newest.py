@@ -131,7 +131,7 @@ def test_a_chunk_that_has_changed_is_not_read(tmp_path: Path) -> None:
     os.utime(place / "v" / "0.0", (time.time() + 60,) * 2)
     with pytest.raises(Exception, match=r"(?i)modified|checksum|changed"):
         zarr.open_array(store, path="v", mode="r")[0, 1]
-    with pytest.raises(AlreadyExistsError, match="repository already"):
+    with pytest.raises(AlreadyExistsError, match="repository already exists"):
         references.write(place, tmp_path / "ice", "icechunk")
 
 

@@ -148,7 +148,7 @@ def test_a_file_system_without_times_is_refused(tmp_path: Path, rounding: Callab
     store = LocalStore(tmp_path)
     old = store.set("a", b"1")
     assert store.set("a", b"2", if_generation=old) != old
-    with pytest.raises(StoreError, match="keeps no times"):
+    with pytest.raises(StoreError, match="keeps no modification times"):
         store.set("a", b"2")
 
 

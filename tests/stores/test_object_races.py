@@ -131,7 +131,7 @@ def test_a_listing_without_order_does_not_go_on(monkeypatch: pytest.MonkeyPatch)
         store.set(key, b"1")
     bulk = store.requests.bulk
     monkeypatch.setattr(store.requests, "bulk", lambda action: bulk(lambda *who: action(Mixing(who[0]), who[1])))
-    with pytest.raises(StoreError, match="without order"):
+    with pytest.raises(StoreError, match="unordered listing"):
         [*store.list_prefix("")]
 
 

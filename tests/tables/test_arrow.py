@@ -180,7 +180,7 @@ def test_types_that_arrow_lacks_are_refused_by_name() -> None:
     assert table.scan(["ok"], pc.field("ok") == 1).to_arrow().num_rows == 1
     for dtype in ("M8[Y]", "M8[D]"):
         far = tegula.create_table({}, {"bad": np.array([2**40], dtype)})
-        with pytest.raises(MetadataError, match=r"far away.*'bad'"):
+        with pytest.raises(MetadataError, match=r"out of Arrow's range.*'bad'"):
             far.to_arrow()
     with pytest.raises(MetadataError, match="'bad'"):
         tegula.create_table({}, {"bad": np.array(["\ud800"])}).to_arrow()
@@ -411,7 +411,7 @@ def test_streams_without_columns_are_refused() -> None:
             tegula.create_table({}, wrong)
     twice = pa.table([pa.array([1]), pa.array([2])], names=["a", "a"])
     for data in (twice, twice.to_reader()):
-        with pytest.raises(MetadataError, match="one name"):
+        with pytest.raises(MetadataError, match="same name"):
             tegula.create_table({}, data)
 
 

@@ -110,7 +110,7 @@ def test_in_a_bucket(folder: Path, s3_server: Any) -> None:
         assert options["secret_access_key"] not in repr(group) + repr(group.store)
     with pytest.raises(UnsupportedError, match="only be read"):
         tegula.open(url, "r+", storage_options=options)
-    with pytest.raises(NotFoundError, match="no file of references"):
+    with pytest.raises(NotFoundError, match="no such file of references"):
         tegula.open(f"s3://{bucket.name}/d/none.json", storage_options=options)
     with pytest.raises(MetadataError, match="no option 'remote_option'"):
         tegula.open(url, storage_options={"remote_option": {}, "remote_protocol": "s3"})
@@ -118,7 +118,7 @@ def test_in_a_bucket(folder: Path, s3_server: Any) -> None:
     # references in a bucket to files of this machine
     lead = tegula.open(f"s3://{bucket.name}/d/combined.parq", storage_options=options)
     assert lead["time"].shape == (8,)
-    with pytest.raises(UnsupportedError, match="come from elsewhere and name a file of this machine"):
+    with pytest.raises(UnsupportedError, match="come from elsewhere and name a file on this machine"):
         lead["big"][...]
     given = {"fo": f"s3://{bucket.name}/d/combined.parq", "target_options": options, "remote_protocol": "file"}
     assert tegula.open("reference://", storage_options=given)["big"][4:].tolist() == ((T + 4) / 4).tolist()

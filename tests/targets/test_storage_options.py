@@ -165,7 +165,7 @@ def test_options_are_shared_within_a_bucket_only(name: str, buckets: Buckets) ->
 def test_options_of_the_wrong_end(name: str, buckets: Buckets, tmp_path: Path) -> None:
     call, field = TWO[name]
     tegula.save(local := tmp_path / "x.zarr", np.arange(3))
-    with pytest.raises(MetadataError, match=f"only the second of both names storage elsewhere.* {field}") as found:
+    with pytest.raises(MetadataError, match=f"only the second of the two is a remote URL.* {field}") as found:
         call(local, TARGET, storage_options=OPTIONS)
     assert found.value.field == "storage_options"
     with pytest.raises(MetadataError) as found:

@@ -8,7 +8,8 @@ use crate::stores::Parts;
 use crate::strided::{Dim, Offsets};
 use crate::{Error, Result};
 
-/// A request takes as long as reading so many more bytes, where they are in the memory of this machine, and where not.
+/// A request takes as long as reading this many more bytes, where they are in the memory of this machine, and where
+/// not.
 const CACHED_REQUEST: u64 = 1 << 12;
 const OTHER_REQUEST: u64 = 1 << 14;
 

@@ -41,7 +41,7 @@ impl Reader {
         Ok(Reader { object: object.clone().unbind(), parts, content, spent: Mutex::default() })
     }
 
-    /// Wait until there is room for so many bytes; it is given back when the result is dropped.
+    /// Wait until there is room for this many bytes; it is given back when the result is dropped.
     fn hold(&self, nbytes: u64) -> Result<Room<'_>> {
         attach(|py| self.object.call_method1(py, intern!(py, "acquire"), (nbytes,))).map_err(foreign)?;
         Ok(Room { reader: self, nbytes })
@@ -67,7 +67,7 @@ impl Reader {
     ///
     /// Each thread leaves one at most before it calls Python, and giving back the room for a chunk releases the last ones.
     fn leave(&self, data: Data) {
-        // in a forked child the lock may be held for ever
+        // in a forked child the lock may be held forever
         if let Ok(mut spent) = self.spent.try_lock() {
             spent.push(data);
         }

@@ -36,7 +36,7 @@ enum SerializerParts<'py> {
 /// An axis of the chunk grid: `tegula.metadata.chunk_grids.RegularAxis` or `VaryingAxis`.
 #[derive(FromPyObject)]
 pub enum AxisParts {
-    /// Chunks of one length.
+    /// Chunks of equal length.
     Regular { chunk: u64 },
     /// The length of each chunk.
     Varying { edges: Vec<u64> },

@@ -39,7 +39,7 @@ else:
 
 __all__ = ["Array", "Indexer", "array_at", "change_rows"]
 
-_FEW_CHUNKS = 16  # up to so many chunks, each within its limit, the size of the memory is not looked up
+_FEW_CHUNKS = 16  # up to this many chunks, each within its limit, the size of the memory is not looked up
 Whole: TypeAlias = slice | EllipsisType
 Region: TypeAlias = "Whole | list[int] | npt.NDArray[Any] | tuple[Whole | list[int] | npt.NDArray[Any], ...]"
 """A selection that gives an array; with an int in it, it may give a single element."""
@@ -127,12 +127,12 @@ class Array(ArrayProtocols):
 
     @property
     def oindex(self) -> Indexer:
-        """Orthogonal selection: one int, slice, integer array or 1-d mask an axis, combined as an outer product."""
+        """Orthogonal selection: one int, slice, integer array or 1-d mask per axis, combined as an outer product."""
         return Indexer(self, indexing.orthogonal)
 
     @property
     def vindex(self) -> Indexer:
-        """Coordinate and mask selection: integer arrays, one an axis, broadcast together; or a mask of the whole."""
+        """Coordinate and mask selection: integer arrays, one per axis, broadcast together; or a mask of the array."""
         return Indexer(self, indexing.vectorized)
 
     @property
@@ -148,9 +148,8 @@ class Array(ArrayProtocols):
         selection : selection, optional
             What to read, as in ``a[selection]``; everything by default.
         out : ndarray, tensor or buffer, optional
-            Receives the elements: writable memory of the processor, of the result's shape, with any strides. They are
-            converted to its dtype. Besides arrays of NumPy it may be an object with DLPack, such as a tensor of
-            PyTorch, or with the buffer protocol.
+            Receives the elements, converted to its dtype: writable CPU memory of the result's shape, with any strides.
+            It may be a NumPy array, an object with DLPack, such as a PyTorch tensor, or one with the buffer protocol.
 
         Returns
         -------
@@ -239,7 +238,7 @@ class Array(ArrayProtocols):
             if name not in names:
                 raise SelectionError(f"there is no field {name!r}; the fields are {', '.join(names)}", path=self._place)
         if len({*fields}) < len(fields) and not isinstance(fields, str):
-            raise SelectionError(f"a field can be selected once only: {fields}", path=self._place)
+            raise SelectionError(f"a field can be selected only once: {fields}", path=self._place)
         return replace(self._stored, field=fields)
 
     def _write(self, selection: Any, make_plan: MakePlan, values: Any) -> None:
@@ -274,8 +273,8 @@ class Array(ArrayProtocols):
     def resize(self, *shape: Any) -> None:
         """Change the shape; elements cut off are deleted, added ones hold the fill value.
 
-        The new shape is stored first. Then chunks outside it are deleted, and those across its edge are cleared beyond
-        it, with a few operations for each stored chunk. Chunks that an interruption leaves outside the shape are
+        The new shape is stored first. Then chunks outside it are deleted, and chunks across its edge are cleared beyond
+        the edge, with a few operations for each stored chunk. Chunks that an interruption leaves outside the shape are
         deleted when the array grows again.
 
         Parameters
@@ -318,7 +317,9 @@ class Array(ArrayProtocols):
 
         def shape_of(metadata: ArrayMetadata) -> tuple[int, ...]:
             if metadata.ndim != ndim:
-                raise MetadataError("the array has been replaced by one of other dimensions", path=self._place)
+                raise MetadataError(
+                    "the array has been replaced by one with another number of dimensions", path=self._place
+                )
             return shape(metadata.shape)
 
         engine.resize(self._path, shape_of, lambda change: self._update(change, shape_only=True), self._restored)
@@ -327,8 +328,8 @@ class Array(ArrayProtocols):
         """Add values at the end of an axis and return the new shape.
 
         The new shape is stored first, in one conditional write of the metadata, and the values are written after that:
-        of several processes that append at once each gets a part of its own, which reads as the fill value until it is
-        filled. In formats that store every chunk (bcolz) the rows are written first and the length last, so that an
+        if several processes append at once, each gets a part of its own, which reads as the fill value until it is
+        written. In formats that store every chunk (bcolz) the rows are written first and the length last, so an
         append that is killed leaves the array as it was.
 
         Parameters

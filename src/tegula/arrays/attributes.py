@@ -20,7 +20,7 @@ Change = Callable[[dict[str, Any]], dict[str, Any]]
 class Attributes(MutableMapping[str, Any]):
     """The attributes of an array or a group: JSON values by name.
 
-    Each change is stored at once: the stored attributes are read again and changed, so that writers of different
+    Each change is stored at once: the stored attributes are read again and changed, so writers of different
     attributes, in any number of processes, lose nothing.
 
     Examples

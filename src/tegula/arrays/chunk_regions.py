@@ -58,7 +58,7 @@ def _bounds(selection: Any, shape: tuple[int, ...]) -> list[tuple[int, int]]:
     items: Sequence[Any] = selection if isinstance(selection, tuple) else () if selection is None else (selection,)
     dots = [position for position, item in enumerate(items) if item is Ellipsis]
     if len(dots) > 1:
-        raise SelectionError(f"an ellipsis can be given once only: {selection!r:.80}")
+        raise SelectionError(f"a selection can have only one ellipsis: {selection!r:.80}")
     if dots:
         position = dots[0]
         more = [slice(None)] * (len(shape) - len(items) + 1)
@@ -77,7 +77,7 @@ def _bounds(selection: Any, shape: tuple[int, ...]) -> list[tuple[int, int]]:
             try:
                 number = int(item.__index__())
             except TypeError as error:
-                raise SelectionError(f"{item!r:.60} is not one index: {error}") from error
+                raise SelectionError(f"{item!r:.60} is not a single index: {error}") from error
             if not -size <= number < size:
                 raise SelectionError(f"index {number} is out of range for an axis of length {size}")
             out.append((number % size, number % size + 1))

@@ -276,7 +276,7 @@ def _chunks(value: Any, shape: tuple[int, ...], itemsize: int, item: Format) -> 
     # one item for each axis: a length, a list of lengths, or None for the whole axis
     is_one = hasattr(value, "__index__") and not getattr(value, "ndim", 0)
     if not is_one and (isinstance(value, (str, Mapping)) or not hasattr(value, "__iter__")):
-        raise MetadataError(f"{value!r:.80} are not chunks", field="chunks")
+        raise MetadataError(f"{value!r:.80} is not a chunk shape", field="chunks")
     items = [value] * len(shape) if is_one else list(value)
     if len(items) > len(shape):
         raise MetadataError(f"chunks {value!r} have more dimensions than the shape {shape}", field="chunks")
@@ -294,11 +294,11 @@ def _axis_chunks(part: Any, size: int, value: Any) -> int | tuple[int, ...]:
     if hasattr(part, "__index__"):
         return int(part)
     if not isinstance(part, Sequence) or isinstance(part, str):
-        raise MetadataError(f"{value!r:.80} are not chunks", field="chunks")
+        raise MetadataError(f"{value!r:.80} is not a chunk shape", field="chunks")
     try:
         edges = tuple(int(edge.__index__()) for edge in part)
     except (TypeError, AttributeError) as error:
-        raise MetadataError(f"{part!r:.60} are not lengths of chunks", field="chunks") from error
+        raise MetadataError(f"{part!r:.60} are not chunk lengths", field="chunks") from error
     if sum(edges) < size:
         raise MetadataError(f"chunks {part!r:.60} do not cover an axis of {size}", field="chunks")
     return edges

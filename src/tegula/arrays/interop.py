@@ -85,7 +85,7 @@ def as_output(out: Any) -> npt.NDArray[Any]:
     Parameters
     ----------
     out : ndarray, object with ``__dlpack__``, or buffer
-        Writable memory of the processor.
+        Writable CPU memory.
 
     Raises
     ------
@@ -109,10 +109,10 @@ def as_output(out: Any) -> npt.NDArray[Any]:
             found = np.asarray(memoryview(out))
         except (TypeError, ValueError) as error:
             raise SelectionError(
-                f"out must be an array of NumPy, or an object with DLPack or the buffer protocol, not {name}"
+                f"out must be a NumPy array, or an object with DLPack or the buffer protocol, not {name}"
             ) from error
     if not found.flags.writeable:
-        raise SelectionError(f"out, of type {name}, can't be written")
+        raise SelectionError(f"out, of type {name}, is not writable")
     return found
 
 

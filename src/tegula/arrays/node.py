@@ -71,7 +71,7 @@ class Node(ABC):
         Raises
         ------
         ReadOnlyError, MetadataError
-            If the node can't be written, or a value has no form in JSON.
+            If the node can't be written, or a value can't be stored as JSON.
 
         Examples
         --------
@@ -118,7 +118,7 @@ class Node(ABC):
     def flush(self) -> None:
         """Wait for writes in the background, and flush the store.
 
-        Only zip archives, and mappings with a ``flush`` method, hold anything back until then.
+        Only zip archives, and mappings with a ``flush`` method, buffer anything until then.
 
         Raises
         ------

@@ -54,7 +54,7 @@ class ArrayProperties(Node):
 
     @property
     def itemsize(self) -> int:
-        """Bytes that one element takes in memory; for elements of variable length those of a reference."""
+        """Bytes that one element takes in memory; for elements of variable length, those of a reference."""
         return self.dtype.itemsize
 
     @property

@@ -24,7 +24,7 @@ __all__ = ["ArrayProtocols", "AsType", "OperationError"]
 
 
 class OperationError(UnsupportedError, TypeError, ValueError):
-    """An operation of Python or NumPy that needs the elements of an array, which have to be read explicitly."""
+    """An operation of Python or NumPy that needs the elements of an array, which must be read explicitly."""
 
 
 class AsType:
@@ -186,8 +186,8 @@ class ArrayProtocols(ArrayProperties):
         ----------
         chunks : "auto", None, int, str or tuple
             Blocks of the dask array. ``"auto"`` combines whole shards, or whole chunks if there are no shards, up to
-            dask's setting ``array.chunk-size``; ``None`` makes each shard or chunk one block; and whatever else
-            dask takes, such as ``"16 MiB"`` or ``(100, -1)``.
+            dask's setting ``array.chunk-size``; ``None`` makes each shard or chunk one block. Any other value
+            means what it means to dask, such as ``"16 MiB"`` or ``(100, -1)``.
         inline_array : bool
             Let each task hold the array, instead of one task that all others depend on.
         name : str or bool, optional

@@ -17,9 +17,7 @@ __all__ = ["checksum"]
 
 def checksum(
     target: Target,
-    attributes: Annotated[
-        bool, typer.Option("--attributes", help="Include attributes and the names of dimensions.")
-    ] = False,
+    attributes: Annotated[bool, typer.Option("--attributes", help="Include attributes and dimension names.")] = False,
     workers: Workers = None,
     dask: Dask = None,
     ledger: Ledger = None,

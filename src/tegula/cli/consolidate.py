@@ -24,7 +24,7 @@ def consolidate(
 ) -> None:
     """Write the metadata of all members of a group into one document.
 
-    Readers that ask for consolidated metadata then need one request for all of them. They are a copy: consolidate again
+    Readers that ask for consolidated metadata then need one request for all of it. It is a copy: consolidate again
     after members, shapes or attributes have changed.
     """
     # only metadata are read: nothing is unpickled

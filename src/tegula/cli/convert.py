@@ -99,7 +99,7 @@ def convert(
     allow_pickle: AllowPickle = False,
     consolidated: Annotated[
         bool | None,
-        typer.Option(help="Write consolidated metadata. [default: if SOURCE has them]", show_default=False),
+        typer.Option(help="Write consolidated metadata. [default: if SOURCE has it]", show_default=False),
     ] = None,
     report_file: Annotated[
         str | None,
@@ -113,7 +113,7 @@ def convert(
     max_memory: MaxMemory = None,
     temporary: Annotated[
         str | None,
-        typer.Option("--temporary", metavar="TARGET", help="Where to put temporary arrays of an archive's conversion."),
+        typer.Option("--temporary", metavar="TARGET", help="Where to put temporary arrays if TARGET is an archive."),
     ] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,

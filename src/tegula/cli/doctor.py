@@ -58,8 +58,9 @@ def doctor(
 ) -> None:
     """Print what is installed, and whether the compiled kernel reads and writes chunks, or examine storage.
 
-    With PATH it prints what is reached there: the names of credentials, whether it can be read, listed and written,
-    whether conditions hold between processes, and how long a request takes. The exit code is 1 if it can't be read.
+    With PATH it prints what can be reached there: the names of credentials, whether it can be read, listed and
+    written, whether conditional writes work between processes, and how long a request takes. The exit code is 1 if it
+    can't be read.
     """
     if target is not None:
         _examine(target, dict(storage_option or ()), write, as_json)

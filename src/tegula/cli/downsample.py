@@ -42,12 +42,14 @@ def downsample(
     factors: Annotated[
         str,
         typer.Option(
-            metavar="N|N,N,...|AXIS=N,...", help="By how much each level is smaller: along spatial axes, each, or some."
+            metavar="N|N,N,...|AXIS=N,...", help="Factor between levels: for spatial axes, for each, or by name."
         ),
     ] = "2",
     levels: Annotated[
         int | None,
-        typer.Option(min=1, help="Number of levels to compute. [default: until one is a chunk]", show_default=False),
+        typer.Option(
+            min=1, help="Number of levels to compute. [default: until one fits into a chunk]", show_default=False
+        ),
     ] = None,
     method: Annotated[_Method, typer.Option(help="What becomes of a block of elements.")] = _Method.mean,
     axes: Annotated[
@@ -84,9 +86,9 @@ def downsample(
     storage_option: StorageOptions = None,
     target_storage_option: TargetStorageOptions = None,
 ) -> None:
-    """Write smaller and smaller copies of an array, a multi-scale pyramid, with OME-Zarr 0.5 metadata.
+    """Write a multi-scale pyramid, copies of an array in decreasing size, with OME-Zarr 0.5 metadata.
 
-    Without TARGET the array stays where it is, and the levels s1, s2, ... are written beside it. Missing values are
+    Without TARGET the array stays where it is, and the levels s1, s2, ... are written next to it. Missing values are
     left out of means. Labels need --method mode.
 
     The group keeps a record of what is done until it is complete: after an interruption, run the same command again

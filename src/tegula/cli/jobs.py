@@ -44,7 +44,7 @@ def list_(
 
 @app.command("show", context_settings=_SETTINGS)
 def show(target: _Where, as_json: AsJson = False, storage_option: StorageOptions = None) -> None:
-    """Show how far a job is, and who works on it."""
+    """Show how far a job has got, and which processes work on it."""
     store, inner = split_target(target)
     state = show_job(store, inner, storage_options=dict(storage_option or ()))
     if as_json:
@@ -57,7 +57,7 @@ def show(target: _Where, as_json: AsJson = False, storage_option: StorageOptions
 def clean(
     target: _Where,
     force: Annotated[
-        bool, typer.Option("--force", help="Also if a process seems to work on it, as after a machine was lost.")
+        bool, typer.Option("--force", help="Even if a process seems to work on it, as after a machine was lost.")
     ] = False,
     quiet: Quiet = False,
     storage_option: StorageOptions = None,

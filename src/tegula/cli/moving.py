@@ -92,7 +92,8 @@ def mv(
 ) -> None:
     """Move or rename an array, a table, or a group with all its members.
 
-    Within a file system this is one rename. Otherwise the node is copied, and deleted when the copy is complete.
+    Within a file system this is one rename. Otherwise the node is copied, and SOURCE is deleted when the copy is
+    complete.
     """
     options = options_of_second(source, target, storage_option, target_storage_option)
     with (

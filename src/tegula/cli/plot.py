@@ -48,8 +48,8 @@ def plot(
     """Draw an array or a table: a line for one axis, an image for two, a line for each numeric column of a table.
 
     Select two axes of an array that has more, as in tegula plot "x.zarr::t[0, :, :]" -o t.png. Missing values (NaN,
-    NaT and those of the attribute _FillValue) are left blank. Axes have the coordinates of arrays beside it that
-    have the name of a dimension, and the attributes long_name and units. Needs matplotlib.
+    NaT and those of the attribute _FillValue) are left blank. Axes show the coordinates from arrays next to it that
+    are named after a dimension, and the attributes long_name and units. Needs matplotlib.
     """
     if output.suffix.lower() not in _FORMATS:
         raise typer.BadParameter(f"the suffix must be one of {' '.join(_FORMATS)}", param_hint="--output")
@@ -188,7 +188,7 @@ def _title(array: Array) -> str:
 
 
 def _coordinates(array: Array, part: Window, number: int) -> tuple[Any, str]:
-    """Return the coordinates along an axis: those of the array beside it of that name, else the indices."""
+    """Return the coordinates along an axis: those of the array of that name next to it, else the indices."""
     axis = part.axes[number]
     assert isinstance(axis, range)
     name = array.dimension_names[number] if array.dimension_names is not None else None

@@ -1,4 +1,4 @@
-"""The options of commands that run as jobs: who does the work, and which part of it."""
+"""The options of commands that run as jobs: what does the work, and which part of it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = [
 ]  # fmt: skip
 
 Resume = Annotated[
-    bool, typer.Option("--resume", help="Go on where the same command was interrupted; begin if it was not.")
+    bool, typer.Option("--resume", help="Resume where the same command was interrupted; begin if it was not.")
 ]
 VisibleEarly = Annotated[
     bool, typer.Option("--visible-early", help="Create arrays before their chunks, so that they can be opened.")
@@ -39,7 +39,7 @@ Ledger = Annotated[
     typer.Option(
         "--ledger",
         metavar="PATH",
-        help="Keep what is done in this directory or bucket: after an interruption the same command goes on.",
+        help="Record what is done in this directory or bucket: after an interruption the same command continues.",
     ),
 ]
 
@@ -65,13 +65,13 @@ Part = Annotated[
         metavar="I/N",
         parser=parse_part,
         show_default=False,
-        help="Do the I-th of N parts, as a job of a batch system; the last that ends completes the target.",
+        help="Do the I-th of N parts, as a job of a batch system; the last one to end completes the target.",
     ),
 ]
 
 
 def running(workers: int | None, dask: str | None) -> dict[str, Any]:
-    """Return who does the work, as `tegula.convert` takes it.
+    """Return what does the work, as `tegula.convert` takes it.
 
     Examples
     --------

@@ -20,7 +20,7 @@ def serve(
             min=0, max=65535, show_default=False, help="The port; 0 for any. [default: the first free one from 8000 on]"
         ),
     ] = None,
-    host: Annotated[str, typer.Option(help="The address to listen at; 0.0.0.0 for all of this machine.")] = "127.0.0.1",
+    host: Annotated[str, typer.Option(help="The address to listen on; 0.0.0.0 for all of this machine.")] = "127.0.0.1",
     open_browser: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
     token: Annotated[
         str | None,
@@ -37,7 +37,7 @@ def serve(
             metavar="ORIGIN",
             show_default=False,
             help="The only web site whose pages may read the data, such as https://example.org; repeat it for more. "
-            "[default: all, so that viewers of other sites work]",
+            "[default: all, so that viewers on other sites work]",
         ),
     ] = None,
     storage_option: StorageOptions = None,
@@ -45,7 +45,7 @@ def serve(
     """Show a node and all below it in the browser, and as Zarr v3 over HTTP to any other program.
 
     Nodes of any format are served, nothing can be written, and nothing outside the node can be read. Only programs on
-    this machine can connect unless --host says otherwise; each request needs a token then. Ctrl-C ends it.
+    this machine can connect unless --host says otherwise; then each request needs a token. Ctrl-C ends it.
     """
     with open_target(target, "r", storage_option) as node:
         origins = ("*",) if allow_origin is None else tuple(allow_origin)

@@ -59,7 +59,7 @@ def build(spec: CodecSpec, context: Context) -> Lzma:
     if container == lzma.FORMAT_RAW and filters is None:
         raise MetadataError("the raw format needs filters", field="codecs.filters", codec=spec.name)
     if preset is not None and filters is not None:
-        raise MetadataError("preset and filters exclude each other", field="codecs.preset", codec=spec.name)
+        raise MetadataError("preset and filters are mutually exclusive", field="codecs.preset", codec=spec.name)
     return Lzma(container, check, preset, filters)
 
 

@@ -65,7 +65,7 @@ def _codec(spec: CodecSpec, context: Context, dtype: np.dtype[Any] | None) -> An
         raise MetadataError(f"the options are not valid: {error}", field="codecs", codec=spec.name) from error
     if isinstance(codec, pickles.Pickle) and not context.allow_pickle:
         raise UnsupportedError(
-            "unpickling executes code that the data contain; pass allow_pickle=True if you trust their source",
+            "unpickling executes code that the data contains; pass allow_pickle=True if you trust their source",
             codec=spec.name,
         )
     return codec

@@ -86,7 +86,7 @@ def _prepare() -> None:
     """Import pcodec and use it once, in this thread.
 
     A process may fork while a thread of the pool imports a library, or while the library takes from NumPy what it needs
-    for its first array: the child would wait for the end of that for ever.
+    for its first array: the child would wait for the end of that forever.
     """
     library("pcodec")
     standalone = library("pcodec.standalone")

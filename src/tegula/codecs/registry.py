@@ -122,7 +122,7 @@ def check_pickle(spec: CodecSpec, allow_pickle: bool) -> None:
     """
     if not allow_pickle and (spec.name in _PICKLES or _mentions_pickle(spec.configuration)):
         raise UnsupportedError(
-            "unpickling executes code that the data contain; pass allow_pickle=True if you trust their source",
+            "unpickling executes code that the data contains; pass allow_pickle=True if you trust their source",
             codec=spec.name,
         )
 

@@ -295,7 +295,7 @@ def build(spec: CodecSpec, context: Context) -> Sharding:
 
 
 def _check_index(grid: Shape) -> None:
-    """Raise if there are so many inner chunks that the index alone, 16 bytes for each, would be too large."""
+    """Refuse a shard of so many inner chunks that the index alone, 16 bytes for each, would be too large."""
     size, limit = 16 * prod(grid), min(config.current().max_chunk_bytes, _MAX_INDEX)
     if size > limit:
         raise MetadataError(

@@ -3,8 +3,8 @@
 The shape is changed by a conditional write, so of several processes that append at once each gets a part of its own.
 Arrays that store every chunk are appended to by `tegula.engine.atomic_append` instead.
 
-In a store that is far away, the chunks that are to be changed are read while the new shape is stored. That is no
-promise to find them unchanged: each is written on condition that it is.
+In a far store, the chunks that are to be changed are read while the new shape is stored. They may change in between:
+each is written on condition that it has not.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def append(
     SelectionError
         If the shape of `values` does not fit.
     CodecError, StoreError
-        If the values can't be written. The array is shortened again, unless others have appended behind them.
+        If the values can't be written. The array is shortened again, unless others have appended after them.
     """
     start = 0
     chunks: Callable[[], Found] = dict
@@ -108,7 +108,7 @@ def append(
 
 
 def _take_back(path: str, update: Update, grown_to: Shape, axis: int, start: int) -> None:
-    """Undo the growth of an append that failed, unless another process has appended behind it."""
+    """Undo the growth of an append that failed, unless another process has appended after it."""
 
     def shrink(metadata: ArrayMetadata) -> ArrayMetadata:
         if metadata.shape != grown_to:

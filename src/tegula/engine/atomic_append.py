@@ -8,9 +8,9 @@
 4. and finally the new length, on the same condition.
 
 Of several writers at once at most one passes step 4; the others start again. A writer that is killed leaves the old
-length. The rows behind it are never read, and the next append overwrites them.
+length. The rows beyond it are never read, and the next append overwrites them.
 
-In a store that is far away, an append reads the chunks and all lengths in one wave, before it reserves the length. The
+In a far store, an append reads the chunks and all lengths in one wave, before it reserves the length. The
 reservation is made on condition that the length still has the generation that was read, so it stands for the comparison
 of step 3, too: a writer that reserves the length later also writes its chunks later, that is after this one has read
 them. A comparison of clocks could not replace it, since a machine that has been paused can't tell for how long.
@@ -99,7 +99,7 @@ class _Length:
         return self
 
     def holds(self) -> bool:
-        """Return whether the document still is the one that was read; renew a reservation that gets old."""
+        """Return whether the document still is the one that was read; renew a reservation that is getting old."""
         if self.reservation is not None and self.reservation.is_old:
             try:
                 self.reserve(self.reservation)
@@ -115,7 +115,7 @@ class _Length:
             self.generation = self._set(self.raw)
 
     def change(self, rows: int, added: int = 0, *, hold: bool = False) -> _Length:
-        """Write another length and number of stored bytes; of an array under creation, remember them only.
+        """Write another length and number of stored bytes; for an array under creation, only remember them.
 
         With `hold` the reservation stays.
         """
@@ -205,7 +205,7 @@ def complete_rows(array: StoredArray, path: str) -> ArrayMetadata:
 def level_rows(columns: Sequence[Column]) -> list[ArrayMetadata]:
     """Cut arrays to the length of the shortest of them, and return their new metadata.
 
-    Only documents are written. The rows behind the new end stay in their chunks, unread, until an append overwrites
+    Only documents are written. The rows beyond the new end stay in their chunks, unread, until an append overwrites
     them.
     """
     return _retrying(columns, _level)
@@ -220,7 +220,7 @@ def _level(lengths: list[_Length]) -> list[_Length]:
 def _retrying(
     columns: Sequence[Column], act: Callable[[list[_Length]], list[_Length]], added: int = 0
 ) -> list[ArrayMetadata]:
-    """Read the lengths, reserve them and change them, until no other writer comes in between; rows will be `added`."""
+    """Read the lengths, reserve them and change them, until no other writer interferes; rows will be `added`."""
     lead, path = columns[0]
     item = find_format(lead.metadata.format)
     key = lead.prefix + next(name for name in item.node_keys if name in lead.metadata.documents)
@@ -248,7 +248,7 @@ def _retrying(
         except TegulaError as error:
             error.within(path=f"{lead.store.url}/{path}".rstrip("/"))
             raise
-    raise ConflictError("the length kept changing under the update", path=f"{lead.store.url}/{path}".rstrip("/"))
+    raise ConflictError("the length kept changing during the update", path=f"{lead.store.url}/{path}".rstrip("/"))
 
 
 @contextmanager
@@ -271,7 +271,7 @@ def _read_length(array: StoredArray, path: str) -> _Length:
 
 
 def _read_together(columns: Sequence[Column], added: int) -> list[_Length]:
-    """Read all lengths, and the chunks to which so many rows will be added if the first length is as it was known."""
+    """Read all lengths, and the chunks to which `added` rows go if the first length is still the known one."""
     rows = columns[0][0].metadata.shape[0]
     items = [(array, item) for array, _ in columns for item in _few_chunks(array, rows, added)]
 

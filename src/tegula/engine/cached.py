@@ -31,7 +31,7 @@ _IN_FLIGHT: Final = 2**28  # bytes of decoded chunks that requests may be waitin
 
 
 class Cached:
-    """An executor that reads through the cache, and does everything else as another one.
+    """An executor that reads through the cache, and leaves everything else to another one.
 
     Parameters
     ----------

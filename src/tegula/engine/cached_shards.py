@@ -1,4 +1,4 @@
-"""Reading shards through the cache of decoded chunks: what is kept of a shard are its decoded inner chunks."""
+"""Reading shards through the cache of decoded chunks, which keeps their decoded inner chunks."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class ShardReader:
                 continue
             _put_back(target, item[2], out)
             return found
-        raise ConflictError("the shard kept changing while it was read")
+        raise ConflictError("the shard kept changing while it was being read")
 
     def _load(self, state: _State, item: Projection, target: Array) -> bool:
         for batch in batches(self._inner(item), self._batch):
@@ -173,7 +173,7 @@ class _State:
         CHUNKS.confirm(self._reader.held, self.name, (self._generation, self._moment, self._changes))
 
     def _load_whole(self, wanted: int) -> bytes | None:
-        """Read all of a shard of which nothing is known, if that is quicker than to read parts of it."""
+        """Read all of a shard of which nothing is known, if that is quicker than reading parts of it."""
         shape, sharding = self._shape, self._sharding
         nbytes = prod(shape) * self._reader.array.metadata.data_type.numpy.itemsize
         if self._index is not None or shard_indexes.get(self._store, self._key) is not None:

@@ -87,7 +87,7 @@ def _create_documents(
     others.sort(key=lambda key: key == item.shape_key)  # last, since without it the array can't be opened
     before = {key: generation for key, (_, generation) in _with_generations(store, prefix, others).items()}
     if before.get(item.shape_key, ABSENT) != ABSENT and not store.exists(prefix + main):
-        # a leftover of another node: beside a new document it would make a readable array
+        # a leftover of another node: together with a new document it would make a readable array
         with suppress(ConflictError):
             delete_if(store, prefix + item.shape_key, before[item.shape_key])
             before[item.shape_key] = ABSENT
@@ -212,7 +212,7 @@ def update_documents(
             back_off(attempt)
             continue
         return final
-    raise ConflictError("the metadata kept changing under the update", path=path or store.url)
+    raise ConflictError("the metadata kept changing during the update", path=path or store.url)
 
 
 def _read_and_keep(store: Store, prefix: str, keys: Sequence[str]) -> dict[str, tuple[bytes | None, Generation]]:

@@ -1,7 +1,7 @@
 """Decoded chunks kept for later reads: one cache for the process, with a budget in bytes.
 
-What is kept of a key are its decoded chunk, or decoded inner chunks of a shard, together with the generation that they
-were read at and the time at which they were last known to be the stored ones. The least recently used go first.
+For each key the cache keeps the decoded chunk, or decoded inner chunks of a shard, with the generation at which they
+were read and the time at which they were last known to be current. The least recently used are dropped first.
 
 An operation that changes chunks forgets them *after* the change. A read that was under way then may have seen the old
 value; so `Held.changes` counts the changes, and what was requested before a change is not kept after it.
@@ -49,7 +49,7 @@ Moment = tuple[int, float]
 
 
 def now() -> Moment:
-    """Return the present moment; one that is asked for later is greater."""
+    """Return the present moment; later calls return greater ones."""
     return _number(), clock()
 
 

@@ -1,8 +1,8 @@
 """Metadata of nodes that this process has unpickled, for further copies of them.
 
 A program that is spread over processes sends the same node with each of its tasks. The first copy reads the documents;
-those after it take what that one has read, if they were pickled from documents with the same bytes. A copy then is what
-any other handle of a node is: it has the metadata as last read, and `refresh` reads them again.
+those after it take what that one has read, if they were pickled from documents with the same bytes. A copy is then
+like any other handle of a node: it has the metadata as last read, and `refresh` reads it again.
 """
 
 from __future__ import annotations

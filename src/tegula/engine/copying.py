@@ -33,8 +33,8 @@ _BATCH: Final = 2**14  # chunks
 def can_copy_chunks(source: StoredArray, target: StoredArray) -> bool:
     """Return whether the stored chunks of two arrays decode to the same values, apart from containers and checksums.
 
-    Both must have one shape, one grid of (inner) chunks, chains that decode alike, and one fill value where chunks may
-    be missing. They may not be missing in the target if it is dense, or if it was opened to store all of them.
+    Both must have the same shape, the same grid of (inner) chunks, chains that decode alike, and the same fill value
+    if chunks may be missing. They must not be missing in the target if it is dense, or was opened to store all of them.
     """
     return source.metadata.shape == target.metadata.shape and _way(source, target) is not None
 

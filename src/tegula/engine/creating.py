@@ -178,9 +178,9 @@ def create_node(
         check_path(path, item)
         if not reserved:
             check_reserved(path, item, store)
-    # metadata that could not be read back are refused before anything is changed
+    # metadata that could not be read back is refused before anything is changed
     final = metadata if metadata.documents else read_back(item, metadata, path)
-    vacant = has_chunks or _is_vacant(store, path)  # who has written the chunks has looked before
+    vacant = has_chunks or _is_vacant(store, path)  # a caller that wrote the chunks has looked before
     if not vacant:
         _check_room(store, path, overwrite, array)
     for attempt in range(_RETRIES):
@@ -213,7 +213,7 @@ def create_node(
 
 
 def check_vacant(store: Store, path: str, item: Format, metadata: ArrayMetadata, **options: Any) -> None:
-    """Check that an array can be created at a path, of which the chunks are written first and the documents last.
+    """Check that an array whose chunks are written first and whose documents last can be created at a path.
 
     Raises
     ------

@@ -70,7 +70,7 @@ def delete_node(store: Store, path: str) -> None:
     """Delete a node and everything below it, but nothing beside it.
 
     Members are deleted before their group, and the documents of an array or table before its chunks. So a process that
-    is killed on the way leaves no array that lacks chunks, and a group that can be deleted again.
+    is killed midway leaves no array that lacks chunks, and a group that can be deleted again.
     """
     # level by level: arrays and tables are deleted, groups are remembered
     levels: list[list[tuple[str, list[str]]]] = []

@@ -1,4 +1,4 @@
-"""Documents of nodes in storage that is far away, kept with their generations for the next time a node is opened.
+"""Documents of nodes in remote storage, kept with their generations for the next time a node is opened.
 
 The setting ``recheck`` says when they are compared with the store. Opening is the moment to do so; ``"open"`` and
 ``"always"`` therefore mean one wave of conditional requests, ``"never"`` none at all.
@@ -113,7 +113,7 @@ def keep(store: Store, read: Callable[[], dict[str, tuple[bytes | None, Generati
 def replace(store: Store, key: str, old: Generation, written: tuple[bytes, Generation]) -> None:
     """Keep a document that this process has stored on condition that `old` was the generation of the one before.
 
-    If another one than that is kept, or none, it may be newer than this one; then none is kept.
+    If a document of another generation is kept, or none, the stored one may be newer than `written`; then none is kept.
     """
     global _changes
     if store.concurrency <= 0:

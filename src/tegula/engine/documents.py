@@ -24,7 +24,7 @@ else:
 
 __all__ = ["back_off", "documents_of", "fetch_documents", "read_many", "read_metadata"]
 
-_LARGE = 2**15  # bytes of a document from which on its generation is worth to be known
+_LARGE = 2**15  # bytes of a document from which on its generation is worth knowing
 _ALL_KEYS = tuple(key for item in FORMATS.values() for key in item.keys)
 
 
@@ -43,7 +43,7 @@ class _Documents(Mapping[str, bytes]):
     Attributes
     ----------
     generation : Generation or None
-        That of the last large document, if the store says it for nothing.
+        That of the last large document, if the store gives it at no cost.
     """
 
     generation: Generation | None = None
@@ -116,7 +116,7 @@ def documents_of(
 ) -> list[Mapping[str, bytes]]:
     """Return the documents of nodes, by key relative to the node.
 
-    Where the store is far away or has a `get_many` of its own, all are fetched together. Elsewhere, and after an error,
+    If the store is far or has a `get_many` of its own, all are fetched together. Elsewhere, and after an error,
     each document is fetched when it is first asked for, and raises its own error. With `kept`, those of a single node
     may be the ones that this process keeps, as the setting ``recheck`` allows.
     """
@@ -160,9 +160,7 @@ def read_metadata(
     documents : mapping of str to bytes, optional
         Its documents, if they have been fetched already.
     kept : bool
-        Whether documents may be used that this process keeps, as the setting ``recheck`` allows.
-
-    With `kept`, for opening a node, documents that this process keeps may be used.
+        Whether documents that this process keeps may be used, as the setting ``recheck`` allows; for opening a node.
 
     Raises
     ------

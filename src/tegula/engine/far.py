@@ -137,7 +137,7 @@ def delete_keys(store: Store, keys: Iterable[str]) -> None:
 
 
 def delete_prefix(store: Store, prefix: str) -> None:
-    """Delete every key that starts with a prefix, as `Store.delete_prefix` does, also where that deletes one by one."""
+    """Delete every key that starts with a prefix, as `Store.delete_prefix` does, even where that deletes one by one."""
     if type(store).delete_prefix is not Store.delete_prefix or not store.concurrency:
         store.delete_prefix(prefix)
     else:
@@ -152,13 +152,13 @@ class ShardReader:
     Attributes
     ----------
     gap : int
-        Up to so many unneeded bytes between two inner chunks are read along with them.
+        Up to this many unneeded bytes between two inner chunks are read along with them.
     span : int
         Bytes of one request at most, unless one inner chunk is larger.
     at_once : int
         Bytes of the requests that are sent together at most, unless one is larger.
     whole : int
-        Shards of up to so many bytes are read as a whole, and up to 16 times as large ones if half of their inner
+        Shards of up to this many bytes are read as a whole, and up to 16 times as large ones if half of their inner
         chunks are needed.
     """
 
@@ -221,12 +221,12 @@ class ShardReader:
         if isinstance(self.store, Ranged):
             found, _ = self.store.get_ranges(key, ranges, generation)
             if found is None:
-                raise ConflictError("the shard has been deleted while it was read", key=key)
+                raise ConflictError("the shard was deleted while it was being read", key=key)
             return found
         get: Any = partial(self.store.get, key, with_generation=True)
         answers = gather(get, ranges, self.store.concurrency)
         if any(found is None or state != generation for found, state in answers):
-            raise ConflictError("the shard has changed while it was read", key=key)
+            raise ConflictError("the shard changed while it was being read", key=key)
         return [data for data, _ in answers]
 
     def fetch(self, key: str, generation: Generation, ranges: Sequence[tuple[int, int]]) -> Generator[Part]:
@@ -263,7 +263,7 @@ def runs(ranges: Sequence[tuple[int, int]], gap: int, span: int) -> Iterator[Run
     ranges : sequence of (int, int)
         Offsets and lengths.
     gap : int
-        Up to so many bytes between two ranges are read, too.
+        Up to this many bytes between two ranges are read, too.
     span : int
         The most bytes of a run, unless one range is longer.
 

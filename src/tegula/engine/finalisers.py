@@ -1,6 +1,6 @@
 """Work of finalisers: what has to be done when an object is collected.
 
-A garbage collection may come between any two lines, also while its thread holds the lock of a pool or of a cache. So a
+A garbage collection may come between any two lines, even while its thread holds the lock of a pool or of a cache. So a
 finaliser that needs such a lock would wait for itself.
 """
 

@@ -48,7 +48,7 @@ class Future(Generic[T]):
         Raises
         ------
         TimeoutError
-            If the operation has not ended by then; it goes on.
+            If the operation has not ended by then; it continues.
         """
         return self._future.result(timeout)
 

@@ -116,7 +116,7 @@ def retry_with_current_length(
             return
         except (CodecError, StoreError) as again:
             error, failed_at = again, generation
-    raise ConflictError("the length kept changing under the operation") from error
+    raise ConflictError("the length kept changing during the operation") from error
 
 
 def _last_row(array: StoredArray, plan: Plan) -> int:

@@ -40,7 +40,7 @@ def in_background(run: Callable[[], object], requests: int = 0) -> None:
 
 
 async def awaited(work: Callable[[], T], requests: int = 0) -> T:
-    """Call a function with `in_background` and return its result, while the event loop goes on.
+    """Call a function with `in_background` and return its result, while the event loop keeps running.
 
     Examples
     --------
@@ -123,7 +123,7 @@ def results_of(work: Callable[[T], R], items: Iterable[T], requests: int) -> Ite
     work, items
         The function, and what to call it on. The next item is taken by the thread that asks for results.
     requests : int
-        So many calls are under way at once at most. With 0 each is made when its result is asked for.
+        The most calls that are under way at once. With 0 each is made when its result is asked for.
 
     Raises
     ------
@@ -190,7 +190,7 @@ def for_each(
     chains : iterable of CodecChain
         Codecs that are imported before, so that no thread of the pool imports anything.
     requests : int
-        The `concurrency` of a store that each call waits for: so many threads are used, also if not `parallel`.
+        The `concurrency` of a store that each call waits for: this many threads are used, even if not `parallel`.
 
     Raises
     ------

@@ -78,7 +78,7 @@ def foresee(array: StoredArray, plan: Plan, axis: int, start: int) -> Callable[[
 
 
 def fits(array: StoredArray, number: int) -> bool:
-    """Return whether so many chunks may be read ahead: they stay in memory until all of them have arrived."""
+    """Return whether this many chunks may be read ahead: they stay in memory until all of them have arrived."""
     return number * array.chunk_nbytes <= min(_MOST, config.current().buffer_bytes)
 
 

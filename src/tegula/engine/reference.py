@@ -134,7 +134,7 @@ def _read_part(array: StoredArray, item: Projection, out: Array) -> bool:
             except ConflictError:
                 back_off(attempt)
         else:
-            raise ConflictError("the chunk kept changing while it was read")
+            raise ConflictError("the chunk kept changing while it was being read")
     except TegulaError as error:
         array.locate(error, key)
         raise
@@ -162,7 +162,7 @@ def _read_shard(array: StoredArray, key: str, item: Any, out: Array) -> bool:
         except ConflictError:
             back_off(attempt)
     else:
-        raise ConflictError("the shard kept changing while it was read")
+        raise ConflictError("the shard kept changing while it was being read")
     if found and not inside:
         out[work] = target
     return found
@@ -270,7 +270,7 @@ def write_chunk(array: StoredArray, coords: tuple[int, ...], change: tuple[Any, 
                 return
             except ConflictError:
                 back_off(attempt)
-        raise ConflictError("the chunk kept changing under the update")
+        raise ConflictError("the chunk kept changing during the update")
     except TegulaError as error:
         array.locate(error, key)
         raise

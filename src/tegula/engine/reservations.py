@@ -1,6 +1,6 @@
-"""Reservations of a length, for stores without locks: random blanks behind the document that holds the length.
+"""Reservations of a length, for stores without locks: random blanks after the document that holds the length.
 
-Blanks and tabs behind a JSON document mean nothing to any reader. A document that ends in 64 of them is *reserved*, and
+Blanks and tabs after a JSON document mean nothing to any reader. A document that ends in 64 of them is *reserved*, and
 each reservation has its own. A writer that finds the reservation of another one waits until it ends, or until it has
 stayed the same for `PATIENCE`: then the other writer is dead, or has stalled, and the reservation is replaced. No two
 clocks are compared; a waiting writer measures the time by its own.
@@ -25,7 +25,7 @@ _find_mark = re.compile(rb"[ \t]{%d}\Z" % _BITS).search
 
 
 def needs_reservation(store: Store) -> bool:
-    """Return whether writers should wait for each other's reservations: without fresh generations, and far away.
+    """Return whether writers should wait for each other's reservations: without fresh generations, in a far store.
 
     Elsewhere a lost race costs less than waiting.
 
@@ -96,7 +96,7 @@ class Reservation:
         return unmarked(raw) + self._mark
 
     def may_start(self, raw: bytes) -> bool:
-        """Return whether a document is not reserved, or by this operation, or by one that has stalled."""
+        """Return whether a document is not reserved, or reserved by this operation or one that has stalled."""
         found = _find_mark(raw)
         if found is None or self.marks(raw):
             return True

@@ -131,7 +131,7 @@ def _make_room_far(
     path: str,
     holds: Holds | None,
 ) -> None:
-    """Do what `make_room` does in a store that is far away: look at all chunks in one wave, then clear some."""
+    """Do what `make_room` does in a far store: look at all chunks in one wave, then clear some."""
     grid, before, shape = grown.metadata.grid, array.metadata.shape, grown.metadata.shape
     keys = {array.key(coords): coords for part in boxes for coords in cells(part)}
     counts = grid.counts(before)
@@ -295,7 +295,7 @@ def _clear_chunk(array: StoredArray, path: str, holds: Holds | None, coords: Coo
                 return
             except ConflictError:
                 back_off(attempt)
-        raise ConflictError("the chunk kept changing while it was cleared")
+        raise ConflictError("the chunk kept changing while it was being cleared")
     except MemoryError as error:
         raise array.out_of_memory(error) from error
     except CodecError:

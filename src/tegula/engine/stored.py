@@ -41,7 +41,7 @@ _SHARE = 4  # a lookup takes longer than an entry of a listing
 
 @cache
 def physical_memory() -> int:
-    """Return the bytes of memory of this machine; 2**48 where the system does not tell."""
+    """Return the bytes of memory of this machine; 2**48 if the system does not say."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
@@ -146,7 +146,7 @@ class StoredArray(frozen.Frozen):
         """Return the array with other metadata of the same layout of chunks, which need not be looked up again."""
         made = frozen.replace(self, metadata=metadata)
         kept = ("one_shape", "is_plain", "key_template") if self.key_template else ()
-        # the kernel's description says nothing of attributes
+        # the kernel's description says nothing about attributes
         for name in (*kept, "kernel") if metadata.shape == self.metadata.shape else kept:
             object.__setattr__(made, name, getattr(self, name))
         return made

@@ -125,7 +125,7 @@ def _decode(chain: CodecChain | InnerChain, data: Any, shape: Shape, verdict: Ve
 
 
 def _find_excess(array: StoredArray, coords: Shape, data: bytes, shape: Shape, verdict: Verdict) -> None:
-    """Find bytes after the compressed data, and rows behind the end of a dense array."""
+    """Find bytes after the compressed data, and rows beyond the end of a dense array."""
     excess = array.chain.excess(data)
     if excess:
         verdict.add("excess", f"{excess} bytes follow the compressed data")
@@ -169,7 +169,7 @@ def _verify_shard(array: StoredArray, sharding: Sharding, coords: Shape, key: st
 
 
 def _read_along(get: GetRange, size: int) -> GetRange:
-    """Return a function for ranges that reads what follows them along, since inner chunks come in order."""
+    """Return a function for ranges that also reads what follows them, since inner chunks come in order."""
     window = (0, b"")
 
     def read(byte_range: ByteRange) -> bytes:

@@ -130,7 +130,7 @@ def _ranges_of(store: Store, key: str, ranges: list[tuple[int, int]]) -> list[by
         return store.get_ranges(key, ranges)[0]
     answers: Any = gather(partial(store.get, key, with_generation=True), ranges, store.concurrency)
     if any(generation != answers[0][1] for _, generation in answers):
-        raise ConflictError("the chunk has changed while it was read", key=key)
+        raise ConflictError("the chunk changed while it was being read", key=key)
     return None if answers[0][0] is None else [data for data, _ in answers]
 
 

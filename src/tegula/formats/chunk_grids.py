@@ -70,7 +70,7 @@ def grid_from_extension(grid: CodecSpec, shape: tuple[int, ...], key: str) -> Ch
     shapes = member(grid.configuration, "chunk_shapes", key)
     if grid.configuration.get("kind", "inline") != "inline":
         raise UnsupportedError(
-            "rectilinear grids of other kinds than 'inline' are not supported", key=key, field="chunk_grid.kind"
+            "rectilinear grids of kinds other than 'inline' are not supported", key=key, field="chunk_grid.kind"
         )
     if not isinstance(shapes, list) or len(shapes) != len(shape):
         raise MetadataError("chunk_shapes must have an entry for each dimension", key=key, field="chunk_shapes")

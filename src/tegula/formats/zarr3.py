@@ -284,7 +284,7 @@ def consolidated(documents: Mapping[str, bytes]) -> Mapping[str, Mapping[str, by
         raise MetadataError("the consolidated metadata is not an object", key=KEY, field="consolidated_metadata")
     if content.get("kind") != "inline":
         raise UnsupportedError(
-            "consolidated metadata of other kinds than 'inline' is not supported",
+            "consolidated metadata of kinds other than 'inline' is not supported",
             key=KEY,
             field="consolidated_metadata.kind",
         )

@@ -1,4 +1,4 @@
-"""Members of groups in a store that is far away, looked up together and ahead of their use.
+"""Members of groups in a remote store, looked up together and ahead of their use.
 
 A group is listed, then the documents of all members are fetched at once, and those of other groups that will be needed
 next together with them. So going through a hierarchy takes a few waves of requests for each of its levels.
@@ -27,7 +27,7 @@ _NODES: Final = 4096  # members that are opened together, so that a large hierar
 
 
 class Members(Protocol):
-    """A group, as far as its members are looked up: `tegula.hierarchy.members.Members`."""
+    """What looking up the members of a group needs of it: a part of `tegula.hierarchy.members.Members`."""
 
     @property
     def store(self) -> Store:

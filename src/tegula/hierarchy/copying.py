@@ -127,8 +127,8 @@ def move(
     """Move an array, a table, or a group with everything below it, as it is stored.
 
     Within one local file system it is renamed in one step. Elsewhere it is copied as by `copy`, and the source is
-    deleted when the copy is complete; what other processes write to the source in between is lost. Consolidated
-    metadata of groups above the source or the target are not updated: consolidate them again.
+    deleted when the copy is complete; what other processes write to the source in between is lost. The
+    consolidated metadata of groups above the source or the target is not updated: consolidate them again.
 
     Parameters
     ----------
@@ -194,9 +194,9 @@ def move_node(
 def delete(target: Any, *, path: str = "", storage_options: Mapping[str, Any] | None = None) -> None:
     """Delete an array, a table, or a group with everything below it.
 
-    Members are deleted before their group, and the documents of an array before its chunks. So after an interruption no
-    array is left that lacks chunks, and the rest can be deleted again. A node whose documents can't be read is deleted,
-    too.
+    Members are deleted before their group, and the documents of an array before its chunks. So an
+    interruption leaves no array that lacks chunks, and the rest can be deleted again. A node whose documents can't be
+    read is deleted, too.
 
     Parameters
     ----------
@@ -357,7 +357,7 @@ def prepare(store: Store, old: str, new_store: Store, new: str, overwrite: bool)
                 continue
             if not overwrite:
                 raise AlreadyExistsError(
-                    "a value at the target would be read as a part of the copy; pass overwrite=True to delete it",
+                    "a value at the target would be read as part of the copy; pass overwrite=True to delete it",
                     path=place(new_store, new),
                     key=key,
                 )
@@ -369,7 +369,7 @@ def prepare(store: Store, old: str, new_store: Store, new: str, overwrite: bool)
 
 
 def _belongs_to_copy(source: Store, old: str, name: str) -> bool:
-    """Return whether an existing key at the target would be read as a part of the copy, such as a chunk."""
+    """Return whether an existing key at the target would be read as part of the copy, such as a chunk."""
     if source.exists(_prefix(old) + name):
         return True
     parts = name.split("/")

@@ -64,11 +64,11 @@ def create_array(
     shards : None, "auto", int, or sequence of int
         Shape of the shards, multiples of the chunks; ``-1`` for a whole axis (Zarr v3 only).
     fill_value : scalar or None
-        Value of elements that were never written; ``None`` leaves it undefined where the format can say so.
+        Value of elements that were never written; ``None`` leaves it undefined where the format allows that.
     codecs : "auto", "none", None, codec or sequence of codecs
         Names, Zarr v3 objects, numcodecs configurations, or codec objects, from the array to the bytes; ``None`` or
         ``"none"`` for no compression. Options that are left out are filled in. ``"auto"`` is what the format's
-        reference implementation uses: zstd for v3, else Blosc with LZ4.
+        reference implementation uses: zstd for Zarr v3, otherwise Blosc with LZ4.
     checksum : bool
         Store a CRC-32C (4 bytes) with each chunk, or inner chunk of a shard, which every read verifies: a ``crc32c``
         codec after all others (Zarr v3, "CRC32C checksum codec"; in v2, that of numcodecs).
@@ -103,8 +103,8 @@ def create_array(
     AlreadyExistsError
         If a node exists and `overwrite` is false.
     MetadataError, UnsupportedError
-        If an argument is invalid or unknown, contradicts the suffix, or is not supported by the format. Nothing is
-        written then.
+        If an argument is invalid or unknown, contradicts the suffix, or is not supported by the format. In that case
+        nothing is written.
 
     Examples
     --------
@@ -209,9 +209,9 @@ def create_table(
     target : str, path, mapping or Store
         Where to create it; see `tegula.store_of`.
     columns : mapping, structured array, DataFrame, Arrow table or stream, or structured dtype
-        The columns by name, of one length; a dtype for a table without rows. The index of a DataFrame is left out,
-        categories become their values, and in bcolz text gets the fixed width of the longest. An Arrow stream is what
-        has ``__arrow_c_stream__``, such as frames of polars, relations of DuckDB and readers of pyarrow; it is stored
+        The columns by name, of equal length; a dtype for a table without rows. The index of a DataFrame is left out,
+        categories become their values, and in bcolz text gets the fixed width of the longest. An Arrow stream is any
+        object with ``__arrow_c_stream__``, such as a polars frame, a DuckDB relation or a pyarrow reader; it is stored
         piece by piece.
     format : {"bcolz", "zarr2", "zarr3"}, optional
         Storage format; by default what the suffix of `target` or `path` says (``.bcolz``, or ``.zarr`` for Zarr v3),
@@ -229,8 +229,8 @@ def create_table(
     codecs : "auto", None, codec, sequence of codecs, or mapping
         As for `tegula.create_array`, for all columns or by name.
     fill_values : mapping, optional
-        Fill values by name; zero for the others. They also take the place of missing values of Arrow, which are NaN or
-        NaT otherwise, and an error in other types.
+        Fill values by name; zero for the others. They also replace missing values from Arrow, which otherwise become
+        NaN or NaT, and are an error in other types.
     allow_pickle : bool
         Allow codecs that pickle, which columns of Python objects need in bcolz.
     storage_options : mapping, optional
@@ -241,8 +241,8 @@ def create_table(
     AlreadyExistsError
         If a node exists and `overwrite` is false.
     MetadataError, UnsupportedError
-        If the columns differ in length, a value is missing, or the format does not support something. Nothing is
-        written then; of a stream that fails later, nothing is left.
+        If the columns differ in length, a value is missing, or the format does not support something. In that case
+        nothing is written; if a stream fails later, nothing of it is left.
 
     Examples
     --------

@@ -47,7 +47,7 @@ _KEYWORDS = CREATION | {"shape", "dtype", "data", "format", "overwrite", "allow_
 def open_node(
     store: Store, path: str, format: str | None = None, *, read_only: bool, allow_pickle: bool = False
 ) -> Array | Group | Table | None:
-    """Open the node at a path, also an implicit group; return ``None`` if there is none."""
+    """Open the node at a path, even an implicit group; return ``None`` if there is none."""
     metadata = engine.read_metadata(store, path, format, kept=True)
     if isinstance(metadata, ArrayMetadata):
         return array_at(store, path, metadata, read_only=read_only, allow_pickle=allow_pickle)
@@ -233,7 +233,7 @@ class Group(Members):
         name, shape, dtype, **options
             As for `create_array`.
         exact : bool
-            Require the same dtype. Otherwise any dtype will do that holds all values of `dtype`, as in h5py and
+            Require the same dtype. Otherwise any dtype that holds all values of `dtype` will do, as in h5py and
             zarr-python: for ``"i4"`` also ``"i8"`` or ``"f8"``.
 
         Raises
@@ -403,7 +403,7 @@ class Group(Members):
                 engine.forget(self._store, prefix + item.consolidated_key)
             self._metadata = replace(current, documents={**current.documents, **new}, copies=None)
             return
-        raise ConflictError("the metadata kept changing under the copy", path=self._place)
+        raise ConflictError("the metadata kept changing while it was being copied", path=self._place)
 
     def _from_documents(self) -> Group:
         """Return this group with its members read from their own documents."""

@@ -77,7 +77,7 @@ def open(
     -------
     Array, Group or Table
         A bcolz ctable is a table; `open_table` opens a Zarr group of columns as one. For type checkers the result is
-        ``Any``; `open_array`, `open_group` and `open_table` are precise.
+        ``Any``; `open_array`, `open_group` and `open_table` have exact types.
 
     Raises
     ------
@@ -191,8 +191,8 @@ def open_group(target: Any, mode: str = "r", *, consolidated: bool = False, **op
     target, mode, **options
         As for `tegula.open`.
     consolidated : bool
-        Take the members from the consolidated metadata, which saves reading their documents one by one. You have to
-        know that the copy is current; the default never relies on it.
+        Take the members from the consolidated metadata, which saves reading their documents one by one. You must
+        know that the copy is up to date; the default never relies on it.
 
     Raises
     ------
@@ -221,7 +221,7 @@ def open_table(
     allow_pickle: bool = False,
     storage_options: Mapping[str, Any] | None = None,
 ) -> Table:
-    """Open a table: a bcolz ctable, or a Zarr group of arrays of one length.
+    """Open a table: a bcolz ctable, or a Zarr group of arrays of equal length.
 
     The attribute ``column-order`` of a Zarr group holds the names of its columns in order, as AnnData writes it.
     Without it the columns are all arrays directly in the group, sorted by name.

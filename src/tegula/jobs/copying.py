@@ -54,8 +54,8 @@ def copy(
     format, chunks or codecs, use `tegula.convert`.
 
     Documents are written last: those of an array after its chunks, those of a group after its members. So readers do
-    not see an incomplete array, also after a process was killed. After any other error the copy is deleted, unless it
-    is a job (`resume`, `runner`, `workers` or `part`), which can go on.
+    not see an incomplete array, even after a process was killed. After any other error the copy is deleted, unless it
+    is a job (`resume`, `runner`, `workers` or `part`), which can be resumed.
 
     Parameters
     ----------
@@ -74,9 +74,9 @@ def copy(
     target_storage_options : mapping, optional
         Those of `target`; by default those of `source` if both URLs name the same bucket.
     resume : bool
-        Go on with a copy that was interrupted, or begin one that can be.
+        Resume a copy that was interrupted, or begin one that can be resumed.
     runner, workers, part : optional
-        Who does the work, and which part of it, as for `tegula.convert`.
+        What does the work, and which part of it, as for `tegula.convert`.
 
     Returns
     -------

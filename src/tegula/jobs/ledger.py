@@ -1,4 +1,4 @@
-"""The ledger of a job: the plan, who works on it, and which units are done, as small values in a store.
+"""The ledger of a job: the plan, its owners, and which units are done, as small values in a store.
 
 It lies below `DIRECTORY` of the job's target, a name that no format takes for a node::
 
@@ -9,8 +9,8 @@ It lies below `DIRECTORY` of the job's target, a name that no format takes for a
     runs/0-256-0of1         many units in a row, which replace their records
     arrays/t                an array that is complete, with the sums over its units
 
-A record is written after the unit's values, so a unit with a record is done, and one without is done again. That a
-chunk exists is no proof: chunks that hold nothing but the fill value are not stored.
+A record is written after the unit's values, so a unit with a record is done, and one without is done again. Whether a
+chunk exists proves nothing: chunks that hold only the fill value are not stored.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _RECORD: Final = re.compile(
 _RENEWED: Final = 30.0
 Amounts = Mapping[str, Any]
 _Run = tuple[int, int, int, int]
-"""The first unit, the one behind the last, and which units of them: those with a remainder by a modulus."""
+"""The first unit, the one after the last, and which units of them: those with a remainder by a modulus."""
 
 
 def share_of(part: Any) -> tuple[int, int]:
@@ -140,7 +140,7 @@ class Ledger:
             if _is_plan(found):
                 return dict(found)
         raise MetadataError(
-            "the plan of the job is damaged; delete it, and begin anew with overwrite=True",
+            "the plan of the job is damaged; delete it, and start again with overwrite=True",
             path=place(self.store, self.path),
             key=f"{self._prefix}plan.json",
         )
@@ -151,7 +151,7 @@ class Ledger:
         return self.store.exists(f"{self._prefix}done")
 
     def begin(self, plan: Plan, resume: bool) -> None:
-        """Begin a job, or go on with one, and keep other processes from it.
+        """Begin or resume a job, and keep other processes from it.
 
         Raises
         ------
@@ -246,7 +246,7 @@ class Ledger:
         _thread.start_new_thread(self._give_signs, (self._beat,))
 
     def _give_signs(self, ended: Any) -> None:
-        """Give a sign of life each half minute, also while a unit takes longer, until the part is released."""
+        """Give a sign of life each half minute, even while a unit takes longer, until the part is released."""
         while not ended.acquire(timeout=_RENEWED):
             with self._owning:
                 if not self._owner or ended is not self._beat:
@@ -355,7 +355,7 @@ class Ledger:
             found = json.loads(raw)
             if isinstance(found, dict):
                 return found
-        raise MetadataError("the record is damaged; delete it, and its unit is done again", key=key)
+        raise MetadataError("the record is damaged; delete it, and its unit will be done again", key=key)
 
     def __contains__(self, number: int) -> bool:
         if number in self._done:

@@ -167,7 +167,7 @@ def clean_job(
     target, path, storage_options
         As for `show_job`.
     force : bool
-        Remove it although a process seems to work on it, as after a machine was lost.
+        Remove it even if a process seems to work on it, as after a machine was lost.
 
     Raises
     ------

@@ -43,12 +43,12 @@ class Owner:
 
     @staticmethod
     def end_claim(claim: str) -> None:
-        """Note that this process gives up a claim, also where the store still has a record of it."""
+        """Note that this process gives up a claim, even if the store still has a record of it."""
         _claims.pop(claim, None)
 
     @property
     def is_alive(self) -> bool:
-        """Whether the process lives, as far as that can be told: on another machine, if it was seen of late."""
+        """Whether the process lives, as far as that can be told: on another machine, whether it was seen recently."""
         facts = self.facts
         if facts.get("host") == socket.gethostname():
             pid = facts.get("pid")

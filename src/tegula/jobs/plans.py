@@ -100,7 +100,7 @@ class Piece:
 
     @property
     def stop(self) -> int:
-        """The number behind that of its last unit; an array without elements has a number, too."""
+        """The number after that of its last unit; an array without elements has a number, too."""
         return self.first + max(1, self.count)
 
     def number(self, coords: Coords) -> int:

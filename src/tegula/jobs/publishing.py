@@ -1,4 +1,4 @@
-"""Arrays whose chunks a job writes before the documents, so that they are seen when they are complete."""
+"""Arrays whose chunks a job writes before the documents, so that they are seen only once they are complete."""
 
 from __future__ import annotations
 

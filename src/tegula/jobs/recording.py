@@ -1,4 +1,4 @@
-"""Recorded jobs: how each begins, goes on, ends, and is found complete when the same command comes again."""
+"""Recorded jobs: how each begins, resumes, ends, and is found complete when the same command is run again."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ class Recording:
     def under_way(self) -> Iterator[Ledger]:
         """Begin the job, or go on with it, in a ``with`` block.
 
-        Errors that would come again remove what a job that began here has written, unless it was to be resumed.
+        Errors that would recur remove what a job that began here has written, unless it was to be resumed.
         """
         ledger = self.ledger
         try:

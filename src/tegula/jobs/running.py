@@ -24,7 +24,7 @@ def do_units(
     Parameters
     ----------
     runner, work, piece
-        Who does what, and the units of the array.
+        What does the work, what it is, and the units of the array.
     stored : callable
         Returns the stored chunks, where few are stored; called again to look which units are left to other parts.
     report : callable

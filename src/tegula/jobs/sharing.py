@@ -107,7 +107,7 @@ class Code(Generic[R]):
         return made(*map(self._decoded, parts))
 
 
-# --- who does the work
+# --- what does the work
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ class Share(Generic[R]):
     Parameters
     ----------
     runner : Runner
-        Who does them.
+        What does them.
     code : Code
         How results are recorded.
     ledger : Ledger, optional
@@ -143,7 +143,7 @@ def sharing(
     workers: int | None,
     ledger: Any,
 ) -> Iterator[Share[R] | None]:
-    """Yield who does the boxes of an operation; ``None`` if nothing but a plain call was asked for.
+    """Yield what does the boxes of an operation; ``None`` if only a plain call was asked for.
 
     Parameters
     ----------
@@ -187,7 +187,7 @@ def sharing(
 def sharing_arrays(
     operation: str, node: Array | Group | Table, code: Code[R], **who: Any
 ) -> AbstractContextManager[Share[R] | None]:
-    """Return who does the boxes of an operation on the arrays at and below a node; see `sharing`."""
+    """Return what does the boxes of an operation on the arrays at and below a node; see `sharing`."""
 
     def entries() -> Iterator[Entry]:
         return (entry_for(name, array) for name, array in arrays_below(node, {}))

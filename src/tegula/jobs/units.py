@@ -1,7 +1,8 @@
 """Units of work: the arrays of a hierarchy, and boxes of whole chunks that fit into memory.
 
-Far away the arrays of a hierarchy, and the boxes of an array, are worked on together: `tegula.engine.pool.results_of`
-goes ahead as far as the store wants requests, and `tegula.engine.far.UNITS` bounds the bytes.
+In remote storage the arrays of a hierarchy, and the boxes of an array, are worked on together:
+`tegula.engine.pool.results_of` runs ahead as far as the store wants requests, and `tegula.engine.far.UNITS` bounds the
+bytes.
 """
 
 from __future__ import annotations

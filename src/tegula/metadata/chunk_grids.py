@@ -29,7 +29,7 @@ __all__ = ["ChunkAxis", "ChunkGrid", "RegularAxis", "VaryingAxis", "chunk_grid",
 
 
 class RegularAxis(Frozen):
-    """An axis divided into chunks of one length.
+    """An axis divided into chunks of equal length.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
 """Virtual references: chunks that stay where they are, read by other libraries without a copy.
 
 `write` writes references to the chunks of any format of tegula, for kerchunk (JSON and Parquet) and icechunk, and
-`Parser` is a parser of VirtualiZarr for them. References of kerchunk, by whomever they were written, are opened by
-`tegula.open`.
+`Parser` is a parser of VirtualiZarr for them. `tegula.open` opens kerchunk references, whichever
+program wrote them.
 """
 
 from importlib import import_module

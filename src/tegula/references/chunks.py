@@ -152,7 +152,7 @@ def _read(source: StoredArray, chunks: Iterable[Chunk]) -> Iterator[tuple[Chunk,
             values = get_many(source.store, [(each.key, (each.offset, each.length)) for each in batch])
             for each, value in zip(batch, values):
                 if value is None or len(value) != each.length:
-                    error = StoreError("the chunk has changed while references to it were made", key=each.key)
+                    error = StoreError("the chunk changed while references to it were being made", key=each.key)
                     source.locate(error, each.key)
                     raise error
                 yield each, value

@@ -86,7 +86,9 @@ def writing_session(target: Any, base: str, options: Mapping[str, Any]) -> tuple
         return target.writable_session("main"), True
     storage = target if isinstance(target, icechunk.Storage) else icechunk.local_filesystem_storage(str(target))
     if icechunk.Repository.exists(storage):
-        raise AlreadyExistsError("there is a repository already; pass a session of it to write to it", path=str(target))
+        raise AlreadyExistsError(
+            "a repository already exists; pass one of its sessions to write to it", path=str(target)
+        )
     virtual, granted = container(base, options)
     config = icechunk.RepositoryConfig.default()
     config.set_virtual_chunk_container(virtual)

@@ -1,4 +1,4 @@
-"""Writers of kerchunk references: one JSON document, or Parquet files with the rows of so many chunks each."""
+"""Writers of kerchunk references: one JSON document, or Parquet files with the rows of `record_size` chunks each."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def _write_rows(store: Store, node: PlannedArray, base: str, chunks: Iterator[Ch
     metadata = node.target.metadata
     counts = metadata.grid.counts(metadata.shape)
     if prod(counts) >= 2**63:
-        raise UnsupportedError("references in Parquet can't number so many chunks", path=node.source._place)
+        raise UnsupportedError("references in Parquet can't number this many chunks", path=node.source._place)
     source = node.source._stored
     with tempfile.TemporaryFile() as rows, tempfile.TemporaryFile() as inlined:
         number = _spool(chunks, counts, rows, inlined)

@@ -115,7 +115,7 @@ def planned(
             yield found
         return
 
-    # the hierarchy; xarray needs names, be it none, of 0-d arrays beside arrays that have names
+    # the hierarchy; xarray needs names, if only an empty list, of 0-d arrays next to arrays that have names
     failed: dict[str, str] = {}
     members = [("", node), *(node.walk(failed, implicit=True) if isinstance(node, Group) else [])]
     arrays = [(name, member) for name, member in _with_columns(members)]

@@ -20,7 +20,7 @@ class ReferenceReport:
     arrays : int
         How many arrays the references describe.
     referenced, inlined : int
-        How many chunks are referenced, and how many stand among the references.
+        How many chunks are referenced, and how many are stored among the references.
     skipped : dict of str to str
         Path and reason of each array that was left out.
     """

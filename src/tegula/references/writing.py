@@ -52,11 +52,11 @@ def write(
     """Write references to the stored chunks of an array, or of a group or table with all its members.
 
     The chunks stay where they are. The references describe them as Zarr v2 or v3, whatever format the source has, and
-    zarr-python, xarray, dask and others read them there, without tegula. Values that no reference can stand for are
+    zarr-python, xarray, dask and others read them in place, without tegula. Values that no reference can stand for are
     stored among the references: the last chunk of a bcolz array, which is shorter than Zarr's chunks, and chunks that
     zarr 1.1 wrote with an early zstd.
 
-    Stored chunks are listed; the chunk grid is gone through only for bcolz, or where the storage can't be listed.
+    Stored chunks are listed; the chunk grid is traversed only for bcolz, or if the storage can't be listed.
 
     Parameters
     ----------
@@ -65,9 +65,9 @@ def write(
     target : str, path or dict, optional
         Where to write: a JSON file, a directory for Parquet files, or a new repository of icechunk. Each may be a URL,
         except the repository. For JSON also a ``dict``, to which ``version`` and ``refs`` are added; for icechunk also
-        a ``Storage``, ``Repository``, ``Session`` or ``IcechunkStore`` of it, of which the last two are not committed.
+        its ``Storage``, ``Repository``, ``Session`` or ``IcechunkStore``, of which the last two are not committed.
     form : {"kerchunk", "parquet", "icechunk"}
-        JSON of kerchunk's version 1; Parquet as fsspec reads it; virtual chunks of icechunk.
+        kerchunk's JSON, version 1; Parquet as fsspec reads it; icechunk's virtual chunks.
     zarr_format : {2, 3}, optional
         The format of the metadata: by default 3 for a source in Zarr v3 and for icechunk, else 2. Parquet has 2 only.
     path : str

@@ -33,7 +33,7 @@ def wanted_span(header: str | None, size: int) -> Span:
     Raises
     ------
     UnsatisfiableError
-        If the range begins behind the end.
+        If the range begins after the end.
 
     Examples
     --------

@@ -125,7 +125,7 @@ class Connection(HttpToolsProtocol):
             self._stall = None
 
     def timeout_keep_alive_handler(self) -> None:
-        """Close a connection that is not used, also if the client has not taken the last answer."""
+        """Close a connection that is not used, even if the client has not taken the last answer."""
         super().timeout_keep_alive_handler()
         if self._stall is None:
             self._stall = self.loop.call_later(_STALL_SECONDS, self._give_up)

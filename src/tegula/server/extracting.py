@@ -46,7 +46,7 @@ def _table_at(content: Content, path: str) -> Table | Array:
         try:
             return open_table(content.store, path=content.place(path))
         except TegulaError as error:
-            raise SelectionError("this group is not a table: its members are not arrays of one length") from error
+            raise SelectionError("this group is not a table: its members are not arrays of equal length") from error
     if isinstance(node, Array) and not node.shape:
         raise SelectionError("an array without axes has no rows", path=f"/{path}")
     return node
@@ -186,7 +186,7 @@ def measured(content: Content, path: str, selection: str) -> Json:
     """
     if not isinstance(content.open(path), Array):
         raise SelectionError(
-            "statistics are those of one array; name an array or a column in the path", path=f"/{path}"
+            "statistics are computed for one array; name an array or a column in the path", path=f"/{path}"
         )
     node, part = _window(content, path, selection)
     assert isinstance(node, Array)

@@ -85,7 +85,7 @@ def _state(content: Content, path: str, base: str) -> dict[str, Any]:
     """Return the state of neuroglancer's client that shows an array."""
     array = content.open(path)
     if not isinstance(array, Array):
-        raise SelectionError("neuroglancer shows arrays, and this is none", path=f"/{path}")
+        raise SelectionError("neuroglancer shows arrays, and this is not an array", path=f"/{path}")
     to = suggested_cast(array.metadata.data_type)
     if to is None or not 0 < array.ndim <= _MOST_AXES:
         raise UnsupportedError(f"neuroglancer can't show {array.ndim} axes of {array.metadata.data_type}")

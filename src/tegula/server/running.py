@@ -1,4 +1,4 @@
-"""A server in this process: a thread of its own, the address it listens at, and its end."""
+"""A server in this process: a thread of its own, the address it listens on, and its end."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ class Server:
             self.close()
 
     def close(self) -> None:
-        """Stop the server: answers under way have two seconds; closing again does nothing."""
+        """Stop the server: answers under way get two seconds; closing again does nothing."""
         self._server.should_exit = True
         if self._thread.is_alive() and self._thread is not threading.current_thread():
             self._thread.join(_PATIENCE)
@@ -162,14 +162,14 @@ def serve(
     path : str
         Path of the node in `target`.
     host : str
-        The address to listen at. By default only programs on this machine can connect.
+        The address to listen on. By default only programs on this machine can connect.
     port : int, optional
         The port; 0 for any free one. By default the first free one from 8000 on.
     token : str, optional
-        A secret that each request must have. One is made if `host` is not an address of this machine alone.
+        A secret that each request must have. One is made unless only this machine can reach `host`.
     allow_origins : tuple of str
         Origins of the web pages that may read (CORS), such as ``https://example.org``; by default all, so that viewers
-        of other sites work. Pages of this machine always may.
+        on other sites work. Pages on this machine always may.
     open_browser : bool
         Open the page in the browser.
     block : bool
@@ -244,4 +244,4 @@ def _listen(host: str, port: int | None) -> socket.socket:
             raise
         sock.setblocking(False)
         return sock
-    raise StoreError(f"can't listen at {host}, port {port}: {failure and failure.strerror}") from failure
+    raise StoreError(f"can't listen on {host}, port {port}: {failure and failure.strerror}") from failure

@@ -178,7 +178,7 @@ class Values:
         length = min(self._block, stop - start)
         value, now = self._read(key, start, length)
         if value is None or now != generation or len(value) != length:
-            raise ConflictError("the value has changed while it was sent", key=key)
+            raise ConflictError("the value changed while it was being sent", key=key)
         return value
 
     def _size(self, key: str, generation: Generation) -> int | None:

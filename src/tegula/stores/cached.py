@@ -27,30 +27,30 @@ _MOST: Final = 2**16  # keys whose generation one store remembers
 
 
 class CachedStore(WrappingStore):
-    """A store that keeps the encoded bytes which it reads from another one in a directory of this machine.
+    """A store that keeps the encoded bytes that it reads from another one in a directory on this machine.
 
-    Several processes may share the directory, and any of them may be killed. Entries belong to one generation of a key
-    of one storage: when a value changes, the old entries are no longer used, and make room sooner or later. A damaged
-    file counts as missing, and on a full disk nothing more is kept; neither is an error. Names of files are digests,
-    so that URLs and keys are not written to disk.
+    Several processes may share the directory, and any of them may be killed. An entry belongs to one generation of a
+    key of one storage: when a value changes, its old entries are no longer used, and are deleted sooner or later. A
+    damaged file counts as missing, and on a full disk nothing more is kept; neither is an error. File names are
+    digests, so that URLs and keys are not written to disk.
 
     Writes go to the other store, whose conditions and capabilities this one has. A key that was written through this
     object, or could not be written because its value had changed, is compared with the store at each use from then on,
-    whatever `recheck` says; so programs that change arrays together work as without a cache. Listings, sizes and locks
-    are those of the other store.
+    whatever `recheck` says; so programs that change arrays together work as they do without a cache. Listings, sizes
+    and locks are those of the other store.
 
     Parameters
     ----------
     store : Store
-        The other store. Processes share what is kept of storage that lasts, such as object storage and directories; of
-        other storage (memory, mappings, zip archives) only this object uses it.
+        The other store. Processes share what is kept of lasting storage, such as object storage and directories; what
+        is kept of other storage (memory, mappings, zip archives) is used by this object only.
     directory : str or path
         Where to keep files.
     max_bytes : int
-        How many bytes they may take; what was not used for the longest time is deleted first.
+        How many bytes they may take; the least recently used are deleted first.
     recheck : {"open", "always", "never"} or number
-        When a request compares what is kept with the store: at the first use after this object was made, at each use,
-        never, or if the last comparison by any process is so many seconds ago.
+        When a cached value is compared with the store by a request: at the first use after this object was made, at
+        each use, never, or when the last comparison by any process was that many seconds ago.
 
     Raises
     ------
@@ -103,7 +103,7 @@ class CachedStore(WrappingStore):
 
     @property
     def identity(self) -> object:
-        """Another one than that of the other store, which may have newer values."""
+        """Not that of the other store, which may have newer values."""
         return f"cached:{self.recheck}:{self.directory}:{self._root}" if self._lasts else self
 
     # --- reading

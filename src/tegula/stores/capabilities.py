@@ -58,9 +58,8 @@ class Locking(ABC):
     def lock(self, key: str) -> AbstractContextManager[bool]:
         """Wait until no other writer holds the lock of `key`, and hold it while the context lasts.
 
-        The lock is for operations of several steps, so that they do not get into each other's way again and again.
-        It is advisory: `set` and `delete` do not look at it. It ends with its holder, and when the key gets another
-        value.
+        The lock keeps operations of several steps from getting in each other's way again and again. It is advisory:
+        `set` and `delete` ignore it. It ends with its holder, and when the key gets another value.
 
         Returns
         -------
@@ -137,7 +136,7 @@ class EmptyDirectories(ABC):
 
     @abstractmethod
     def has_prefix(self, prefix: str) -> bool:
-        """Return whether there is a directory of that prefix, be it empty.
+        """Return whether there is a directory of that prefix, even an empty one.
 
         Raises
         ------
@@ -154,7 +153,7 @@ class Anchoring(ABC):
         """Return this store for writing values that belong to a document, such as the chunks of an array.
 
         Such values get no new directories once the document is gone: not the one that the document stood in, and
-        none below it. So values that are written through an array which has been deleted or moved do not appear at its
+        none below it. So values that are written through an array that has been deleted or moved do not appear in its
         old place.
 
         Raises
@@ -303,7 +302,7 @@ class SizedListing(ABC):
 
 
 class Copying(ABC):
-    """A store that copies values from stores of its kind by itself: their bytes do not come into this process."""
+    """A store that copies values from stores of its kind by itself: their bytes do not pass through this process."""
 
     @abstractmethod
     def copies_from(self, source: object, *, create: bool = False) -> bool:
@@ -343,7 +342,7 @@ class Copying(ABC):
         Returns
         -------
         int or None
-            The length of the value in bytes; ``None`` if `key` has none, then nothing is changed.
+            The length of the value in bytes; ``None`` if `key` has none, and then nothing is changed.
 
         Raises
         ------
@@ -417,7 +416,7 @@ def unchanged(store: Any, key: str, generation: Generation) -> bool:
 def delete_if(store: Any, key: str, generation: Generation) -> None:
     """Delete a key on condition that its state is still `generation`.
 
-    Where the store has no `conditional_delete` the state is compared before: a value that another writer stores between
+    If the store has no `conditional_delete`, the state is compared first: a value that another writer stores between
     the two steps is deleted.
 
     Raises

@@ -213,7 +213,7 @@ class Directory(Held):
     def _later(self, path: str, generation: FileGeneration, old: FileGeneration) -> FileGeneration:
         """Give a new file a later time than the old file that it replaces, if it needs that; return its generation.
 
-        So no generation comes back, although inode numbers do, also if the clock stands still or goes back.
+        So no generation recurs, although inode numbers do, even if the clock stands still or goes back.
         """
         for step in _STEPS:
             if is_later(generation, old):
@@ -223,7 +223,9 @@ class Directory(Held):
             status = os.stat(path, dir_fd=self._fd)
             generation = (status.st_ino, status.st_mtime_ns, status.st_size, *generation[3:])
         if not is_later(generation, old):
-            raise StoreError(f"the file system of {self._path} keeps no times, which show a change of a file")
+            raise StoreError(
+                f"the file system of {self._path} keeps no modification times, by which changes of a file are noticed"
+            )
         return generation
 
     def _unlink(self, name: str) -> None:

@@ -23,11 +23,11 @@ _HEADER: Final = len(_MAGIC) + 16
 _ABANDONED: Final = 3600.0  # seconds after which the temporary file of a killed process is deleted
 _USED: Final = 60.0  # seconds after which a use is noted again in the time of a file
 _SLACK: Final = 16  # a process looks at the whole directory each time it has added this part of the limit
-_FILE: Final = 512  # bytes that a file takes beside its content
+_FILE: Final = 512  # bytes that a file takes besides its content
 
 
 class DiskCache:
-    """Entries below a directory, which together take about so many bytes.
+    """Entries below a directory, which together take about a given number of bytes.
 
     Each process counts what it adds and looks at the directory from time to time, so several processes together may
     exceed the limit by a sixteenth of it each.
@@ -112,7 +112,7 @@ class DiskCache:
             return True
 
     def _evict(self, size: int) -> int:
-        """Delete the entries that were not used for the longest time; return how much may be added to what is left."""
+        """Delete the least recently used entries; return how much may be added to what is left."""
         files = sorted(self._files())
         total = sum(taken for _, taken, _ in files)
         share = max(size, self.max_bytes // _SLACK)

@@ -1,4 +1,4 @@
-"""Calls of a file system of fsspec on behalf of a store: of which file, and what becomes of what it raises."""
+"""Calls of an fsspec file system on behalf of a store: which file they are for, and what becomes of their errors."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ class FileCalls(CheckedRanges):
 
     @contextmanager
     def _asking(self, action: str, key: str, *, missing: bool = False) -> Iterator[None]:
-        """Turn whatever the file system raises into a `StoreError`, but for what it raises where nothing is stored.
+        """Turn whatever the file system raises into a `StoreError`, except what it raises where nothing is stored.
 
         With `missing` that becomes a `StoreError` as well.
         """

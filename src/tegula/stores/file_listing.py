@@ -32,7 +32,7 @@ class FileNames:
         What stands before each key.
     is_web : bool
         Whether paths are web addresses, in which characters are escaped. A query of the root, such as a signature,
-        stands behind each of them.
+        is appended to each of them.
     query : str
         That query.
     """

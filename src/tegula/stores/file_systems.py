@@ -94,7 +94,7 @@ def can_write(fs: Any) -> bool:
 
 
 def has_directories(fs: Any) -> bool:
-    """Return whether directories exist by themselves in a file system, also while they are empty."""
+    """Return whether directories exist by themselves in a file system, even while they are empty."""
     return not protocols(cached(fs)) & _NO_DIRECTORIES
 
 
@@ -137,7 +137,7 @@ def cached(fs: Any) -> Any:
 
 
 def is_absence(error: object) -> bool:
-    """Return whether an exception means that there is no file, and not that it could not be found out.
+    """Return whether an exception means that there is no file, and not that this could not be found out.
 
     File systems raise ``FileNotFoundError`` also when a server does not answer, refuses, or fails; then it has another
     cause than the absence of the file.

@@ -118,7 +118,7 @@ class FormerNames:
 
 def _lacks(store: object, name: str, prefix: str) -> None:
     capability = _CAPABILITIES[name][0].__name__
-    _warn(f"{type(store).__name__} has no {name}: only stores that are tegula.stores.capabilities.{capability} have")
+    _warn(f"{type(store).__name__} has no {name}: only tegula.stores.capabilities.{capability} stores have it")
     check_prefix(prefix)
 
 

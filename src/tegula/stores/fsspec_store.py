@@ -48,18 +48,18 @@ class FsspecStore(BlockedKeys, Ranged, FileCalls):
 
     One process at a time may write, since fsspec has no conditional writes: conditions hold between the threads of this
     process (`single_writer`). A file system that can't store and remove files is read-only: HTTP, archives, references,
-    GitHub, and caches of contents.
+    GitHub, and content caches.
 
     A value is stored by one call of the file system. On object storage, in memory, on this machine and over SFTP a
-    reader then sees the old value or the new one. Other file systems, such as FTP and SMB, write into the file: a
-    reader may see part of a value, and a writer that is killed leaves part of one, which reading reports as a damaged
+    reader then sees the old value or the new one. Other file systems, such as FTP and SMB, write in place: a
+    reader may see part of a value, and a killed writer leaves part of one, which reading reports as a damaged
     chunk or document.
 
     Only a file that does not exist is a missing key; any other error surfaces as `StoreError`. Listings bypass the
-    file system's cache of directories; web servers can't be listed (`listable`). The number of requests under way at
-    once is limited by the file system, too: by that of s3fs to 10, unless it is made with
+    file system's cache of directories; web servers can't be listed (`listable`). The file system also limits the
+    number of requests under way at once: s3fs to 10, unless it is made with
     ``config_kwargs={"max_pool_connections": 64}``. In a forked process the file system is made again from its
-    arguments. A pickled store takes these along, credentials included, as fsspec does.
+    arguments. A pickled store includes these, and with them credentials, as in fsspec.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ class FsspecStore(BlockedKeys, Ranged, FileCalls):
     Raises
     ------
     StoreError
-        If `fs` is no file system of fsspec, or `root` is not text.
+        If `fs` is not an fsspec file system, or `root` is not text.
 
     Examples
     --------
@@ -307,7 +307,7 @@ class FsspecStore(BlockedKeys, Ranged, FileCalls):
         path = self._names.directory(check_prefix(prefix))
         if not self.listable:  # pages of links leave out names, and a missing page is no empty directory
             raise UnsupportedError(
-                f"{self!r} can't be listed, as it is a web server: open a group that has consolidated metadata, "
+                f"{self!r} can't be listed, because it is a web server: open a group that has consolidated metadata, "
                 "or name the member"
             )
         return path

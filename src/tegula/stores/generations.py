@@ -1,8 +1,8 @@
-"""The generation of a file: a token that differs between any two states of it, also where time stamps are coarse.
+"""The generation of a file: a token that differs between any two states of it, even where time stamps are coarse.
 
 It is the inode number, the time of the last change and the size. The time is stamped to the nanosecond, since inode
 numbers are used again at once and the system's own stamps are milliseconds apart. That is not enough on a file system
-that keeps whole seconds only, for example. Such a time is recognized: a stamp from here never has whole microseconds
+that keeps whole seconds only, for example. Such a time is recognised: a stamp from here never has whole microseconds
 unless the file system has rounded it. The generation of a file with such a time has one more number: the version of the
 inode, which the system draws for each new file, or a digest of the contents where there is none.
 """

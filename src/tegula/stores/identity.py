@@ -23,7 +23,7 @@ class Shared:
     Parameters
     ----------
     storage : object
-        What must not be released before, so that its address stands for nothing else until then.
+        What this object keeps alive, so that its address stands for nothing else in the meantime.
     """
 
     def __init__(self, storage: object) -> None:

@@ -54,7 +54,7 @@ class Store(Writable, Listable, FormerNames):
     leading or trailing ``/`` either), NUL or lone surrogates; anything else raises `StoreError`. A prefix is ``""`` or
     a key followed by ``/``.
 
-    What a store can do beyond that, it declares: `tegula.stores.capabilities`.
+    A store declares what it can do beyond that: `tegula.stores.capabilities`.
 
     Attributes
     ----------
@@ -64,7 +64,7 @@ class Store(Writable, Listable, FormerNames):
         How many requests one operation should have under way at once, for stores where waiting takes longer than
         working; 0 for as many as there are threads to work with.
     single_writer, conditional_delete, fresh_generations : bool
-        What conditional writes are worth; see `tegula.stores.operations.Writable`.
+        What conditional writes guarantee; see `tegula.stores.operations.Writable`.
 
     Examples
     --------
@@ -98,7 +98,7 @@ class Store(Writable, Listable, FormerNames):
             self.delete(key)
 
     def flush(self) -> None:
-        """Write out what is pending; a store that keeps nothing back, as this one, does nothing.
+        """Write out what is pending; a store that buffers nothing, like this one, does nothing.
 
         Examples
         --------

@@ -3,7 +3,7 @@
 Where that text leaves a choice, the store decides as follows, and a test holds each decision:
 
 - A value is replaced in one step: it is written to a hidden temporary file beside its final place, which is then
-  renamed. Readers take no lock and see the old value or the new one, also if a writer is killed.
+  renamed. Readers take no lock and see the old value or the new one, even if a writer is killed.
 - Writers of one directory exclude each other by locking the directory, only while they compare the generation and
   rename. The lock ends with its holder. Where directories can't be locked, writers lock a hidden file.
 - Only a file that does not exist is a missing value. A dangling or circular link, a file in the place of a directory
@@ -69,15 +69,16 @@ class LocalStore(Locking, BlockedKeys, Copying, LocalPrefixes):
 
     Each operation is atomic between threads, processes and, where the file system's locks are, machines. A symbolic
     link below the root is followed to where it leads inside the root, and refused where it leads out; what is checked
-    once for a directory is remembered. Writing to or deleting a key that is a link replaces or removes the link.
+    once for a directory is remembered. Writing or deleting a key that is a link replaces or removes the link.
 
-    On a file system that ignores case, a key that differs from a stored one in case only counts as missing, and can't
-    be written. Names which begin with ``.tegula-`` are the store's own.
+    On a file system that ignores case, a key that differs from a stored one only in case counts as missing, and can't
+    be written. Names that begin with ``.tegula-`` are reserved for the store.
 
     Parameters
     ----------
     root : str or path-like
-        The base directory, which may be a symbolic link or missing; a relative one is taken from the current directory.
+        The base directory, which may be a symbolic link or missing; a relative one is taken relative to the current
+        directory.
     read_only : bool
         Whether `set` and `delete` raise `ReadOnlyError`.
     durability : {"rename", "fsync"}
@@ -181,7 +182,7 @@ class LocalStore(Locking, BlockedKeys, Copying, LocalPrefixes):
                 return None
             twin = self._root.twin(key) if self._root.ignores_case is not False else None
             if twin is not None:
-                return f"{twin!r} differs from a stored name in its spelling only"
+                return f"{twin!r} differs from a stored name only in its spelling"
             return f"{self._root.base}{key} is a directory" if os.path.isdir(self._root.base + key) else None
         except StoreError as error:
             code = error.__cause__.errno if isinstance(error.__cause__, OSError) else None

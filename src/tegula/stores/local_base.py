@@ -82,7 +82,7 @@ class LocalBase(Anchoring, Store):
 
     @property
     def identity(self) -> object:
-        """The real path of the base directory, so that stores share it which reach it by symbolic links."""
+        """The real path of the base directory, so that stores that reach it by symbolic links share it."""
         if self._identity is None:
             self._identity = "file://" + os.path.realpath(self._root.name).replace(os.sep, "/")
         return self._identity
@@ -90,7 +90,7 @@ class LocalBase(Anchoring, Store):
     def prepare(self, parent: str) -> bool:
         """Make the directory of keys that start with `parent` and a slash, and remove what dead writers left in it.
 
-        The kernel calls it before it puts files there by itself, along the rules of this store.
+        The kernel calls it before it puts files there by itself, following the rules of this store.
 
         Returns
         -------
@@ -100,7 +100,7 @@ class LocalBase(Anchoring, Store):
         Raises
         ------
         StoreError, ReadOnlyError
-            If the directory can't be made, or lies outside of the root.
+            If the directory can't be made, or lies outside the root.
 
         Examples
         --------
@@ -162,7 +162,7 @@ class LocalBase(Anchoring, Store):
     def _refuse_twin(self, key: str) -> None:
         twin = self._root.twin(key)
         if twin is not None:
-            raise StoreError(f"{twin!r} differs from a stored name in its spelling only", key=key)
+            raise StoreError(f"{twin!r} differs from a stored name only in its spelling", key=key)
 
     def _prune(self, parent: str) -> None:
         """Remove a directory and the directories above it as long as they are empty."""

@@ -69,7 +69,7 @@ class LocalPrefixes(EmptyDirectories, Reclaiming, Renaming, LocalBase):
                 self._make_directory(top)
 
     def has_prefix(self, prefix: str) -> bool:
-        """Return whether a directory of that prefix exists, be it empty; see `EmptyDirectories.has_prefix`."""
+        """Return whether a directory of that prefix exists, even an empty one; see `EmptyDirectories.has_prefix`."""
         with self._reporting("look at", check_prefix(prefix)):
             return self._listed(prefix) is not None
 

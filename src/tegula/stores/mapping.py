@@ -42,7 +42,7 @@ class MappingStore(Locking, SingleWriterStore):
     A ``KeyError`` of the mapping means that a key is missing; any other exception surfaces as `StoreError`. Keys of the
     mapping that are not valid keys of a store are not listed.
 
-    Where the mapping itself keeps values back, `flush` calls its ``flush()`` or ``sync()``. `close` flushes and leaves
+    If the mapping itself buffers values, `flush` calls its ``flush()`` or ``sync()``. `close` flushes and leaves
     the mapping open.
 
     A generation is a digest of the value, and conditional writes are atomic between the threads of a process, through

@@ -30,14 +30,14 @@ next_generation = itertools.count(1).__next__
 
 
 class MemoryStore(Store):
-    """Values in memory, for tests and for arrays that needn't outlive the process.
+    """Values in memory, for tests and for arrays that need not outlive the process.
 
-    A store that is pickled takes its values along; the copy is independent of the original.
+    Pickling a store includes its values; the copy is independent of the original.
 
     Parameters
     ----------
     contents : mapping of str to bytes-like, optional
-        Values to begin with; they are copied.
+        Initial values; they are copied.
     read_only : bool
         Whether `set` and `delete` raise `ReadOnlyError`.
 

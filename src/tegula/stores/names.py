@@ -1,4 +1,4 @@
-"""Keys as names of files: reserved names, names that differ in case only, and ``file:`` URLs."""
+"""Keys as names of files: reserved names, names that differ only in case, and ``file:`` URLs."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ _VARIABLES: Final = (
 _FILES: Final = ("~/.aws/credentials", "~/.aws/config", "~/.config/gcloud/application_default_credentials.json")
 
 _kept: OrderedDict[object, Any] = OrderedDict()
-_lock = threading.RLock()  # one thread makes a store, as others that want it wait
+_lock = threading.RLock()  # one thread makes a store, while others that want it wait
 
 
 def shared(name: str, positional: tuple[Any, ...], named: Mapping[str, Any], make: Callable[[], Any]) -> Any:
@@ -61,7 +61,7 @@ def shared(name: str, positional: tuple[Any, ...], named: Mapping[str, Any], mak
 
 
 def drop(store: object) -> None:
-    """Keep a store no longer, as its credentials have been refused."""
+    """Stop keeping a store, since its credentials have been refused."""
     with _lock:
         for key in [key for key, kept in _kept.items() if kept is store]:
             del _kept[key]

@@ -1,9 +1,9 @@
 """Copies within a bucket, which the service makes by itself.
 
 A copy that must not replace anything is a conditional write. Google Cloud Storage and Azure copy on that condition; S3
-does so at the end of an upload in parts, of which the old object is the only one. Not every service that speaks the
-protocol of S3 looks at the condition there, and some store an empty object instead of a copy. So an endpoint that is
-configured is tested, once in a process, as it is for other conditional writes.
+does so at the end of a multipart upload whose only part is the old object. Not every S3-compatible service honours the
+condition there, and some store an empty object instead of a copy. So an endpoint that a user configures is tested, once
+per process, as it is for other conditional writes.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class Bucket:
         return answer
 
     def copies(self, storage: object) -> Copies:
-        """Return what copies of the service are worth; try them if that is not known.
+        """Return what the service's copies guarantee; try them if that is not known.
 
         Parameters
         ----------

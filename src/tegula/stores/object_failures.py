@@ -152,7 +152,7 @@ def failure_of(error: BaseException) -> Failure:
     """
     if isinstance(error, ShortBody):
         return Failure("transient", "the answer is shorter than it announces")
-    # a panic of obstore is not an `Exception`, but nothing to end a program with
+    # a panic of obstore is not an `Exception`, but no reason to end a program
     panicked = type(error).__name__ == "PanicException"
     if isinstance(error, TegulaError) or not (panicked or isinstance(error, Exception)):
         raise error

@@ -2,8 +2,8 @@
 
 Object storage may carry out a conditional write and fail to say so: the answer is lost, or an attempt that is made
 again meets its own result and is refused. So each conditional write has an identifier, and an object keeps, as
-metadata, those of the last writes that led to its state. Reading them back answers whether a write took place, also
-when others have replaced its result in the meantime.
+metadata, those of the last writes that led to its state. Reading them back answers whether a write took place, even
+if others have replaced its result in the meantime.
 """
 
 from __future__ import annotations

@@ -106,7 +106,7 @@ def class_of(store: object) -> str:
     Raises
     ------
     MetadataError
-        If it is no store of obstore.
+        If it is not an obstore store.
     """
     for base in type(store).__mro__:
         if base.__name__ in _KINDS and not hasattr(store, "capabilities"):
@@ -129,7 +129,7 @@ def _settings_of(store: Any) -> Settings:
         return positional, named
     raise MetadataError(
         "obstore can't tell the settings of this store: options of the client, such as allow_http and timeout, "
-        "belong into its client_options, not into its config"
+        "belong in its client_options, not in its config"
     )
 
 
@@ -208,6 +208,6 @@ class StoreHandle:
 
 
 def _keep(value: object) -> None:
-    """Keep an object alive for ever, also while the interpreter ends."""
+    """Keep an object alive forever, even while the interpreter ends."""
     ctypes = import_module("ctypes")
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(value))

@@ -127,7 +127,7 @@ def sort_options(kind: str, options: Mapping[str, Any]) -> Options:
 
 
 def unknown_option(kind: str, name: str) -> MetadataError:
-    """Return the error for an option that there is not, with the names that are most like it.
+    """Return the error for an unknown option, with the names that are most like it.
 
     Examples
     --------

@@ -5,8 +5,8 @@ writers both succeed, and one of the results is lost. So the first conditional w
 object of their own, which is deleted again. Reading never does that.
 
 The endpoints that AWS, Google and Microsoft run themselves need no test: their documentation promises conditional
-writes and metadata for every bucket, and the certificate proves who answers. An endpoint that is configured is tested,
-whatever its name. Conditional deletion is tried on both, since it is newer and less common.
+writes and metadata for every bucket, and the certificate proves who answers. An endpoint that a user configures is
+tested, whatever its name. Conditional deletion is tried on both, since it is newer and less common.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ def known_conditions(storage: object) -> Conditions | None:
 
 
 def conditions_of(storage: object, requests: Requests, prefix: str, url: str) -> Conditions:
-    """Return what conditional writes to a bucket are worth; try them if that is not known yet.
+    """Return what conditional writes to a bucket guarantee; try them if that is not known yet.
 
     Raises
     ------

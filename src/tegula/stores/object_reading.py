@@ -266,14 +266,14 @@ class ObjectReader(Ranged, Revalidating, SizedListing, Store):
     def _listed(self, prefix: str) -> Iterator[tuple[str, int]]:
         wanted = (self.prefix + prefix).rstrip("/") or None
         pages: Iterator[Any] | None = None
-        last: str | None = None  # a listing that breaks off goes on behind the last object of it
+        last: str | None = None  # a listing that breaks off is continued after its last object
         in_order = True  # unless the service lists in another order than that of the names
 
         def next_page(library: Any, store: Any) -> Any:
             nonlocal pages
             if pages is None:
                 if not in_order:
-                    raise StoreError(f"{self!r} can't list: a listing without order has broken off", key=prefix)
+                    raise StoreError(f"{self!r} can't list: an unordered listing broke off", key=prefix)
                 pages = iter(library.list(store, wanted, offset=last, chunk_size=_PAGE))
             try:
                 return next(pages, None)

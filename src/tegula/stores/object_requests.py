@@ -19,10 +19,10 @@ _T = TypeVar("_T")
 
 
 class Requests:
-    """One obstore store, with retries, and a limit to the requests under way.
+    """One obstore store, with retries, and a limit on the requests under way.
 
     Single requests are repeated here: so a server that asks for fewer requests is heard, and a conditional write is
-    looked after before it is repeated. Operations of many requests (listings, uploads in parts, deletion in bulk) are
+    looked up before it is repeated. Operations of many requests (listings, uploads in parts, deletion in bulk) are
     left to obstore, which repeats only those of them that failed. Both follow the same `Retries`.
     """
 

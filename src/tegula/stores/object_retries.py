@@ -127,9 +127,9 @@ class Limiter:
     """How many requests all threads together have under way: as many as pay off, and fewer if the server asks for it.
 
     While requests wait for their turn, a round of them shows how many are answered in a second. Twice as many are
-    allowed, up to `most`, as long as that raises the rate by a fifth or more: time passes by waiting for answers then.
-    Once it does not, as on a line that is full, the number goes back to `first` for a second, or longer if that has
-    happened before.
+    allowed, up to `most`, as long as that raises the rate by a fifth or more: then the time passes waiting for
+    answers. Once it does not, as on a saturated line, the number goes back to `first` for a second, or longer if that
+    has happened before.
 
     Parameters
     ----------
@@ -152,8 +152,8 @@ class Limiter:
         self.renew()
 
     def renew(self) -> None:
-        """Begin anew, with no request under way, as in a forked process."""
-        self._level = self.first  # so many are allowed, unless the server asks for less
+        """Start again, with no request under way, as in a forked process."""
+        self._level = self.first  # the number allowed, unless the server asks for less
         self._allowed = float(self.first)
         self._under_way: dict[object, None] = {}
         self._halved = self._rest_until = 0.0
@@ -166,7 +166,7 @@ class Limiter:
 
     @classmethod
     def of_bucket(cls, bucket: object, first: int) -> Limiter:
-        """Return the limiter that all stores of a bucket in this process share, which begin with so many requests."""
+        """Return the limiter that all stores of a bucket in this process share, which begin with this many requests."""
         return _of_buckets.setdefault((bucket, first), cls(first, min(_GROWTH * first, _MOST)))
 
     @property

@@ -1,4 +1,4 @@
-"""A store whose values are objects of a bucket: S3, Google Cloud Storage, Azure, or what a web server offers."""
+"""A store whose values are objects in a bucket (S3, Google Cloud Storage, Azure) or files on a web server."""
 
 from __future__ import annotations
 
@@ -34,43 +34,43 @@ _locks = KeyLocks(1024)  # for buckets without conditional writes; all stores of
 
 
 class ObjectStore(Copying, ObjectReader):
-    """Objects of a bucket or container, through a store of the package obstore.
+    """Objects in a bucket or container, through a store of the package obstore.
 
-    Conditional writes are those of the service: several writers, also on different machines, never lose each other's
-    changes. Before the first one it is tested, with an object of its own, whether the service really has them; where
-    it has not, `single_writer` becomes true, and conditions hold between the threads of this process only. Where S3
+    Conditional writes are those of the service: several writers, even on different machines, never lose each other's
+    changes. Before the first one, a test with a separate object finds out whether the service really has them; if
+    not, `single_writer` becomes true, and conditions hold between the threads of this process only. Where S3
     deletes on condition, `conditional_delete` becomes true. `probe` tests both at once.
 
-    Requests that fail for a passing reason are repeated, then a `StoreError` is raised; a value that can't be read
-    never counts as missing.
+    Requests that fail for a transient reason are retried; when the retries are used up, a `StoreError` is raised. A
+    value that can't be read never counts as missing.
 
     Parameters
     ----------
     store : obstore store
-        Where the objects are: a ``S3Store``, ``GCSStore``, ``AzureStore``, ``HTTPStore``, ``LocalStore`` or
+        Where the objects are: an ``S3Store``, ``GCSStore``, ``AzureStore``, ``HTTPStore``, ``LocalStore`` or
         ``MemoryStore`` of ``obstore.store``.
     prefix : str
-        What the names of the objects begin with, ``""`` or a path.
+        What the object names begin with: ``""`` or a path.
     read_only : bool
-        Whether `set` and `delete` raise `ReadOnlyError`. What a web server offers is always read-only.
+        Whether `set` and `delete` raise `ReadOnlyError`. A web server is always read-only.
     missing : sequence of int
-        Status codes that mean that there is no object, besides 404. A bucket that may not be listed answers 403.
+        Status codes besides 404 that mean that there is no object. A bucket that you may not list answers 403.
     retries : Retries, optional
-        How often, and for how long, a request is repeated; by default as the ``retry_config`` of `store` says.
+        How often, and for how long, a request is retried; by default as the ``retry_config`` of `store` says.
     concurrency : int, optional
-        How many requests are under way at once, at most. If it is not given, all stores of a bucket together begin
-        with as many as the setting ``concurrency`` says, and come to up to four times as many where more are answered
-        in a second. After the server has asked for fewer, there are half as many, and then one more for each round
-        that goes well.
+        The most requests that are under way at once. If it is not given, all stores on a bucket together start with as
+        many as the setting ``concurrency`` says, and go up to four times as many where that raises the number answered
+        per second. When the server asks for fewer, the number is halved, and then raised by one for each round that
+        succeeds.
     url : str, optional
-        The name of the store, if it should be another one.
+        A name for the store, in place of its own.
 
     Raises
     ------
     UnsupportedError
         If obstore is not installed.
     MetadataError
-        If `store` is no store of obstore, or another argument is not valid.
+        If `store` is not an obstore store, or another argument is not valid.
 
     Examples
     --------
@@ -136,10 +136,11 @@ class ObjectStore(Copying, ObjectReader):
         return f"object:{missing}{'|'.join((*self._service, self._place))}"
 
     def probe(self) -> Capabilities:
-        """Test now what conditions are worth, as the first conditional write would do, and return the capabilities.
+        """Test conditional writes now, as the first conditional write would do, and return the capabilities.
 
-        `capabilities` alone asks nothing: until the first conditional write it says what is known or expected. Of the
-        endpoints of AWS only this method finds out whether they delete on condition. A read-only store is not tested.
+        `capabilities` by itself sends no request: until the first conditional write it says what is known or expected.
+        For AWS endpoints, only this method finds out whether they delete on condition. A read-only store is not
+        tested.
 
         Raises
         ------

@@ -37,8 +37,8 @@ _unknown_key = re.compile(r"(?:Configuration key: '|Invalid key: )([A-Za-z0-9_]+
 def open_url(url: str, options: Mapping[str, Any] | None = None, read_only: bool = False) -> ObjectStore:
     """Open object storage by its URL.
 
-    Nothing is requested before the store is used. What `options` leave out comes from where the service's own programs
-    look for it: environment variables, profiles, the machine's role.
+    Nothing is requested before the store is used. Options that are left out come from where the service's own tools
+    look for them: environment variables, profiles, the machine's role.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ def _check_bucket(parts: SplitResult, scheme: str) -> None:
 
 
 def _made(kind: str, class_name: str | None, positional: tuple[Any, ...], options: Options) -> Any:
-    """Return the obstore store, or raise an error that names the option which is the matter, but not its value."""
+    """Return the obstore store, or raise an error that names the offending option, but not its value."""
     stores = library("obstore.store")
     make = stores.from_url if class_name is None else getattr(stores, class_name)
     settings: dict[str, dict[str, Any]] = {"config": options.config, "client_options": options.client}

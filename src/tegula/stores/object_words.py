@@ -1,4 +1,4 @@
-"""Settings of object storage in the words of fsspec's file systems, as those of obstore."""
+"""Settings of object storage in the words of fsspec's file systems, translated into those of obstore."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def put_if(
     """Store a value on condition that the state of its key is still `before`, and return the new generation.
 
     A write that fails, or that is refused, may have happened all the same. So the object is asked whether this write
-    is among the last ones; only if it is not, and the state is still `before`, the write is repeated.
+    is among the last ones; only if it is not, and the state is still `before`, is the write repeated.
 
     Parameters
     ----------

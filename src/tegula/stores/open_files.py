@@ -41,7 +41,7 @@ _PIECE = 1 << 20
 _CAN_NOT_COPY = {errno.EXDEV, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EINVAL, errno.EPERM, errno.EBADF}
 _pread: Any = getattr(os, "pread", None)
 _pwrite: Any = getattr(os, "pwrite", None)
-_position_lock = _thread.allocate_lock()  # where a file has but one position: Windows
+_position_lock = _thread.allocate_lock()  # where a file has only one position: Windows
 _SHORTEST_PAUSE, _LONG_PAUSE, _LONGEST_PAUSE = 0.00002, 0.002, 0.05  # seconds between two attempts to lock
 _LONG = 1.0  # seconds of waiting after which attempts become rarer
 _SUSPICIOUS = 10.0  # seconds of waiting after which the log names the lock
@@ -256,7 +256,7 @@ def read_at(fd: int, start: int, stop: int) -> bytes:
     Raises
     ------
     OSError
-        If the file ends before.
+        If the file ends earlier.
     """
     pieces = []
     while start < stop:

@@ -75,10 +75,10 @@ class Readable(ABC):
     def identity(self) -> object:
         """Value that is equal for stores over the same storage, in which each key has the same value and generation.
 
-        By default a store is like no other but itself. A store of storage that lasts returns text here, which
-        continued by ``/`` and a key says where a value is, in every process; with an object (which must allow weak
-        references) stores of one process say that they share it. Caches know stores by it, so it must never be
-        the same for different storage: an endpoint belongs to it, as well as an account where names depend on that.
+        By default a store equals only itself. A store over lasting storage returns text, which, continued by ``/``
+        and a key, says in every process where a value is. By returning one object (which must allow weak references),
+        stores of one process say that they share storage. Caches identify stores by it, so it must never be the same
+        for different storage: it includes the endpoint, and the account if names depend on it.
         """
         return self
 
@@ -101,7 +101,7 @@ class Writable(ABC):
     conditional_delete : bool
         Whether `delete` takes a condition; if not, it raises `UnsupportedError` when one is given.
     fresh_generations : bool
-        Whether each `set` gives a new generation, also if the bytes are the same. It does not where a generation is
+        Whether each `set` gives a new generation, even if the bytes are the same. It does not where a generation is
         a hash of the value.
     """
 

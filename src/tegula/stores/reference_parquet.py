@@ -1,4 +1,4 @@
-"""References of kerchunk in Parquet: a file of rows for each so many chunks of an array, read when one is needed.
+"""kerchunk references in Parquet: files of rows, each for a fixed number of chunks of an array, read when needed.
 
 The layout is that of fsspec's ``LazyReferenceMapper``: ``.zmetadata`` has the documents of all nodes and the number of
 rows of a file, and ``x/refs.3.parq`` has the rows of the chunks of ``x``, numbered in the order of the last axis

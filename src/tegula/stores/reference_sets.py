@@ -1,4 +1,4 @@
-"""References of kerchunk in JSON: keys to parts of files elsewhere, or to values that stand among the references."""
+"""kerchunk references in JSON: keys to parts of files elsewhere, or to values stored among the references."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class ReferenceSet(ABC):
         Raises
         ------
         StoreError
-            If what is stored for the key is no reference.
+            If what is stored for the key is not a reference.
         """
 
     @abstractmethod
@@ -90,13 +90,13 @@ class JsonReferences(ReferenceSet):
 
     def __init__(self, document: Any, templates: Mapping[str, str] | None = None) -> None:
         if not isinstance(document, Mapping):
-            raise StoreError("the document is not a JSON object, and so no references of kerchunk")
+            raise StoreError("the document is not a JSON object, so it holds no kerchunk references")
         if document.get("version") is None and "refs" not in document:
             self._refs: Mapping[str, Any] = document
             self._templates: Mapping[str, str] = {}
             return
         if document.get("version", 1) != 1:
-            raise StoreError(f"references of kerchunk have the version 0 or 1, not {document['version']!r:.40}")
+            raise StoreError(f"kerchunk references have version 0 or 1, not {document['version']!r:.40}")
         refs, own = document.get("refs", {}), document.get("templates", {})
         if not isinstance(refs, Mapping) or not isinstance(own, Mapping) or not isinstance(templates, Mapping | None):
             raise StoreError("refs and templates of references are JSON objects")
@@ -144,7 +144,7 @@ def reference_from(value: Any, templates: Mapping[str, str]) -> Reference | byte
     Raises
     ------
     StoreError
-        If it is none.
+        If it is not valid.
 
     Examples
     --------

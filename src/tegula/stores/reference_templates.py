@@ -57,7 +57,7 @@ def render(text: Any, names: Mapping[str, Any], depth: int = 0) -> str:
     if not isinstance(text, str):
         raise StoreError(f"a template is text, not {text!r:.60}")
     if depth > _DEEPEST:
-        raise StoreError("templates call each other without end")
+        raise StoreError("templates refer to each other endlessly")
     found = _MARKED.sub(lambda match: str(_value(match[1], names, depth)), text)
     if len(found) > _LONGEST:
         raise StoreError(f"a template gives more than {_LONGEST} characters")

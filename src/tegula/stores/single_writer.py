@@ -30,7 +30,7 @@ class KeyLocks:
     Parameters
     ----------
     count : int
-        How many locks there are; with one, whatever is done under a lock excludes everything else.
+        How many locks there are; with one, anything done under a lock excludes everything else.
     """
 
     def __init__(self, count: int) -> None:
@@ -86,7 +86,7 @@ if hasattr(os, "register_at_fork"):  # not on Windows
 
 
 class SingleWriterStore(Store):
-    """Base class for stores of plain storage, which can read, write, remove and list, and has no conditions.
+    """Base class for stores over plain storage, which can read, write, remove and list, but not on condition.
 
     A subclass implements `read`, `write`, `remove`, `size`, `list_prefix` and `url`. Keys and values are checked
     before they are called. A generation is a digest of the value, and conditions are compared under a lock of the

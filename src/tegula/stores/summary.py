@@ -21,7 +21,7 @@ class Capabilities(NamedTuple):
     conditional_delete : bool
         Whether ``delete`` takes a condition.
     fresh_generations : bool
-        Whether each ``set`` gives a new generation, also if the bytes are the same.
+        Whether each ``set`` gives a new generation, even if the bytes are the same.
     single_writer : bool
         Whether conditions hold between the threads of this process only.
     lock : bool

@@ -2,8 +2,8 @@
 
 Nothing that a valid central directory refers to is ever written over. A commit appends the new members, a whole new
 central directory and an end record behind the old end; or, as long as there are no committed members to keep, it writes
-a new archive beside the old one and renames it. A writer that is killed during a commit leaves the last commit: bytes
-behind its end record are not read, and the next commit cuts them off. Opening never changes an archive.
+a new archive next to the old one and renames it. A writer that is killed during a commit leaves the last commit: bytes
+after its end record are not read, and the next commit cuts them off. Opening never changes an archive.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class ZipStore(UnreachableNames, Store):
 
     One store at a time may have an archive open for writing; stores that `tegula.open` and its relatives make for a
     path count as one within a process. After a fork the child can only read. A store that is pickled commits first, and
-    is read-only where it is unpickled.
+    is read-only once unpickled.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ class ZipStore(UnreachableNames, Store):
     compression : {"stored", "deflated"}
         How new members are packed. Chunks are compressed already, and only stored members are read in part.
     durability : {"write", "fsync"}
-        Whether a commit is on the disk, or only handed to the system, when it is done.
+        Whether a commit is only handed to the system, or on the disk, when it is done.
 
     Raises
     ------

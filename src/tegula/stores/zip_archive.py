@@ -113,7 +113,7 @@ class Archive:
             If that fails; the archive is unchanged.
         """
         if self._shifted:
-            raise StoreError(f"{self.path} has something before the archive, so nothing can be appended; compact it")
+            raise StoreError(f"{self.path} has other data before the archive, so nothing can be appended; compact it")
         self._check_name()
         new = [member for member in members if member.data is not None]
         try:
@@ -339,7 +339,7 @@ def open_for_writing(path: str, *, exclusive: bool, sync: bool = False) -> Archi
                 archive.discard()
                 raise
     except FileExistsError as error:
-        raise AlreadyExistsError(f"{path} exists already") from error
+        raise AlreadyExistsError(f"{path} already exists") from error
     except StoreError:
         raise
     except (OSError, ValueError) as error:

@@ -78,7 +78,9 @@ def _unpack(member: Member, packed: bytes) -> bytes:
             return _unpack_lzma(packed, member.size)
     except (zlib.error, OSError, EOFError, lzma.LZMAError, ValueError, struct.error) as error:
         raise StoreError(f"the member of the archive is damaged: {error}", key=member.name) from error
-    raise StoreError(f"the archive packs the member by method {member.method}, which is not known", key=member.name)
+    raise StoreError(
+        f"the archive compresses the member with method {member.method}, which is not supported", key=member.name
+    )
 
 
 def _unpack_lzma(packed: bytes, size: int) -> bytes:

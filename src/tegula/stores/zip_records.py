@@ -210,11 +210,11 @@ def member_start(read: ReadAt, member: Member, limit: int) -> int:
         return member.start
     start = member.offset + _LOCAL.size
     if start > limit:
-        raise StoreError("the archive's directory points to nowhere", key=member.name)
+        raise StoreError("the archive's directory points outside the archive", key=member.name)
     fields = _LOCAL.unpack(read(member.offset, start))
     start = start + int(fields[9]) + int(fields[10])
     if fields[0] != b"PK\3\4" or start + member.packed > limit:
-        raise StoreError("the archive's directory points to where no such member is", key=member.name)
+        raise StoreError("the archive's directory points to a place that holds no such member", key=member.name)
     member.start = start
     return start
 
@@ -234,7 +234,9 @@ def check_odd(read: ReadAt, member: Member, limit: int) -> None:
     raw = member.record[_CENTRAL.size : _CENTRAL.size + int.from_bytes(member.record[28:30], "little")]
     header = read(member.offset, member.offset + _LOCAL.size + len(raw))
     if _LOCAL.unpack_from(header)[9] != len(raw) or header[_LOCAL.size :] != raw:
-        raise StoreError("a member has another name in the archive's directory than before its value", key=member.name)
+        raise StoreError(
+            "a member has one name in the archive's directory and another in its local header", key=member.name
+        )
 
 
 def local_header(member: Member) -> bytes:

@@ -267,7 +267,7 @@ class Session:
         try:
             archive.rewrite([*members.values()], replaced, sync=self._sync)
         finally:
-            if replaced:  # also where an error or a signal came right after that
+            if replaced:  # even if an error or a signal came right after that
                 self.contents = replaced[0][0]
         self._changed = False
         self._pending = 0

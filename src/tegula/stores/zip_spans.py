@@ -109,7 +109,7 @@ class Source:
 
     def _changed(self) -> StoreError:
         self.has_failed = True
-        return StoreError("the archive has changed while it was open: open it again")
+        return StoreError("the archive changed while it was open: open it again")
 
 
 class Blocks:

@@ -1,4 +1,4 @@
-"""Tables: arrays of one length as columns, queried by expressions."""
+"""Tables: arrays of equal length as columns, queried by expressions."""
 
 from typing import TYPE_CHECKING
 

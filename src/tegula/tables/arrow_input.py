@@ -173,7 +173,7 @@ def columns_of_arrow(
         with _reading():
             table = arrow.table(table)
     if len({*table.column_names}) < len(table.column_names):
-        raise MetadataError("two columns have one name", field="columns")
+        raise MetadataError("two columns have the same name", field="columns")
     fills = fill_values or {}
     return {name: _column(name, table.column(name), fills.get(name), fixed_width) for name in table.column_names}
 
@@ -250,7 +250,7 @@ def _check_plain(kind: Any) -> None:
     elif types.is_decimal(kind):
         how = "cast it to float64, or to a whole number"
     elif types.is_list(kind) or types.is_large_list(kind):
-        how = "if all lists are of one length, cast it to a list of fixed size"
+        how = "if all lists have the same length, cast it to a list of fixed size"
     elif types.is_nested(kind) or types.is_time(kind) or types.is_null(kind) or types.is_interval(kind):
         how = "leave it out, or cast it to another type"
     if how:

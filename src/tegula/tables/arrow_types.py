@@ -166,7 +166,7 @@ def _times(values: Array) -> Array:
     numbers = converted.view(np.int64)
     outside = ((numbers < limits.min) | (numbers > limits.max)) & ~np.isnat(values)
     if outside.any() or not np.array_equal(converted.astype(values.dtype, copy=False), values, equal_nan=True):
-        raise OverflowError(f"a time of {values.dtype} is too far away")
+        raise OverflowError(f"a time of {values.dtype} is out of Arrow's range")
     return converted
 
 

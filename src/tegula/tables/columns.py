@@ -44,9 +44,9 @@ def column_names(metadata: GroupMetadata) -> tuple[str, ...] | None:
     if names is None:
         return None
     if not isinstance(names, (list, tuple)) or not all(is_key(name) and "/" not in name for name in names):
-        raise MetadataError(f"{names!r:.80} are not names of columns", field=ORDER)
+        raise MetadataError(f"{names!r:.80} are not column names", field=ORDER)
     if len({*names}) < len(names):
-        raise MetadataError("two columns have one name", field=ORDER)
+        raise MetadataError("two columns have the same name", field=ORDER)
     return tuple(names)
 
 
@@ -240,7 +240,7 @@ def _as_dtype(value: Any) -> np.dtype[Any]:
     except (TypeError, ValueError) as error:
         raise MetadataError(f"{value!r:.80} does not describe columns: {error}", field="columns") from error
     if dtype.names is None:
-        raise MetadataError(f"{dtype} has no fields, which would be the columns", field="columns")
+        raise MetadataError(f"{dtype} has no fields to use as columns", field="columns")
     return dtype
 
 

@@ -34,7 +34,7 @@ def columns_of_pandas(frame: Any) -> dict[str, Array]:
         If NumPy has no type for a column.
     """
     if not frame.columns.is_unique:
-        raise MetadataError("two columns have one name", field="columns")
+        raise MetadataError("two columns have the same name", field="columns")
     return {name: _of_series(name, frame[name]) for name in frame.columns}
 
 

@@ -86,7 +86,7 @@ class TableProperties(Node):
         if isinstance(names, str) or not all(isinstance(name, str) for name in names or ()):
             raise SelectionError(f"columns are given as a list of names, not {names!r:.80}", path=self._place)
         if names is not None and len({*names}) < len(names):
-            raise SelectionError(f"a column can be selected once only: {names!r:.80}", path=self._place)
+            raise SelectionError(f"a column can be selected only once: {names!r:.80}", path=self._place)
         wanted = self._names if names is None else names
         self._describe([name for name in wanted if name in self._names])
         return {name: self._column(name) for name in wanted}

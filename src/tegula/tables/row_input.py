@@ -104,7 +104,7 @@ def pieces_to_append(rows: Any, columns: Mapping[str, Any]) -> Iterator[Any]:
 
 
 def fitted_rows(rows: Any, columns: Mapping[str, Any]) -> dict[str, Array]:
-    """Convert rows for appending: all columns must be given, of one length and of values that fit.
+    """Convert rows for appending: all columns must be given, with equal lengths and values that fit.
 
     Parameters
     ----------

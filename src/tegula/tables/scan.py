@@ -1,4 +1,4 @@
-"""Scans: rows of a table as record batches of Arrow, read while they are taken."""
+"""Scans: rows of a table as Arrow record batches, read as they are taken."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _MOST_BYTES: Final = 2**28  # a chunk that is larger is decoded more than once
 
 
 class Scan:
-    """Rows of a table as record batches of Arrow, made by `Table.scan`.
+    """Rows of a table as Arrow record batches, made by `Table.scan`.
 
-    It reads while rows are taken: one block of rows at a time, and the next one in the background. It can be read
-    again and again, by iterating, or by any library that knows Arrow's PyCapsule interface.
+    It reads as rows are taken: one block of rows at a time, and the next one in the background. It can be read
+    repeatedly, by iterating, or with any library that knows Arrow's PyCapsule interface.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ class Scan:
         place: str = "",
     ) -> None:
         if batch_rows is not None and (not is_number(batch_rows) or batch_rows < 1):
-            raise SelectionError(f"a batch has a number of rows, not {batch_rows!r:.80}", field="batch_rows")
+            raise SelectionError(f"batch_rows must be a number of rows, not {batch_rows!r:.80}", field="batch_rows")
         self._columns = columns
         self._known = known
         self._rows = rows

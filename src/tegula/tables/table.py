@@ -1,4 +1,4 @@
-"""The table: arrays of one length as columns."""
+"""The table: arrays of equal length as columns."""
 
 from __future__ import annotations
 
@@ -61,9 +61,9 @@ _KEYWORDS = frozenset(
 
 
 class Table(TableProperties):
-    """Columns of one length under one path; made by `tegula.open_table` and `tegula.create_table`.
+    """Columns of equal length under one path; made by `tegula.open_table` and `tegula.create_table`.
 
-    A column is a `tegula.Array`: ``t["price"]``. Rows are structured arrays of NumPy: ``t[5]`` is one record;
+    A column is a `tegula.Array`: ``t["price"]``. Rows are structured NumPy arrays: ``t[5]`` is one record;
     ``t[10:20]``, ``t[[3, 1]]`` and ``t[mask]`` are arrays of them, ``t[["day", "price"]]`` has some columns only, and
     ``t[["day", "price"], 10:20]`` some rows of these.
     Iterating yields one record after the other, but ``"price" in t`` looks for a column of that name.
@@ -142,13 +142,13 @@ class Table(TableProperties):
     ) -> npt.NDArray[Any]:
         """Return the rows where an expression is true.
 
-        Columns in the expression are read in full, block by block; of others only the matching rows.
+        Columns in the expression are read in full, block by block; of the others, only the matching rows.
 
         Parameters
         ----------
         expression : str, Expression, pyarrow.compute.Expression or polars.Expr
-            An expression over the columns; see `tegula.tables.expressions`. No other code is ever evaluated. Conditions
-            of pyarrow and polars are evaluated by these.
+            An expression over the columns; see `tegula.tables.expressions`. No other code is ever evaluated. pyarrow
+            and polars evaluate their conditions themselves.
         columns : sequence of str, optional
             The columns to return; all by default.
         variables : mapping, optional
@@ -255,18 +255,19 @@ class Table(TableProperties):
         stop: int | None = None,
         batch_rows: int | None = None,
     ) -> Scan:
-        """Return rows as record batches of Arrow, which are read block by block while they are taken.
+        """Return rows as Arrow record batches, which are read block by block as they are taken.
 
-        What it returns is read by iterating, or by any library that knows Arrow's PyCapsule interface: pyarrow, polars,
-        DuckDB, pandas. So is the table itself, which stands for ``scan()``. With a condition, only its columns are read
-        in full; of others, the chunks with matching rows.
+        Read the result by iterating, or with any library that knows Arrow's PyCapsule interface: pyarrow, polars,
+        DuckDB, pandas. They also read the table itself, which stands for ``scan()``. With a condition, only its columns
+        are read in full; of the others, only the chunks with matching rows.
 
         Parameters
         ----------
         columns : sequence of str, optional
             The columns to return; all by default.
         where : str, Expression, pyarrow.compute.Expression or polars.Expr, optional
-            The rows to return: an expression as for `where`, or a condition of pyarrow or polars, which these evaluate.
+            The rows to return: an expression as for `where`, or a pyarrow or polars condition, which that library
+            evaluates.
         variables : mapping, optional
             Values of other names in the expression, as for `where`.
         start, stop : int, optional
@@ -343,14 +344,14 @@ class Table(TableProperties):
     def append(self, rows: Any) -> int:
         """Add rows to the end, and return the new number of rows.
 
-        Everything is checked before anything is written. The rows are written first and the lengths last, so that an
+        Everything is checked before anything is written. The rows are written first and the lengths last, so an
         interrupted append leaves the table as it was. Several processes may append at once without losing rows.
 
         Parameters
         ----------
         rows : mapping, structured array, list of arrays, DataFrame, Arrow table or stream
             Values for all columns: by name, or in their order. One value for each is one row. An Arrow stream, which
-            has ``__arrow_c_stream__``, is added in pieces of some 64 MiB; all of the above is true of each piece.
+            has ``__arrow_c_stream__``, is added in pieces of some 64 MiB; the above then holds for each piece.
 
         Raises
         ------

@@ -134,7 +134,7 @@ def _load(place: str, settings: Mapping[str, Any], templates: Mapping[str, str] 
         listed = scheme is not None and "::" not in place and scheme[1].lower() not in WEB
         if listed and not name.lower().endswith(".json"):
             return ParquetReferences(store_of_url(place, settings, read_only=True, archives=False))
-        raise NotFoundError("there is no file of references")
+        raise NotFoundError("there is no such file of references")
     if size > MOST_BYTES:
         raise StoreError(f"the references are larger than {MOST_BYTES} bytes; write them as Parquet")
     return JsonReferences.parse(store.get(name) or b"", templates)
@@ -193,7 +193,7 @@ class Files:
     def _local_file(self, path: str) -> tuple[Store, str]:
         if not self._local:
             raise UnsupportedError(
-                "these references come from elsewhere and name a file of this machine; if that is meant, pass "
+                "these references come from elsewhere and name a file on this machine; if that is intended, pass "
                 "remote_protocol='file' in storage_options"
             )
         whole = os.path.abspath(_of_drive(r"\1", path))

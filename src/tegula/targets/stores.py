@@ -34,9 +34,9 @@ def store_of(target: Any, *, read_only: bool = False, storage_options: Mapping[s
     ----------
     target : str, path, mapping or Store
         A path of a directory or a ``.zip`` archive, which need not exist yet, or a URL such as ``s3://bucket/path``.
-        In text ``~`` at the beginning is the home directory; write ``./~x`` for a name that begins with it. A store of
-        obstore or zarr-python, a file system or mapper of fsspec, is used through a store of tegula over the same
-        storage. References of kerchunk are a JSON file, a directory of Parquet files, or a URL of either; they can only
+        In text, ``~`` at the beginning is the home directory; write ``./~x`` for a name that begins with it. An obstore
+        or zarr-python store, or an fsspec file system or mapper, is used through a tegula store over the same
+        storage. kerchunk references are a JSON file, a directory of Parquet files, or a URL of either; they can only
         be read.
     read_only : bool
         Whether to open the store for reading only.
@@ -48,7 +48,7 @@ def store_of(target: Any, *, read_only: bool = False, storage_options: Mapping[s
     UnsupportedError
         If the URL's scheme is not known, or a package for it is not installed.
     MetadataError
-        If `target` is none of these, ``~name`` is not the home of a user, or options are given for a target that
+        If `target` is none of these, ``~name`` is no user's home directory, or options are given for a target that
         takes none.
 
     Examples
@@ -175,7 +175,7 @@ def options_of_both(
     """
     if options and not is_remote(source) and is_remote(target):
         raise MetadataError(
-            f"only the second of both names storage elsewhere: its options are {field}", field="storage_options"
+            f"only the second of the two is a remote URL: pass its options as {field}", field="storage_options"
         )
     check_options(source, options)
     check_options(target, target_options, field)

@@ -76,7 +76,7 @@ def _open(url: str, options: Mapping[str, Any], read_only: bool) -> Store:
         raise UnsupportedError(
             f"no store is known for {scheme}: URLs; pass a mapping or a store of your own", path=plain_url(url)
         )
-    # fsspec also where a query, such as a signature, belongs to each address
+    # fsspec also if a query, such as a signature, belongs to each address
     opener = _FSSPEC if "::" in url or (scheme in WEB and "?" in url) else _OPENERS.get(scheme, _FSSPEC)
     # imported when it is used: most programs need neither
     store: Store = import_module(opener).open_url(url, options, read_only)

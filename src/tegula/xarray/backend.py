@@ -26,7 +26,7 @@ class TegulaBackendEntrypoint(BackendEntrypoint):
     Parameters
     ----------
     filename_or_obj : str, path, mapping, Store, Array, Group or Table
-        What to open; a table is a data set along the dimension ``row``, an array alone the variable ``data``.
+        What to open; a table is a data set along the dimension ``row``, a single array the variable ``data``.
     group : str, optional
         Path of a group, array or table in it.
     dims : mapping of str to sequence of str, or sequence of str, optional

@@ -44,12 +44,12 @@ def encode_variable(variable: Variable, name: Hashable, format: str) -> Variable
 
 
 def encode_attributes(attributes: Mapping[Any, Any], place: str) -> dict[str, Any]:
-    """Return attributes with arrays and numbers of NumPy as lists and numbers of Python.
+    """Return attributes with NumPy arrays and numbers as Python lists and numbers.
 
     Raises
     ------
     EncodingTypeError
-        If one has no form in JSON.
+        If one can't be stored as JSON.
     """
     encoded = {name: encode_zarr_attr_value(value) for name, value in attributes.items()}
     for name, value in encoded.items():

@@ -34,8 +34,8 @@ _MASK: Final = "_FillValue"
 class LazyArray(BackendArray):
     """An array that xarray reads when its elements are needed.
 
-    Its shape is that of the time it was opened: where other processes have made the array longer, the new part is not
-    seen.
+    It keeps the shape that the array had when it was opened: if other processes have made the array longer since, the
+    new part is not seen.
 
     Parameters
     ----------

@@ -57,9 +57,9 @@ def write(
     Parameters
     ----------
     data : Dataset, DataArray or DataTree
-        The data, in memory or as arrays of dask.
+        The data, in memory or as dask arrays.
     target : str, path, mapping, Store or Group
-        Where to store them; see `tegula.store_of`.
+        Where to store it; see `tegula.store_of`.
     group : str, optional
         Path of the group in the target.
     mode : {"w", "w-", "a", "a-", "r+"}, optional
@@ -83,7 +83,7 @@ def write(
     write_empty_chunks : bool, optional
         Store chunks that are equal to the fill value.
     compute : bool
-        With ``False`` arrays of dask are not stored yet.
+        With ``False``, dask arrays are not stored yet.
     storage_options : mapping, optional
         Settings of the storage, if `target` is a URL; see `tegula.store_of`.
     write_inherited_coords : bool
@@ -94,13 +94,13 @@ def write(
     Returns
     -------
     None or dask.delayed.Delayed
-        With ``compute=False`` what stores the elements of arrays of dask.
+        With ``compute=False``, what stores the elements of dask arrays.
 
     Raises
     ------
     MetadataError
-        If an argument is invalid, or the data do not fit those that are stored: other dimensions, sizes or text of
-        another length. It is a ``ValueError``, and where ``to_zarr`` raises a ``TypeError`` that as well.
+        If an argument is invalid, or the data does not fit the stored data: other dimensions, sizes or text of
+        another length. It is a ``ValueError``, and also a ``TypeError`` where ``to_zarr`` raises one.
     AlreadyExistsError, NotFoundError
         If the mode does not allow what is there, or something is missing.
     UnsupportedError

@@ -267,7 +267,7 @@ def open(
         metadata = array_documents(shape, chunks, dtype, compression, compression_opts, fill_value, order)
         # as in zarr 1.1, also in a mapping, which the creation of other arrays does not list
         if mode != "w" and next(engine.stored_array(opened, "", metadata).stored_chunks(), None) is not None:
-            raise ExistsError("there are chunks without a document meta; mode='w' deletes them", path=opened.url)
+            raise ExistsError("there are chunks without the document 'meta'; mode='w' deletes them", path=opened.url)
         try:
             put_array(opened, metadata, mode == "w")
         except ExistsError:

@@ -233,7 +233,7 @@ def contents(store: tegula.MemoryStore) -> dict[str, bytes | None]:
         ({"factors": (2, 2, 2)}, "for 2 axes"), ({"factors": {"q": 2}}, "none of the axes y, x"),
         ({"factors": 2.5}, "are not factors"), ({"factors": 10**9}, "elements"), ({"levels": 0}, "number of levels"),
         ({"levels": True}, "number of levels"), ({"method": "median"}, "method must be one of mean, mode, nearest"),
-        ({"axes": ("x",)}, "are not axes"), ({"axes": ("x", "x")}, "two axes have one name"),
+        ({"axes": ("x",)}, "are not axes"), ({"axes": ("x", "x")}, "two axes have the same name"),
         ({"axes": ("x", "t")}, "two or three spatial axes"), ({"axes": ("x", 3)}, "not an axis"),
         ({"axes": [{"name": "x", "kind": "space"}, "y"]}, "not an axis"),
         ({"scale": 0}, "not a scale"), ({"scale": "x"}, "not a scale"), ({"scale": float("nan")}, "not a scale"),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 /// One axis of a chunk grid.
 #[derive(Clone, Debug)]
 pub enum ChunkAxis {
-    /// Chunks of one length.
+    /// Chunks of equal length.
     Regular(u64),
     /// Chunks of varying lengths: the start of each, and the end of the last.
     Varying(Arc<[u64]>),

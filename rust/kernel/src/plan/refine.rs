@@ -31,7 +31,7 @@ impl Item<'_> {
 }
 
 impl Part<'_> {
-    /// Divide the selection along an axis among inner chunks of one length.
+    /// Divide the selection along an axis among inner chunks of equal length.
     fn refine(&self, length: u64) -> Result<Table> {
         if let (Select::Run { first, count, step }, Place::From(start)) = (self.select, self.place) {
             let run = Run::regular((first, step, count), (start, self.stride), length, u64::MAX);

@@ -24,7 +24,7 @@ pub struct Run {
 /// The division of the indices of a run among chunks.
 #[derive(Clone, Debug)]
 enum Division {
-    /// Chunks of one length.
+    /// Chunks of equal length.
     Regular(u64),
     /// Chunks with the given starts; row `i` has the run's indices from position `bounds[i]` on.
     Varying { starts: Arc<[u64]>, bounds: Vec<u64> },
@@ -35,7 +35,7 @@ impl Run {
     ///
     /// # Errors
     ///
-    /// `Memory` if the table for chunks of varying lengths does not fit; chunks of one length need no table.
+    /// `Memory` if the table for chunks of varying lengths does not fit; chunks of equal length need no table.
     pub fn new(
         (first, step, count): (u64, i64, u64),
         (start, stride): (u64, isize),
@@ -60,7 +60,7 @@ impl Run {
         Ok(run)
     }
 
-    /// Divide among chunks of one length, as `new` does.
+    /// Divide among chunks of equal length, as `new` does.
     pub(super) fn regular(
         (first, step, count): (u64, i64, u64),
         (start, stride): (u64, isize),

@@ -76,7 +76,7 @@ impl<T> Spare<T> {
 
     /// Take something, if this thread has a turn and there is any.
     pub fn take(&self) -> Option<T> {
-        // In a forked child the lock may be held for ever.
+        // In a forked child the lock may be held forever.
         if has_turn() { self.0.try_lock().ok()?.pop() } else { None }
     }
 

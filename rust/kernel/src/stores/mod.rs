@@ -156,7 +156,7 @@ pub trait Value: Send + Sync {
         Ok(None)
     }
 
-    /// Whether any change from now on gives the value another `state`, whoever changes it.
+    /// Whether any change from now on gives the value another `state`, whichever writer makes it.
     fn is_settled(&self) -> bool {
         false
     }
@@ -183,7 +183,7 @@ pub trait Value: Send + Sync {
         false
     }
 
-    /// The same value as one that is far away, so that many ranges take no longer than one; `None` if it is not.
+    /// The same value as one in a far store, so that many ranges take no longer than one; `None` if it is not.
     fn far(&self) -> Option<&dyn FarValue> {
         None
     }
@@ -204,7 +204,7 @@ pub trait FarValue {
 /// How a value is best read by parts.
 #[derive(Clone, Copy, Debug)]
 pub struct Parts {
-    /// Reading up to so many unneeded bytes is cheaper than one more request.
+    /// Reading up to this many unneeded bytes is cheaper than one more request.
     pub gap: u64,
     /// So many bytes, more or less, are read at once.
     pub span: u64,

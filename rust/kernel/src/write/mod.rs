@@ -2,7 +2,7 @@
 //! Python module.
 //!
 //! A chunk that the plan covers is written unconditionally. For any other the old value is read, changed and written on
-//! condition that it has not changed in between, again until that succeeds.
+//! condition that it has not changed in between; this is repeated until it succeeds.
 
 mod appending;
 mod blocks;

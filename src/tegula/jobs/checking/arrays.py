@@ -144,7 +144,7 @@ class _Checked:
             self.beyond += size
             self.sure = False
         dense = self.metadata.dense
-        message = "it lies behind the end of the array" if dense else f"no chunk of the shape {self.metadata.shape}"
+        message = "it lies beyond the end of the array" if dense else f"no chunk of the shape {self.metadata.shape}"
         self.exam.find("chunk-outside", self.place.path, key, message, severity="note" if dense else None)
 
     def _unchanged(self, metadata: ArrayMetadata) -> bool:

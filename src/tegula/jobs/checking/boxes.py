@@ -75,7 +75,7 @@ def check_boxes(
     Parameters
     ----------
     share : Share
-        Who does the work.
+        What does the work.
     name : str
         Path of the array below the source.
     stored : StoredArray

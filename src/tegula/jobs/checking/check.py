@@ -1,4 +1,4 @@
-"""`tegula.check`: checks documents, chunks and other keys of nodes, and repairs faults that it can without loss."""
+"""`tegula.check`: checks documents, chunks and other keys of nodes, and repairs the faults that it can without loss."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def check(
     max_findings : int
         Number of findings to keep; all are counted.
     progress : callable, optional
-        Called with the path of an array, the bytes done, and its bytes in all.
+        Called with the path of an array, the bytes done, and its total bytes.
     announce : callable, optional
         Called with a finding before it is repaired.
     allow_pickle : bool
@@ -71,10 +71,10 @@ def check(
     storage_options : mapping, optional
         Settings of the storage, if `source` is a URL; see `tegula.store_of`.
     runner, workers : optional
-        Who decodes the chunks, as for `tegula.convert`.
+        What decodes the chunks, as for `tegula.convert`.
     ledger : str, path, mapping or Store, optional
-        A directory or bucket that keeps which chunks are without fault: after an interruption the same call goes on. It
-        is empty at the end.
+        A directory or bucket that records which chunks have no faults: after an interruption the same call continues.
+        It is empty at the end.
 
     Returns
     -------

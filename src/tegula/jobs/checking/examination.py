@@ -59,7 +59,7 @@ class Examination:
     most : int
         Number of findings to keep.
     progress : callable, optional
-        Called with the path of an array, the bytes done, and its bytes in all.
+        Called with the path of an array, the bytes done, and its total bytes.
     allow_pickle : bool
         Whether unpickling is allowed.
 
@@ -70,7 +70,7 @@ class Examination:
     unread : int
         Number of nodes found so far that can't be read.
     share : Share or None
-        Who checks the chunks, if not this process.
+        What checks the chunks, if not this process.
     """
 
     def __init__(self, store: Store, path: str, most: int, progress: Progress | None, allow_pickle: bool) -> None:

@@ -81,7 +81,7 @@ class Finding:
     kind : str
         Its kind, from the table in "Check and repair".
     severity : {"error", "warning", "note"}
-        Errors are lost or damaged data, warnings need a look, notes need nothing.
+        Errors are lost or damaged data, warnings need attention, notes are harmless.
     path : str
         Path of the node in the store.
     key : str

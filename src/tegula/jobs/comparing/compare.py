@@ -63,13 +63,13 @@ def compare(
     same members; chunks and codecs may differ. A fill value that the format leaves undefined counts as zero. Byte
     order does not count. Values are equal if ``==`` says so; NaN equals NaN, NaT equals NaT, and -0.0 equals 0.0. With
     `exact` all bits of the elements must be equal, those of NaN included. Numbers of different types are compared, too,
-    after NumPy's conversion, beside the difference in type. For data of xarray (arrays with dimension names) the value
-    that marks missing data counts as an attribute, wherever the format stores it, and the fill value only as far as
+    after NumPy's conversion, besides the difference in type. For data from xarray (arrays with dimension names) the
+    value that marks missing data counts as an attribute, wherever the format stores it, and the fill value only if
     elements hold it.
 
-    Memory is bounded by two blocks of 64 MiB, or two chunks if these are larger; for storage far away by the setting
-    ``buffer_bytes``, since many arrays and blocks are read at once. Chunks that both store as the same
-    bytes, under codecs that decode alike, are not decoded; where few chunks are stored the others are not visited.
+    Memory is bounded by two blocks of 64 MiB, or two chunks if these are larger; for remote storage by the setting
+    ``buffer_bytes``, since many arrays and blocks are read at once. Chunks that both store as the same bytes, under
+    codecs that decode alike, are not decoded; where few chunks are stored, the others are not visited.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ def compare(
     max_differences : int
         Number of differences to keep; all are counted.
     progress : callable, optional
-        Called with the path of an array, the bytes done, and its bytes in all.
+        Called with the path of an array, the bytes done, and its total bytes.
     allow_pickle : bool
         Allow unpickling of chunks, which can run any code.
     storage_options : mapping, optional
@@ -88,10 +88,10 @@ def compare(
     second_storage_options : mapping, optional
         Those of `second`; by default those of `first` if both URLs name the same bucket.
     runner, workers : optional
-        Who does the work, as for `tegula.convert`.
+        What does the work, as for `tegula.convert`.
     ledger : str, path, mapping or Store, optional
-        A directory or bucket that keeps what has been compared: a comparison that was interrupted goes on when it is
-        called again with the same. It is empty at the end.
+        A directory or bucket that records what has been compared: after an interruption the same call continues. It is
+        empty at the end.
 
     Returns
     -------

@@ -217,7 +217,7 @@ class ArrayJob:
         ledger, plan, name = self._conduct.ledger, self._conduct.plan, planned.name
         assert ledger is not None
         if plan is None or name not in plan.pieces:
-            raise StoreError("the array was added to the source while it was converted", path=source._place)
+            raise StoreError("the array was added to the source during the conversion", path=source._place)
         piece = plan.pieces[name]
 
         # the first of two passes
@@ -453,7 +453,7 @@ def _is_visible(array: Array) -> bool:
 
 
 def _limited(threads: int | None) -> AbstractContextManager[Any]:
-    """Return a context with no more than so many threads, for units that are done one after the other."""
+    """Return a context with a limited number of threads, for units that are done one after the other."""
     now = config.current().threads
     return nullcontext() if threads is None or threads >= now else config.configure(threads=max(1, threads))
 

@@ -67,15 +67,15 @@ def convert(
 
     Values, attributes, fill values and dimension names are kept, and so are codecs that the target's format has. Others
     are replaced by its usual codecs, and a note in the report says so. Memory is bounded by a few blocks of 64 MiB, or
-    of one chunk if that is larger; for storage far away by the setting ``buffer_bytes``, since many arrays and blocks
+    one chunk if that is larger; for remote storage by the setting ``buffer_bytes``, since many arrays and blocks
     are under way at once.
 
-    Data written by xarray (arrays with dimension names) read the same with xarray afterwards. The names are stored
+    Data written by xarray (arrays with dimension names) reads the same with xarray afterwards. The names are stored
     where readers of the target's format look for them: in the attribute ``_ARRAY_DIMENSIONS``, or ``dimension_names``
     in Zarr v3. So is the value that marks missing data: the fill value in Zarr v2, the attribute ``_FillValue`` in v3.
-    Where that changes the fill value, chunks that the source does not store are written.
+    If that changes the fill value, chunks that the source does not store are written.
 
-    Arrays can be opened when they are complete, since their metadata are written last.
+    Arrays can be opened only once they are complete, since their metadata is written last.
 
     Where chunks and codecs stay the same, the compressed chunks are copied as they are, which is many times faster:
     between Zarr v1, v2, v3 and bcolz if the codec is Blosc, between Zarr v2 and v3 with most codecs.
@@ -92,19 +92,20 @@ def convert(
     format : {"zarr3", "zarr2", "zarr1", "bcolz"}, optional
         Format of the target; by default the one that the suffix of `target` or `path` implies, else Zarr v3.
     chunks, shards, codecs : optional
-        As for `tegula.create_array`; by default those of the source. In a hierarchy a shape is for the arrays of as
-        many dimensions. A mapping gives them by dimension, ``{"time": 24, "lat": 45}``, or by array,
+        As for `tegula.create_array`; by default those of the source. In a hierarchy a shape applies to the arrays with
+        that number of dimensions. A mapping gives them by dimension, ``{"time": 24, "lat": 45}``, or by array,
         ``{"tas": (24, 45, 90), "model/*": "auto"}`` (codecs by array only). See Notes.
     dtype : dtype-like or mapping, optional
         Another type for the numbers, rounded to the nearest value with ties to even. By array, as for `codecs`; in a
-        hierarchy a plain type is for numbers of its kind, coordinates of dimensions excepted. See Notes.
+        hierarchy a plain type applies to numbers of its kind, except dimension coordinates. See Notes.
     scale_offset : (float, float) or mapping, optional
         Pack floating-point numbers as CF does: ``dtype`` holds ``(value - offset) / scale``, and the attributes
-        ``scale_factor`` and ``add_offset`` say so to readers. Needs `dtype`.
+        ``scale_factor`` and ``add_offset`` tell readers so. Needs `dtype`.
     bitround : int or mapping, optional
-        Keep so many bits of the fraction of floating-point numbers, ties to even: they take less space compressed.
+        Keep this many bits of the fraction of floating-point numbers, rounding ties to even, so that they compress
+        better.
     checksum : bool
-        Store a checksum with each chunk, as for `tegula.create_array`; chunks are not compressed anew for that.
+        Store a checksum with each chunk, as for `tegula.create_array`; chunks are not compressed again for that.
     select : selection, optional
         Ints and slices: the part of an array to convert.
     path : str
@@ -116,12 +117,12 @@ def convert(
     verify : bool
         Read everything back and compare it with the source, bit by bit.
     progress : callable, optional
-        Called with the path of an array, the bytes converted, and its bytes in all; with `verify` both count the bytes
-        that are read back, too. Several arrays may be under way at once.
+        Called with the path of an array, the bytes converted, and its total bytes; with `verify` both also count the
+        bytes that are read back. Several arrays may be under way at once.
     allow_pickle : bool
         Allow unpickling the source, and pickling objects where the format has no other codec for them.
     consolidated : {"auto", True, False}
-        ``"auto"`` writes consolidated metadata to the groups that have them in the source, ``True`` also to the topmost
+        ``"auto"`` writes consolidated metadata to the groups that have it in the source, ``True`` also to the topmost
         group, ``False`` to none.
     storage_options : mapping, optional
         Settings of the storage, if `source` is a URL; see `tegula.store_of`.
@@ -129,25 +130,25 @@ def convert(
         Those of `target`; by default those of `source` if both URLs name the same bucket.
     resume : bool, optional
         Keep a ledger of what is done in the target's store, so that a conversion that is interrupted at any moment can
-        go on: ``True`` goes on with one, or begins, ``False`` begins and refuses a target where one was interrupted.
+        be resumed: ``True`` resumes one, or begins, ``False`` begins and refuses a target where one was interrupted.
         By default there is no ledger, and what an interrupted conversion has written of an array is removed.
     runner : "threads", "processes", "dask", address, Client or Runner, optional
-        Who does the work: threads of this process (the default), processes, a cluster of `dask.distributed` that is
-        started on this machine (``"dask"``), or the one of a scheduler's address or a `Client`.
+        What does the work: threads of this process (the default), processes, a cluster of `dask.distributed` that is
+        started on this machine (``"dask"``), or the cluster of a scheduler's address or a `Client`.
     workers : int, optional
         Number of processes; implies ``runner="processes"``.
     part : (int, int), optional
-        Do one part of several, ``(3, 16)`` the third of 16, as the jobs of a batch system do. The last part that ends
+        Do one part of several, ``(3, 16)`` for the third of 16, as the jobs of a batch system do. The last part to end
         completes the target. Implies a ledger.
     visible_early : bool
         Create arrays before their chunks are written: they can be opened, and read as the fill value where nothing is
         written yet.
     max_memory : int or str, optional
         The most memory that the values take in each worker, in bytes or as ``"2GB"``. Where the chunks of source and
-        target lie across each other, values go through a temporary array if that takes less time than reading chunks
+        target cut across each other, values go through a temporary array if that takes less time than reading chunks
         many times; a dry run says so.
     temporary : str, path, mapping or Store, optional
-        Where temporary arrays are put; by default beside the target. With a ledger they always are.
+        Where temporary arrays are stored; by default next to the target. With a ledger they always are.
 
     Returns
     -------
@@ -156,10 +157,10 @@ def convert(
     Raises
     ------
     CodecError
-        If a new data type can't hold a value. Such arrays of a hierarchy are left out and reported.
+        If a new data type can't hold a value. In a hierarchy such arrays are left out and reported.
     UnsupportedError
         If one chunk or shard of the target does not fit into `max_memory`; the message says what it takes.
-        If the target's format can't hold the array. Such arrays of a hierarchy are left out and reported.
+        If the target's format can't hold the array. In a hierarchy such arrays are left out and reported.
     MetadataError
         If the target is the source, the format contradicts the suffix, an argument is not valid, a rule matches no
         array, or shards are not multiples of the chunks.
@@ -168,22 +169,23 @@ def convert(
 
     Notes
     -----
-    In a mapping one integer is a rule for a dimension, if there is one of that name, as in xarray: arrays that have it
-    get chunks (shards) of that length along it (-1: of the whole axis), and keep what they have along others. Anything
-    else is a rule for arrays: those of that name at any level, or the one at a path from the top, which contains ``/``;
-    both may have the wildcards ``*``, ``?`` and ``[…]`` for parts of one name. So ``{"/time": 24}`` or
+    In a mapping, a single integer is a rule for a dimension if there is one of that name, as in xarray: arrays that
+    have it get chunks (shards) of that length along it (-1: the whole axis), and keep what they have along others.
+    Anything else is a rule for arrays: those of that name at any level, or the one at a path from the top, which
+    contains ``/``; both may have the wildcards ``*``, ``?`` and ``[…]`` for parts of one name. So ``{"/time": 24}`` or
     ``{"time": (24,)}`` is about the array ``time`` and not about the dimension.
 
     ``None`` leaves an array as it is, ``False`` stands for no shards, no codecs, or one chunk. Of several rules for one
-    array a path counts before a name, a name before a pattern, and of equals the last; rules for dimensions count for
-    those arrays that no other rule names. ``{"id": …}`` and ``{"name": …}`` with a text are one codec, not rules.
+    array, a path takes precedence over a name, a name over a pattern, and among equals the last one wins; rules for
+    dimensions apply to the arrays that no other rule names. ``{"id": …}`` and ``{"name": …}`` with a text are one
+    codec, not rules.
 
     An array that does not fit (another number of dimensions) stays as it is, and a note in the report says so.
 
-    With `dtype`, `scale_offset` or `bitround` the report has the largest absolute and relative error of each array.
+    With `dtype`, `scale_offset` or `bitround` the report gives the largest absolute and relative error of each array.
     Values that mark missing data (NaN, and those of ``_FillValue`` and ``missing_value``) stay missing: packed in
     integers they become the smallest signed or the largest unsigned one, which the attribute ``_FillValue`` names. A
-    value that the new type can't hold is an error, and so is a missing one where there is no value for it.
+    value that the new type can't hold is an error, and so is a missing one for which there is no value.
 
     Examples
     --------
@@ -231,7 +233,7 @@ def convert(
     if item.name != "zarr3" and any(wanted["shards"].values):
         raise UnsupportedError(f"{item.name} has no shards", field="shards")
 
-    # who does it, and whether there is a ledger
+    # what does it, and whether there is a ledger
     share, memory = share_of(part), memory_of(max_memory)
     recorded = resume is not None or part is not None
     if visible_early and item.new_draft is not None:
@@ -246,7 +248,7 @@ def convert(
             two_passes=part is None,
         )  # fmt: skip
         if select is not None and not isinstance(node, Array):
-            raise SelectionError("a selection is for one array, not for a group")
+            raise SelectionError("a selection applies to a single array, not to a group")
         with (
             bounded(memory),
             runner_of(None if dry_run else runner, None if dry_run else workers) as who,

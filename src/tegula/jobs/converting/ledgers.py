@@ -54,7 +54,7 @@ def convert_recorded(
     Parameters
     ----------
     node, select, store, path, options, runner
-        What to convert, where to, how and by whom.
+        What to convert, where to and how, and what does the work.
     resume : bool
         Whether to go on with a conversion that is under way or was interrupted.
     part : (int, int)

@@ -263,7 +263,7 @@ def _bounds(dtype: np.dtype[Any]) -> tuple[int, int]:
 
 
 def rounded(values: Values, keepbits: int) -> Values:
-    """Round the fraction of floating-point numbers to so many bits, ties to even; NaN and the infinities stay.
+    """Round the fraction of floating-point numbers to `keepbits` bits, ties to even; NaN and the infinities stay.
 
     Examples
     --------

@@ -275,7 +275,7 @@ class ConvertReport:
         return self._card(_SHOWN)
 
     def _card(self, most: int | None) -> str:
-        """Return HTML with so many arrays, notes and failures, or with all."""
+        """Return HTML with a limited number of arrays, notes and failures, or with all."""
         state = (
             badge("plain", "dry run") if self.dry_run else badge("good", "done") if self.ok else badge("bad", "failed")
         )

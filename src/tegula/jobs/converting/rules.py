@@ -7,9 +7,9 @@ a dimension*, and changes the lengths along it; anything else is a *rule for arr
 - a path (``"/tas"``, ``"model/tas"``), which contains ``/``: the array there, counted from the top of the hierarchy,
 - a pattern with ``*``, ``?`` or ``[…]`` in either.
 
-Of several rules for one array a path counts before a name and a name before a pattern, and of equals the last one;
-rules for dimensions count for those arrays that no other rule names. `match_rules` finds out which names are those of
-dimensions, before anything is written.
+Of several rules for one array, a path takes precedence over a name, a name over a pattern, and among equals the last
+one wins; rules for dimensions apply to the arrays that no other rule names. `match_rules` finds out which names are
+those of dimensions, before anything is written.
 """
 
 from __future__ import annotations
@@ -251,7 +251,7 @@ def _checked(field: Field, value: Any, where: str) -> Any:
         return value if isinstance(value, str) and value == "auto" else codec_specs(value)
     if isinstance(value, bool) or (isinstance(value, str) and value == "auto"):
         return value
-    wrong = MetadataError(f"{where}{value!r:.80} are not {field}", field=field)
+    wrong = MetadataError(f"{where}{value!r:.80} is not a valid value of {field}", field=field)
     if _is_integer(value):
         return _length(value, wrong)
     if isinstance(value, (str, Mapping)) or not hasattr(value, "__iter__"):

@@ -116,7 +116,7 @@ def selected_axes(select: Any, shape: tuple[int, ...]) -> list[Axis | int]:
             try:
                 index = int(item.__index__())
             except TypeError as error:
-                raise SelectionError(f"{item!r:.60} is not one index: {error}") from error
+                raise SelectionError(f"{item!r:.60} is not a single index: {error}") from error
             if not -size <= index < size:
                 raise SelectionError(f"index {index} is out of range for an axis of length {size}")
             out.append(index % size)

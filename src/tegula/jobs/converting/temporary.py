@@ -41,7 +41,7 @@ _CODECS = [{"name": "blosc", "configuration": {"cname": "lz4", "clevel": 1, "shu
 def temporary_array(
     store: Store, path: str, where: Any, shape: tuple[int, ...], chunks: tuple[int, ...], data_type: DataType
 ) -> Iterator[Array]:
-    """Create a temporary array, and remove it when the context ends, also after an error or Ctrl-C.
+    """Create a temporary array, and remove it when the context ends, even after an error or Ctrl-C.
 
     Parameters
     ----------

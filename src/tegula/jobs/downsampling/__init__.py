@@ -1,1 +1,1 @@
-"""Multi-scale pyramids: arrays of fewer and fewer elements, level from level."""
+"""Multi-scale pyramids: arrays of fewer and fewer elements, each computed from the one before."""

@@ -69,9 +69,9 @@ def masks_of(array: Array, missing: Any) -> list[Any]:
 def group_of(array: Array, path: str) -> tuple[Store, str]:
     """Return the store and the path of the group that holds an array."""
     if path:
-        raise MetadataError("a path is one in the target: pass a target, too", field="path")
+        raise MetadataError("path is a path in the target: pass a target, too", field="path")
     if array.path:
         return array.store, array.path.rpartition("/")[0]
     if isinstance(array.store, LocalStore):
         return LocalStore(os.path.dirname(os.path.realpath(array.store.root)), read_only=array.store.read_only), ""
-    raise MetadataError("the array is all that its store holds: pass a target", path=array._place)
+    raise MetadataError("the store holds nothing but the array: pass a target", path=array._place)

@@ -61,15 +61,15 @@ def downsample(
     visible_early: bool = False,
     max_memory: int | str | None = None,
 ) -> Pyramid:
-    """Write an array and smaller and smaller copies of it, a multi-scale pyramid, with OME-Zarr 0.5 metadata.
+    """Write a multi-scale pyramid, an array and copies of decreasing size, with OME-Zarr 0.5 metadata.
 
-    The pyramid is a group of Zarr v3 with the arrays ``s0``, ``s1``, …, each computed from the one before. If the
+    The pyramid is a Zarr v3 group with the arrays ``s0``, ``s1``, …, each computed from the one before. If the
     target is the group that holds the array, the array stays where it is, and is the first level under its own name.
-    Each array can be opened when it is complete, and the group when all of them are. After an error what was created is
-    deleted, unless the job is to be resumed.
+    Each array can be opened when it is complete, and the group when all of them are. After an error, what was created
+    is deleted, unless the job is to be resumed.
 
-    Memory is bounded by two blocks of 64 MiB, or by a shard or chunk if that is larger; for storage far away by the
-    setting ``buffer_bytes``. Where few chunks are stored the others are not visited.
+    Memory is bounded by two blocks of 64 MiB, or by a shard or chunk if that is larger; for remote storage by the
+    setting ``buffer_bytes``. Where few chunks are stored, the others are not visited.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ def downsample(
         By how much each level is smaller than the one before: along each spatial axis, along each axis, or by name.
         Blocks at the far edges may be smaller, so that lengths are rounded up.
     levels : int, optional
-        How many levels to compute, without the first one; by default until one lies within a chunk.
+        How many levels to compute, not counting the first; by default until one fits into a chunk.
     method : {"mean", "mode", "nearest"}
         The mean of a block, rounded to the nearest integer for integers, booleans and times (ties to even); the most
         frequent value, the smallest of several, for labels; or the first element.
@@ -93,7 +93,7 @@ def downsample(
     scale : float, sequence of float, or mapping
         Distance between the elements of the array: along each spatial axis, along each axis, or by name.
     missing : scalar, sequence of scalar, or "fill_value", optional
-        Values that mark missing data, which mean and mode leave out beside NaN and NaT; by default those of CF's
+        Values that mark missing data, which mean and mode leave out besides NaN and NaT; by default those of CF's
         attributes ``_FillValue`` and ``missing_value``, as for `tegula.statistics`. A block without others becomes the
         first of them, or NaN.
     chunks, shards, codecs : optional
@@ -104,21 +104,21 @@ def downsample(
     overwrite : bool
         Delete what exists at the target: the group, or in the group that holds the array the old levels.
     progress : callable, optional
-        Called with the path of a level, the bytes done, and its bytes in all.
+        Called with the path of a level, the bytes done, and its total bytes.
     storage_options : mapping, optional
         Settings of the storage, if `source` is a URL; see `tegula.store_of`.
     target_storage_options : mapping, optional
         Those of `target`; by default those of `source` if both URLs name the same bucket.
     resume : bool, optional
-        Keep a ledger of what is done in the group, as for `tegula.convert`: ``True`` goes on with a pyramid that was
+        Keep a ledger of what is done in the group, as for `tegula.convert`: ``True`` resumes a pyramid that was
         interrupted, or begins, ``False`` begins and refuses a target where one was interrupted.
     runner, workers : optional
-        Who computes the levels, as for `tegula.convert`.
+        What computes the levels, as for `tegula.convert`.
     part : (int, int), optional
         Do one part of several, as for `tegula.convert`. The first array that is written is divided between the parts;
         the smaller ones, each of which needs the one before as a whole, between those that run when that is complete.
     dry_run : bool
-        Report what would be written and what it takes, and write nothing; with `resume` what is left to do.
+        Report what would be written and what it takes, and write nothing; with `resume`, what is left to do.
     visible_early : bool
         Create the group and the arrays before their chunks are written.
     max_memory : int or str, optional
@@ -136,7 +136,7 @@ def downsample(
         If an argument is not valid, the axes are not those of OME-Zarr, or the array or the options have changed since
         the job that is to be resumed began.
     UnsupportedError
-        If the array has no mean, or its group is not one of Zarr v3.
+        If the array has no mean, or its group is not a Zarr v3 group.
 
     Examples
     --------

@@ -73,7 +73,7 @@ def axes_of(given: Any, names: Sequence[str | None] | None, ndim: int) -> tuple[
     MetadataError
         If the axes are not valid in OME-Zarr.
     UnsupportedError
-        If it has no pyramids of arrays of so many dimensions.
+        If it has no pyramids of arrays with that many dimensions.
 
     Examples
     --------
@@ -110,7 +110,7 @@ def _check(axes: tuple[Axis, ...]) -> None:
     listed = ", ".join(f"{axis.name} ({axis.type or 'of no known type'})" for axis in axes)
     types = [axis.type for axis in axes]
     if len({axis.name for axis in axes}) < len(axes):
-        raise MetadataError(f"two axes have one name: {listed}", field="axes")
+        raise MetadataError(f"two axes have the same name: {listed}", field="axes")
     if not 2 <= types.count("space") <= 3:
         raise MetadataError(
             f"OME-Zarr demands two or three spatial axes, not {types.count('space')}: {listed}; pass axes with their "
@@ -120,7 +120,7 @@ def _check(axes: tuple[Axis, ...]) -> None:
     ranks = [_ORDER.get(kind, 1) for kind in types]
     if ranks != sorted(ranks) or ranks.count(0) > 1 or ranks.count(1) > 1:
         raise MetadataError(
-            f"OME-Zarr demands the axes in the order time, channel (one of each at most), space, not {listed}",
+            f"OME-Zarr demands the axes in the order time, channel (at most one of each), space, not {listed}",
             field="axes",
         )
 

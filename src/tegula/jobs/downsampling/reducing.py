@@ -60,7 +60,7 @@ def reduced(
         The mean of integers and times is rounded to the nearest integer, ties to even. Of several most frequent values
         ``"mode"`` takes the smallest. ``"nearest"`` takes the first element of a block.
     masks : sequence of scalar
-        Values that mark missing data, beside NaN and NaT. A block without others becomes the first of them, or NaN.
+        Values that mark missing data, besides NaN and NaT. A block without others becomes the first of them, or NaN.
     most : int
         How many elements to reduce at a time, since intermediate results take about 40 bytes for each.
 

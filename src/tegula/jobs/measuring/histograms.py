@@ -23,7 +23,7 @@ _BLOCKS: Final = "▁▂▃▄▅▆▇█"
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
-    """A histogram: counts of values in up to 32 bins of one width, from the smallest to the largest value.
+    """A histogram: counts of values in up to 32 bins of equal width, from the smallest to the largest value.
 
     Parameters
     ----------

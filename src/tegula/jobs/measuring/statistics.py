@@ -230,10 +230,11 @@ def statistics(
 
     Values are taken as stored, without CF's scale and offset. NaN, NaT and ``None`` are missing, and so are the values
     of CF's attributes ``_FillValue`` and ``missing_value``. In Zarr v2 arrays with dimension names the fill value is
-    missing, too, unless it is zero, since xarray stores the mask there. Infinities count, but not in the histogram.
+    missing, too, unless it is zero, since xarray stores the missing value there. Infinities count, but not in the
+    histogram.
 
-    Memory is bounded by one block of 64 MiB, or of one chunk if that is larger; for storage far away by the setting
-    ``buffer_bytes``, since many arrays and blocks are read at once. Where few chunks are stored the others
+    Memory is bounded by one block of 64 MiB, or one chunk if that is larger; for remote storage by the setting
+    ``buffer_bytes``, since many arrays and blocks are read at once. Where few chunks are stored, the others
     are not visited: their elements count as fill values.
 
     Parameters
@@ -243,15 +244,15 @@ def statistics(
     path : str
         Path below it.
     progress : callable, optional
-        Called with the path of an array, the bytes done, and its bytes in all.
+        Called with the path of an array, the bytes done, and its total bytes.
     allow_pickle : bool
         Allow unpickling of chunks, which can run any code.
     storage_options : mapping, optional
         Settings of the storage, if `source` is a URL; see `tegula.store_of`.
     runner, workers : optional
-        Who does the work, as for `tegula.convert`.
+        What does the work, as for `tegula.convert`.
     ledger : str, path, mapping or Store, optional
-        A directory or bucket that keeps what has been measured: after an interruption the same call goes on. It is
+        A directory or bucket that records what has been measured: after an interruption the same call continues. It is
         empty at the end.
 
     Returns

@@ -166,7 +166,7 @@ def runner_of(runner: Any, workers: int | None) -> Runner:
         is_known = runner in ("dask", "local") or "://" in runner or runner.endswith(".json")
     if not is_known:
         raise MetadataError(
-            f"{runner!r:.80} is no runner: give 'threads', 'processes', 'dask', the address of a scheduler, or a "
+            f"{runner!r:.80} is not a runner: pass 'threads', 'processes', 'dask', the address of a scheduler, or a "
             "Client of dask.distributed",
             field="runner",
         )

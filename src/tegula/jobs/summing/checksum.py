@@ -116,11 +116,11 @@ def checksum(
     Objects count by type and value: numbers, booleans, text, bytes, lists, mappings in any order, and arrays; a tuple
     is a list.
 
-    Any changed element changes the checksum. Of other accidental changes one in about 2**120 is missed. It is no
-    protection against deliberate ones; for that, sign files.
+    Any changed element changes the checksum. Of other accidental changes, one in about 2**120 goes unnoticed. It is no
+    protection against deliberate ones; to detect those, sign your files.
 
-    Memory is bounded by one block of 64 MiB, or of one chunk if that is larger; for storage far away by the setting
-    ``buffer_bytes``, since many arrays and blocks are read at once. Where few chunks are stored the others
+    Memory is bounded by one block of 64 MiB, or one chunk if that is larger; for remote storage by the setting
+    ``buffer_bytes``, since many arrays and blocks are read at once. Where few chunks are stored, the others
     are not visited.
 
     Parameters
@@ -130,19 +130,19 @@ def checksum(
     path : str
         Path below it.
     attributes : bool
-        Include attributes and names of dimensions. The value that marks missing data of xarray counts as an attribute,
+        Include attributes and dimension names. The value that marks missing data from xarray counts as an attribute,
         wherever the format stores it.
     progress : callable, optional
-        Called with the path of an array, the bytes done, and its bytes in all.
+        Called with the path of an array, the bytes done, and its total bytes.
     allow_pickle : bool
         Allow unpickling of chunks, which can run any code.
     storage_options : mapping, optional
         Settings of the storage, if `source` is a URL; see `tegula.store_of`.
     runner, workers : optional
-        Who does the work, as for `tegula.convert`.
+        What does the work, as for `tegula.convert`.
     ledger : str, path, mapping or Store, optional
-        A directory or bucket that keeps what has been summed: after an interruption the same call goes on. It is empty
-        at the end.
+        A directory or bucket that records what has been summed: after an interruption the same call continues. It is
+        empty at the end.
 
     Returns
     -------

@@ -48,7 +48,7 @@ impl Status {
         self.kind == libc::S_IFDIR
     }
 
-    /// What tells this state of the file from all others, but for changes that the system's clock does not tell apart;
+    /// What tells this state of the file from all others, except changes that the system's clock does not tell apart;
     /// `None` where the file system keeps no fine times.
     pub fn state(&self) -> Option<State> {
         let [inode, modified, size] = self.generation.0;
@@ -223,7 +223,7 @@ pub fn status_at(start: BorrowedFd<'_>, pieces: &[&[u8]]) -> Outcome<Status> {
     })
 }
 
-/// Whether a name exists in a directory, be it a link that leads nowhere.
+/// Whether a name exists in a directory, even if it is a link that leads nowhere.
 ///
 /// # Errors
 ///

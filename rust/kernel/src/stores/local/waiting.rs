@@ -1,4 +1,4 @@
-//! Waiting for the lock of a file, by attempts: one call that waits would end with the lock only.
+//! Waiting for the lock of a file, by repeated attempts: a single call that waits would end only with the lock.
 
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};

@@ -246,7 +246,7 @@ impl Directory {
     }
 
     /// Give a file a later time than the old file that it replaces. So no state comes back, although inode numbers do,
-    /// also if the clock stands still or goes back.
+    /// even if the clock stands still or goes back.
     fn make_later(&self, name: &[u8], made: Made, old: Generation) -> Result<Made, Failure> {
         // Some file systems with fine times keep multiples of 100 ns.
         let least = old.time().saturating_add(1000);
