@@ -133,6 +133,19 @@ def test_after_its_end_a_pool_leaves_calls_to_the_caller() -> None:
     assert other.result() == threading.get_ident()
 
 
+def test_a_thread_that_starts_after_the_last_one_has_ended_ends_as_well() -> None:
+    pool = Pool(2)
+    call = Call(lambda: 7)
+    pool.start(call)
+    call.wait()
+    late = object()
+    pool._starting[late] = None  # a thread that the system has made, and not yet run
+    pool.end()
+    pool._calls.put(None)  # which `end` has not yet taken back in the thread that waits
+    pool._run(late)
+    assert pool._threads == 0
+
+
 def test_where_no_thread_can_be_started_the_caller_works(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: Any) -> None:
         raise RuntimeError("can't start new thread")

@@ -109,7 +109,7 @@ class Pool:
         self._counts = _thread.allocate_lock()  # only threads of the pool take it
         self._threads = self._idle = 0
         self._ended = _thread.allocate_lock()
-        self._is_over = False
+        self._is_over = self._has_ended = False
 
     @classmethod
     def named(cls, name: str, limit: int) -> Pool:
@@ -164,7 +164,9 @@ class Pool:
                 self._idle -= 1
                 ends = call is None or self._threads > self.limit
                 self._threads -= ends
-                last = not self._threads
+                # a thread that starts late comes after the last one, and has nothing to tell
+                last = call is None and not self._threads and not self._has_ended
+                self._has_ended = self._has_ended or last
             if ends:
                 self._calls.put(call)  # for another thread
                 break
@@ -174,7 +176,7 @@ class Pool:
             del call
             with self._counts:
                 self._idle += 1
-        if call is None and last:
+        if last:
             self._ended.release()
 
     def end(self) -> None:

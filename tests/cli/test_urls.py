@@ -326,7 +326,32 @@ def test_a_web_server(http_server: Any) -> None:
         rows = dict(line.split("  ", 1) for line in result.stdout.splitlines())
         assert "can't be listed" in rows["Listing"]
         assert rows["Holds"].strip() == "array of the format zarr3"
-    assert rows["Writing"].strip() == "the store is read-only"
+        assert rows["Writing"].strip() == "the store is read-only"
+
+
+def test_members_on_a_web_server_are_those_of_the_consolidated_metadata(http_server: Any) -> None:
+    bucket = http_server.bucket()
+    directory = http_server.directory(bucket)
+    tegula.save(directory / "g.zarr", x=np.arange(3), y=np.ones((2, 2)))
+    for name in ("info", "ls", "tree"):
+        result = CliRunner().invoke(app, [name, f"{bucket.url}/g.zarr"])
+        assert result.exit_code == 1
+        assert "the group has no consolidated metadata to know its members by" in result.stderr
+    tegula.open_group(directory / "g.zarr", "r+").consolidate()
+    assert CliRunner().invoke(app, ["ls", f"{bucket.url}/g.zarr"]).stdout.split() == ["x", "y"]
+    for name, *more in (["ls", "-r"], ["ls", "--json"], ["tree"], ["tree", "--json"]):
+        far, near = (
+            CliRunner().invoke(app, [name, *more, str(place)])
+            for place in (f"{bucket.url}/g.zarr", directory / "g.zarr")
+        )
+        assert (far.exit_code, far.stdout) == (0, near.stdout)
+    rows = CliRunner().invoke(app, ["ls", "-l", f"{bucket.url}/g.zarr"]).stdout.splitlines()[1:]
+    assert [row.split()[-2:] for row in rows] == [["-", "x"], ["-", "y"]]  # sizes would take a request for each chunk
+    text = CliRunner().invoke(app, ["info", f"{bucket.url}/g.zarr"]).stdout
+    assert "In all          2 arrays\n" in text
+    assert "Size stored     unknown: the store can't be listed" in text
+    totals = json.loads(CliRunner().invoke(app, ["info", "--json", f"{bucket.url}/g.zarr"]).stdout)["totals"]
+    assert (totals["arrays"], totals["nbytes"], totals["nbytes_stored"], totals["ratio"]) == (2, 56, None, None)
 
 
 def test_a_file_system_of_fsspec() -> None:

@@ -299,6 +299,22 @@ def test_any_other_error_is_a_store_error_without_secrets(error: type[Exception]
         assert caught.value.__suppress_context__ or caught.value.__context__ is None
 
 
+def test_user_info_that_a_file_system_takes_for_a_name_is_in_no_message() -> None:
+    store = FsspecStore(Sloppy(), "key:h1dden@bucket/x", url="filecache::sloppy://bucket/x")
+    store.fs.error = ValueError('Invalid bucket name "key:h1dden@bucket", or h1dden is wrong')
+    with pytest.raises(StoreError, match=r'Invalid bucket name "\*\*\*@bucket", or \*\*\* is wrong'):
+        store.get("a")
+
+
+def test_the_cause_of_a_file_that_is_not_found_is_told() -> None:
+    store = FsspecStore(Sloppy(), f"sloppy-{uuid.uuid4()}")
+    store.fs.error = FileNotFoundError("https://host/x")
+    store.fs.error.__cause__ = ConnectionResetError("reset by https://me:hidden@host/x")
+    with pytest.raises(StoreError, match="failed to read: ConnectionResetError: reset by https://host/x") as caught:
+        store.get("a")
+    assert "hidden" not in str(caught.value)
+
+
 @pytest.mark.parametrize("error", [FileNotFoundError, NotADirectoryError, IsADirectoryError])
 def test_only_a_file_that_does_not_exist_is_missing(error: type[Exception]) -> None:
     store = FsspecStore(Sloppy(), f"sloppy-{uuid.uuid4()}")

@@ -14,7 +14,8 @@ import pytest
 
 import tegula
 from tegula.errors import MetadataError, NotFoundError, ReadOnlyError, StoreError, TegulaError, UnsupportedError
-from tegula.stores.object_options import KNOWN, ProfileCredentials, sort_options
+from tegula.stores.object_credentials import ProfileCredentials
+from tegula.stores.object_options import KNOWN, sort_options
 from tegula.stores.object_retries import Retries
 from tegula.stores.object_urls import SCHEMES, open_url
 
@@ -64,7 +65,8 @@ def test_urls(url: str, name: str, kind: str) -> None:
         "s3://", "s3:///path", "s3:bucket", f"s3://user:{SECRET}@bucket/a", f"s3://bucket/a?signature={SECRET}",
         f"gs://bucket/a#{SECRET}", "s3://bucket:80/a", f"abfs://box:{SECRET}@account.dfs.core.windows.net/x",
         "http://", f"https://user:{SECRET}@/x", "http://host:port/x", "ftp://host/x", "s3://bucket/a//b",
-        "s3://bucket/a/../b",
+        "s3://bucket/a/../b", "s3://bucket/a\nb", "s3://bucket/a\t", "http://host/a\n", "s3://[bucket/a", "http://[host",
+        "s3://bu cket/a", "s3://../a", "s3://bucket/a?", "gs://bucket/a#", "abfs://@account.dfs.core.windows.net/x",
     ],
 )  # fmt: skip
 def test_urls_that_can_not_be_opened(url: str) -> None:
@@ -147,8 +149,14 @@ def test_an_unknown_option_is_named(kind: str) -> None:
     [
         {"skip_signature": SECRET},
         {"timeout": SECRET},
+        {"timeout": float("nan")},
+        {"connect_timeout": float("inf")},
         {"retries": SECRET},
+        {"retries": -1},
+        {"retries": float("inf")},
+        {"credential_provider": SECRET},
         {"retry_config": {"retry_timeout": SECRET}},
+        {"retry_config": {"retry_timeout": float("inf")}},
         {"missing": SECRET},
         {"concurrency": SECRET},
         {"allow_http": SECRET},
@@ -187,6 +195,11 @@ def test_anonymous_access() -> None:
     assert sort_options("gs", {"anon": True}).config == {"skip_signature": True}
     assert sort_options("gs", {"anon": False}).config == {}
     assert sort_options("http", {"anonymous": True}).config == {}
+    for text, says in (("False", False), ("no", False), ("0", False), (0, False), ("TRUE", True), (1, True)):
+        assert sort_options("s3", {"anon": text}).config == ({"skip_signature": True} if says else {})
+    for value in ("perhaps", None, 2, [True]):
+        with pytest.raises(MetadataError, match="anonymous is true or false"):
+            sort_options("s3", {"anonymous": value})
 
 
 def test_profiles_are_read_by_boto3(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -208,7 +221,7 @@ def test_profiles_are_read_by_boto3(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     assert settings(copy)["credential_provider"]()["access_key_id"] == "two"
     assert settings(store)["credential_provider"].config == {"region": "eu-north-1"}
     for options in ({"access_key_id": "id", "secret_access_key": "x"}, {"skip_signature": True}):
-        assert sort_options("s3", options).provider is None
+        assert not isinstance(sort_options("s3", options).provider, ProfileCredentials)
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "id")
     assert sort_options("s3", {}).provider is None
 

@@ -16,11 +16,15 @@ import pytest
 
 import tegula
 from tegula import optional
+from tegula.cli.targets import split_target
 from tegula.errors import MetadataError, NotFoundError, ReadOnlyError, TegulaError, UnsupportedError
 from tegula.stores import FsspecStore, LocalStore, ObjectStore, ZipStore
+from tegula.stores.secrets import plain_url, redacted
 from tegula.stores.zip_remote import RemoteZipStore
-from tegula.targets.paths import local_path
+from tegula.targets.paths import is_remote, links, local_path
+from tegula.targets.stores import options_of_both
 from tegula.targets.suffixes import new_format
+from tegula.targets.urls import split_url
 
 VALUES = np.arange(60, dtype="i4").reshape(6, 10)
 
@@ -69,14 +73,39 @@ def test_anything_else_is_opened_by_fsspec(address: str, tmp_path: Path) -> None
 
 def test_what_is_no_url_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
-    for url in ("nosuch://host/x", "foo:bar", "s3:bucket", "http://[x", "nosuch::s3://b/x", "zip::nosuch://x/y.zip"):
+    for url in (
+        "nosuch://host/x",
+        "foo:bar",
+        "s3:bucket",
+        "http://[x",
+        "file://[/x",
+        "s3://[x/y",
+        "nosuch::s3://b/x",
+        "zip::nosuch://x/y.zip",
+    ):
         with pytest.raises(TegulaError):
             tegula.open(url)
         with pytest.raises(TegulaError):
             tegula.create_array(url, shape=1, dtype="u1")
     with pytest.raises(UnsupportedError, match="no store is known for nosuch: URLs"):
         tegula.open("nosuch://host/x")
+    for target in ("s3:/bucket/x", "gs:bucket", Path("s3://bucket/x"), Path("https://host/x")):
+        with pytest.raises(UnsupportedError, match=r"such URLs begin with \w+:// and are passed as text"):
+            tegula.open(target)
     assert [*tmp_path.iterdir()] == []
+
+
+@pytest.mark.parametrize("server", ["http://[::1]:9", "https://[2001:db8::2]"])
+def test_an_ipv6_address_is_no_chain(server: str) -> None:
+    assert links(f"{server}/a::b") == [f"{server}/a", "b"]
+    assert is_remote(f"{server}/x")
+    store = tegula.store_of(f"{server}/a/x.zarr")
+    assert isinstance(store, ObjectStore)
+    assert store.url == f"{server}/a/x.zarr"
+    assert split_url(f"{server}/a/x%20y.zip") == (f"{server}/a", "x y.zip")
+    assert split_target(f"{server}/a/x.zarr") == (f"{server}/a/x.zarr", "")
+    assert split_target(f"zip::{server}/x.zip::t/a[0]") == (f"zip::{server}/x.zip", "t/a[0]")
+    assert options_of_both(f"{server}/a/x", f"{server}/b/y", {"retries": 1}, None) == {"retries": 1}
 
 
 def test_a_package_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,6 +131,9 @@ def test_secrets_of_a_url_are_in_no_message() -> None:
         assert "hidden" not in f"{caught.value}{caught.value!r}"
     store = tegula.store_of("simplecache::http://me:hidden@host/x?token=hidden", read_only=True)
     assert "hidden" not in f"{store!r}{store.url}"
+    for url in ("https://me:a@hidden@host/x", "https://me:a::hidden@host/x?to=me@host"):
+        assert plain_url(url) == "https://host/x"
+        assert redacted(f"no {url}") == "no https://host/x"
 
 
 # --- chains

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Annotated, Any, Final
 
@@ -15,6 +16,7 @@ from tegula.display.info import Info, counted, human_bytes
 from tegula.display.tree import group_tree
 from tegula.errors import TegulaError
 from tegula.hierarchy.group import Group
+from tegula.jobs.units import with_known_members
 from tegula.stores.secrets import redacted
 from tegula.tables.table import Table
 
@@ -23,10 +25,16 @@ __all__ = ["info", "ls", "tree"]
 _WIDEST_TYPE: Final = 24  # characters of a data type
 
 
+@contextmanager
+def _open(target: str, storage_option: StorageOptions) -> Iterator[Node]:
+    """Open the node that a target names; on a web server with the members of its consolidated metadata."""
+    with open_target(target, "r", storage_option, allow_pickle=True) as node:
+        yield with_known_members(node)
+
+
 def info(target: Target, as_json: AsJson = False, storage_option: StorageOptions = None) -> None:
     """Print the metadata and sizes of an array, a table or a group; for a group, with totals of all its members."""
-    # no elements are read: nothing is unpickled
-    with open_target(target, "r", storage_option, allow_pickle=True) as node:
+    with _open(target, storage_option) as node:
         if as_json:
             print_json(_facts(node))
         elif isinstance(node, Group):
@@ -47,8 +55,8 @@ class _Totals:
         Bytes of the elements in memory; arrays and columns with variable-length elements are left out.
     variable : int
         Number of arrays and columns with variable-length elements.
-    nbytes_stored : int
-        Bytes of the stored chunks.
+    nbytes_stored : int or None
+        Bytes of the stored chunks; not known where the store can't be listed.
     ratio : float or None
         Compression ratio of the arrays with fixed-length elements.
     dimensions : dict of str to list of int
@@ -61,18 +69,19 @@ class _Totals:
     unreadable: int = 0
     nbytes: int = 0
     variable: int = 0
-    nbytes_stored: int = 0
+    nbytes_stored: int | None = 0
     ratio: float | None = None
     dimensions: dict[str, list[int]] = field(default_factory=dict)
 
 
 def _totals(group: Group) -> _Totals:
-    totals, failed, fixed_length_stored = _Totals(), dict[str, str](), 0
+    totals, failed = _Totals(), dict[str, str]()
+    total_stored = fixed_length_stored = 0
 
     def add(array: Array) -> None:
-        nonlocal fixed_length_stored
-        stored = array.nbytes_stored()
-        totals.nbytes_stored += stored
+        nonlocal total_stored, fixed_length_stored
+        stored = _stored(array) or 0
+        total_stored += stored
         if array.metadata.data_type.variable:
             totals.variable += 1
         else:
@@ -94,8 +103,14 @@ def _totals(group: Group) -> _Totals:
         else:
             totals.groups += 1
     totals.unreadable = len(failed)
+    totals.nbytes_stored = total_stored if group.store.listable else None
     totals.ratio = totals.nbytes / fixed_length_stored if fixed_length_stored else None
     return totals
+
+
+def _stored(node: Array | Table) -> int | None:
+    """Return the bytes of the stored chunks; without listings that would take a request for each chunk."""
+    return node.nbytes_stored() if node.store.listable else None
 
 
 def _totals_as_text(group: Group) -> dict[str, str]:
@@ -113,10 +128,11 @@ def _totals_as_text(group: Group) -> dict[str, str]:
     if totals.dimensions:
         named = ((name, " or ".join(map(str, sizes))) for name, sizes in totals.dimensions.items())
         facts["Dimensions"] = ", ".join(f"{name} {sizes}" for name, sizes in named)
+    size = totals.nbytes_stored
     return {
         **facts,
         "Size in memory": human_bytes(totals.nbytes) + unknown,
-        "Size stored": human_bytes(totals.nbytes_stored) + ratio,
+        "Size stored": "unknown: the store can't be listed" if size is None else human_bytes(size) + ratio,
     }
 
 
@@ -184,8 +200,7 @@ def tree(
     storage_option: StorageOptions = None,
 ) -> None:
     """Draw the tree of a group and all its members, or of a table and its columns."""
-    # no elements are read: nothing is unpickled
-    with open_target(target, "r", storage_option, allow_pickle=True) as node:
+    with _open(target, storage_option) as node:
         if as_json:
             print_json(_branch(node.name, node, depth))
         elif not isinstance(node, Array):
@@ -237,8 +252,7 @@ def ls(
     """List the names of a group's members, or of a table's columns."""
     failed = False
     found: list[dict[str, Any]] = []
-    # no elements are read: nothing is unpickled
-    with open_target(target, "r", storage_option, allow_pickle=True) as node:
+    with _open(target, storage_option) as node:
         if not isinstance(node, Array) and not (recursive or long or as_json):
             for name in _names(node):
                 typer.echo(name)
@@ -255,7 +269,7 @@ def ls(
                 continue
             found.append(_short_facts(name, member))
             if long:
-                found[-1]["nbytes_stored"] = None if isinstance(member, Group) else member.nbytes_stored()
+                found[-1]["nbytes_stored"] = None if isinstance(member, Group) else _stored(member)
     _print_listing(found, long, as_json)
     if failed:
         raise typer.Exit(1)

@@ -32,6 +32,7 @@ from tegula.jobs.ledger import DIRECTORY
 from tegula.jobs.units import arrays_below
 from tegula.stores.secrets import redacted
 from tegula.tables.table import Table
+from tegula.targets.paths import links
 
 __all__ = ["cp", "mv", "rm"]
 
@@ -143,7 +144,7 @@ def _source(target: str, mode: Any, storage_option: StorageOptions) -> Iterator[
 def _destination(source: str, target: str) -> tuple[str, str]:
     """Return the store and the path inside it to copy to."""
     store, inner = split_target(target)
-    name = source.rstrip("/").rpartition("::")[2].rpartition("/")[2]
+    name = links(source.rstrip("/"))[-1].rpartition("/")[2]
     if inner or target.endswith("::"):
         return store, f"{inner}{name}" if inner.endswith("/") else inner
     if store.endswith("/") or _holds_others(store):

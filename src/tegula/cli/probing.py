@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from tegula.errors import ConflictError, TegulaError, UnsupportedError
 from tegula.hierarchy.opening import open as open_node
 from tegula.stores import ABSENT, Store
+from tegula.targets.paths import is_remote
 
 __all__ = ["examine", "sentences"]
 
@@ -178,7 +179,7 @@ def sentences(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("Holds", facts["node"]),
         ("Latency", "unknown" if latency is None else f"{latency * 1000:.3g} ms for one request"),
         ("Concurrency", f"{able['concurrency']} requests at once" if able["concurrency"] else "one request a thread"),
-        ("Writing", _writing_text(able, tried)),
+        ("Writing", _writing_text(facts["url"], able, tried)),
     ]
     if facts["reading"] or not able["write"] or (tried is not None and tried["failure"]):
         return rows
@@ -197,11 +198,12 @@ def _credentials_text(facts: Mapping[str, Any]) -> str:
     return given or "none are given"
 
 
-def _writing_text(able: Mapping[str, Any], tried: Mapping[str, Any] | None) -> str:
+def _writing_text(url: str, able: Mapping[str, Any], tried: Mapping[str, Any] | None) -> str:
+    # a path on this machine is opened for reading unless writing is tried
+    if not able["write"] and (tried is not None or is_remote(url)):
+        return "the store is read-only"
     if tried is None:
         return "not tried; --write tries it with a value of its own, which it deletes again"
-    if not able["write"]:
-        return "the store is read-only"
     return f"fails: {tried['failure']}" if tried["failure"] else "works"
 
 

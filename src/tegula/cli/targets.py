@@ -16,6 +16,7 @@ from tegula.cli.values import parse_value
 from tegula.hierarchy.group import Group
 from tegula.hierarchy.opening import open as open_node
 from tegula.tables.table import Table
+from tegula.targets.paths import CHAIN
 from tegula.targets.stores import options_of_both
 
 __all__ = [
@@ -34,7 +35,7 @@ __all__ = [
 
 Node = Array | Group | Table
 _parts: Final = re.compile(
-    r"((?:(?:zip|reference)::)?.*?)(?:::((?:(?!://).)*))?", re.DOTALL
+    rf"((?:(?:zip|reference)::)?.*?)(?:{CHAIN}((?:(?!://).)*))?", re.DOTALL
 ).fullmatch  # the second is no URL
 
 

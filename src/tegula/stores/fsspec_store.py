@@ -307,8 +307,8 @@ class FsspecStore(BlockedKeys, Ranged, FileCalls):
         path = self._names.directory(check_prefix(prefix))
         if not self.listable:  # pages of links leave out names, and a missing page is no empty directory
             raise UnsupportedError(
-                f"{self!r} can't be listed, because it is a web server: open a group that has consolidated metadata, "
-                "or name the member"
+                f"{self!r} can't be listed, because it is a web server: open a member by its name, or the group by "
+                "tegula.open_group(…, consolidated=True) if it has consolidated metadata"
             )
         return path
 

@@ -120,7 +120,10 @@ def path_of_url(url: str) -> str:
     >>> path_of_url("file:///my%20data") if os.name == "posix" else "/my data"
     '/my data'
     """
-    parts = parse.urlsplit(url)
+    try:
+        parts = parse.urlsplit(url)
+    except ValueError:
+        raise StoreError(f"{url!r} is not the URL of a local file (file:///path)") from None
     if parts.scheme != "file" or parts.netloc not in ("", "localhost") or parts.query or parts.fragment:
         raise StoreError(f"{url!r} is not the URL of a local file (file:///path)")
     # imported here, since the module imports much of the standard library's network code

@@ -6,13 +6,14 @@ import os
 import re
 from collections.abc import Mapping
 from importlib import import_module
-from importlib.util import find_spec
+from math import isfinite
 from typing import Any, Final, NamedTuple
 
 from tegula.errors import MetadataError
+from tegula.stores.object_credentials import own_credentials, profile_credentials
 from tegula.stores.object_retries import Retries
 
-__all__ = ["KNOWN", "Options", "ProfileCredentials", "sort_options"]
+__all__ = ["KNOWN", "Options", "sort_options", "unknown_option"]
 
 _OURS: Final = ("missing", "concurrency", "credential_provider", "anonymous", "anon")
 _RETRIES: Final = {"retries": "max_retries", "max_retries": "max_retries", "retry_timeout": "retry_timeout"}
@@ -56,6 +57,11 @@ _ENVIRONMENT: Final = {
     "az": ("AZURE_ENDPOINT", "AZURE_STORAGE_ENDPOINT"),
 }
 
+
+_WORDS: Final[dict[object, bool]] = {
+    **dict.fromkeys((True, "true", "yes", "y", "on", "1"), True),
+    **dict.fromkeys((False, "false", "no", "n", "off", "0"), False),
+}
 
 _is_address = re.compile(r"https?://[^/\s]+[^\s]*", re.IGNORECASE).fullmatch
 
@@ -113,16 +119,23 @@ def sort_options(kind: str, options: Mapping[str, Any]) -> Options:
     client = {name: _client_value(name, flat.pop(name)) for name in [*flat] if name in _CLIENT}
     retries = {_RETRIES.get(name, name): flat.pop(name) for name in [*flat] if name in (*_RETRIES, "backoff")}
     ours = {str(name): flat.pop(name) for name in _OURS if name in flat}
-    if any([ours.pop("anonymous", False), ours.pop("anon", False)]) and kind != "http":
+    unsigned = [_truth(name, ours.pop(name, False)) for name in ("anonymous", "anon")]
+    if any(unsigned) and kind != "http":
         flat["skip_signature"] = True
     provider = ours.pop("credential_provider", None)
+    if provider is not None and not callable(provider):
+        raise MetadataError("a credential_provider is a callable that returns credentials", field="credential_provider")
     if kind == "http":
         if flat or provider is not None:
             raise unknown_option(kind, min(flat, default="credential_provider"))
     elif _is_plain_http(_endpoints(kind, flat)):
         client.setdefault("allow_http", True)
-    if kind == "s3" and provider is None and _needs_profile(flat):
-        provider = ProfileCredentials(os.environ.get("AWS_PROFILE"))
+    if provider is None and not _WORDS.get(str(flat.get("skip_signature")).lower()):
+        provider = own_credentials(kind, flat, _PREFIXES[kind])
+        if provider is None and kind == "s3":
+            provider = profile_credentials(flat)
+        elif provider is not None:
+            flat.setdefault("skip_signature", False)  # whatever the environment says
     return Options(flat, client, Retries.of(retries), provider, ours)
 
 
@@ -153,9 +166,17 @@ def _plain(kind: str, name: object) -> str:
 
 
 def _client_value(name: str, value: Any) -> Any:
-    if name in _DURATIONS and isinstance(value, (int, float)) and not isinstance(value, bool):
+    if name in _DURATIONS and isinstance(value, (int, float)) and not isinstance(value, bool) and isfinite(value):
         return f"{round(value * 1000)}ms" if value % 1 else f"{int(value)}s"
     return str(value) if name == "pool_max_idle_per_host" else value
+
+
+def _truth(name: str, value: Any) -> bool:
+    """Return the truth that an option says, also in the words that obstore takes for its own."""
+    found = _WORDS.get(value.lower() if isinstance(value, str) else value) if isinstance(value, (str, int)) else None
+    if found is None:
+        raise MetadataError(f"{name} is true or false", field=name)
+    return found
 
 
 def _endpoints(kind: str, settings: Mapping[str, Any]) -> dict[str, str]:
@@ -170,54 +191,3 @@ def _endpoints(kind: str, settings: Mapping[str, Any]) -> dict[str, str]:
 
 def _is_plain_http(endpoints: Mapping[str, str]) -> bool:
     return any(endpoint.lower().startswith("http:") for endpoint in endpoints.values())
-
-
-# -- credentials of AWS profiles, which obstore leaves to boto3
-
-
-def _needs_profile(settings: Mapping[str, Any]) -> bool:
-    """Return whether credentials are to come from ``~/.aws``: nothing else names any, and boto3 is installed."""
-    elsewhere = ("access_key_id", "skip_signature", "web_identity_token_file", "container_credentials_relative_uri",
-                 "container_credentials_full_uri")  # fmt: skip
-    if any(settings.get(name) or os.environ.get(f"AWS_{name.upper()}") for name in elsewhere):
-        return False
-    files = [os.environ.get(name) for name in ("AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE")]
-    places = [*filter(None, files), *(os.path.expanduser(f"~/.aws/{name}") for name in ("credentials", "config"))]
-    named = bool(os.environ.get("AWS_PROFILE")) or any(os.path.isfile(place) for place in places)
-    return named and find_spec("boto3") is not None
-
-
-class ProfileCredentials:
-    """Credentials of a profile in ``~/.aws``, fetched by boto3 when they are needed, in any process.
-
-    Parameters
-    ----------
-    profile : str or None
-        Its name, ``None`` for the default one.
-    """
-
-    def __init__(self, profile: str | None) -> None:
-        self.profile = profile
-        self._provider: Any = None
-
-    @property
-    def config(self) -> dict[str, str]:
-        """The settings that obstore takes from the profile: its region, if it names one."""
-        region = import_module("boto3").Session(profile_name=self.profile).region_name
-        return {} if region is None else {"region": region}
-
-    def __call__(self) -> Any:
-        """Return credentials."""
-        if self._provider is None:
-            session = import_module("boto3").Session(profile_name=self.profile)
-            self._provider = import_module("obstore.auth.boto3").Boto3CredentialProvider(session)
-        return self._provider()
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return ProfileCredentials, (self.profile,)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, ProfileCredentials) and other.profile == self.profile
-
-    def __hash__(self) -> int:
-        return hash(self.profile)

@@ -325,8 +325,8 @@ class ObjectReader(Ranged, Revalidating, SizedListing, Store):
     def _check_listable(self, prefix: str) -> None:
         if not self.listable:
             raise UnsupportedError(
-                f"{self!r} can't be listed, since web servers have no listings (prefix {prefix!r}); open a group "
-                "that has consolidated metadata, or a member by its name"
+                f"{self!r} can't be listed, since web servers have no listings (prefix {prefix!r}); open a member by "
+                "its name, or the group by tegula.open_group(…, consolidated=True) if it has consolidated metadata"
             )
 
     def fail(self, action: str, key: str, failure: Failure) -> NoReturn:

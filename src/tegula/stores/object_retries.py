@@ -22,6 +22,7 @@ _MOST: Final = 256  # as many threads wait for answers at most
 _GAIN: Final = 1.2
 _REST: Final = 1.0, 32.0  # seconds: at first, and at most
 _REFUSED: Final = 10.0  # seconds
+_FOR_EVER: Final = 1e9  # seconds; a timedelta can't be much longer
 _LOOK_AGAIN: Final = 1.0  # seconds: an interrupted thread may have taken the notice that was meant for another
 
 
@@ -66,17 +67,19 @@ class Retries:
         given = config or {}
         try:
             backoff = given.get("backoff") or {}
-            return cls(
-                int(given.get("max_retries", cls.count)),
+            count = int(given.get("max_retries", cls.count))
+            seconds = [
                 _seconds(given.get("retry_timeout", cls.budget)),
                 _seconds(backoff.get("init_backoff", cls.first)),
                 _seconds(backoff.get("max_backoff", cls.longest)),
-            )
-        except (TypeError, ValueError, AttributeError):
+            ]
+            if count >= 0 and all(0 <= each < _FOR_EVER for each in seconds):
+                return cls(count, *seconds)
+        except (TypeError, ValueError, OverflowError, AttributeError):
             pass  # so that the error below has no cause that repeats the value
         raise MetadataError(
-            "retries is a whole number, and retry_timeout a number of seconds; in retry_config they are max_retries, "
-            "retry_timeout and backoff, as obstore takes them",
+            "retries is a whole number, and retry_timeout a number of seconds, neither below 0; in retry_config they "
+            "are max_retries, retry_timeout and backoff, as obstore takes them",
             field="retries",
         )
 

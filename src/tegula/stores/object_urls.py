@@ -31,6 +31,7 @@ SCHEMES: Final = {
 """The schemes that `open_url` knows, and the service that each stands for."""
 
 _CANONICAL: Final = {"s3a": "s3", "gcs": "gs", "azure": "az"}
+_is_bucket = re.compile(r"(?!\.\.?$)[\w$.-]+", re.ASCII).fullmatch
 _unknown_key = re.compile(r"(?:Configuration key: '|Invalid key: )([A-Za-z0-9_]+)").search
 
 
@@ -66,7 +67,7 @@ def open_url(url: str, options: Mapping[str, Any] | None = None, read_only: bool
     >>> store.url, store.kind
     ('s3://bucket/data', 's3')
     """
-    parts = urlsplit(url)
+    parts = _split(url)
     scheme = parts.scheme.lower()
     if scheme not in SCHEMES:
         raise MetadataError(f"no object storage has URLs of the scheme {scheme!r}", field="url")
@@ -77,11 +78,21 @@ def open_url(url: str, options: Mapping[str, Any] | None = None, read_only: bool
         client = {"allow_http": True, **found.client} if scheme == "http" else found.client
         store = _made(kind, "HTTPStore", (url,), found._replace(client=client))
         return ObjectStore(store, read_only=True, retries=found.retries, **found.store)
-    _check_bucket(parts, scheme)
+    _check_bucket(url, parts, scheme)
     plain = _CANONICAL.get(scheme, scheme)
     store = _made(kind, None, (f"{plain}://{parts.netloc}/",), found)
     name = f"{plain}://{parts.netloc}{parts.path}".rstrip("/")
     return ObjectStore(store, parts.path, read_only=read_only, retries=found.retries, url=name, **found.store)
+
+
+def _split(url: str) -> SplitResult:
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        raise MetadataError("this is not a URL", field="url") from None
+    if not {"\t", "\r", "\n"}.isdisjoint(url):  # they would be left out, and the rest name something else
+        raise MetadataError("a URL can't hold tabs and line breaks", field="url")
+    return parts
 
 
 def _check_host(parts: SplitResult, url: str) -> None:
@@ -93,18 +104,19 @@ def _check_host(parts: SplitResult, url: str) -> None:
         raise MetadataError(f"{bare_url(url)!r} names no server", field="url")
 
 
-def _check_bucket(parts: SplitResult, scheme: str) -> None:
+def _check_bucket(url: str, parts: SplitResult, scheme: str) -> None:
     user, at, host = parts.netloc.rpartition("@")
     if at and (":" in user or not scheme.startswith("abfs")):
         raise MetadataError(f"{scheme}: URLs can't hold credentials; pass them as options", field="url")
-    if parts.query or parts.fragment:
+    if "?" in url or "#" in url:
         raise MetadataError(
             f"{scheme}: URLs can't have a query or a fragment; pass signatures as options, and a path with '?' or '#' "
             "to ObjectStore as its prefix",
             field="url",
         )
-    if not host or ":" in host:
-        raise MetadataError(f"{scheme}: URLs begin with the name of a bucket: {scheme}://bucket/path", field="url")
+    if not _is_bucket(user if at else host) or not _is_bucket(host):
+        what = "bucket" if SCHEMES[scheme] != "az" else "container@account.dfs.core.windows.net" if at else "container"
+        raise MetadataError(f"{scheme}: URLs begin with the name of a bucket: {scheme}://{what}/path", field="url")
 
 
 def _made(kind: str, class_name: str | None, positional: tuple[Any, ...], options: Options) -> Any:

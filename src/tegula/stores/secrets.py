@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 __all__ = ["bare_url", "plain_url", "redacted"]
 
-_USER_INFO = re.compile(r"(?<=://)[^/@\s'\"]+@")
+_USER_INFO = re.compile(r"(?<=://)[^/?#\s'\"]+@")
 _QUERY = re.compile(r"(\w://[^\s'\"<>?]*)\?[^\s'\"<>]*")
 _SECRET_NAME = re.compile(
     r"key|secret|token|passw|pwd|credential|sas|auth|signature|username|cookie", re.IGNORECASE
@@ -37,7 +37,7 @@ def plain_url(url: str) -> str:
     >>> plain_url("simplecache::https://me:word@host/a b/x.zarr?sig=abc")
     'simplecache::https://host/a b/x.zarr'
     """
-    return "::".join(_USER_INFO.sub("", link).partition("?")[0] for link in url.split("::"))
+    return "::".join(link.partition("?")[0] for link in _USER_INFO.sub("", url).split("::"))
 
 
 def redacted(text: str, options: Any = None) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from tegula.deferred import Later
 from tegula.errors import MetadataError, StoreError
@@ -20,9 +20,11 @@ else:
     parse, identities = Later("urllib.parse"), Later("tegula.stores.identity")
 
 __all__ = [
+    "CHAIN",
     "clean",
     "is_missing",
     "is_remote",
+    "links",
     "local_path",
     "name_below",
     "path_text",
@@ -31,6 +33,22 @@ __all__ = [
     "scheme_of",
     "url_path",
 ]
+
+
+CHAIN: Final = r"::(?![^]\[/]*\])"
+"""A pattern for what joins the URLs of a chain: two colons, but not those of an IPv6 address in brackets."""
+_joint = re.compile(CHAIN)
+
+
+def links(url: str) -> list[str]:
+    """Return the URLs of a chain, the outermost first.
+
+    Examples
+    --------
+    >>> links("zip::s3://bucket/x.zip"), links("http://[::1]:8000/x.zarr")
+    (['zip', 's3://bucket/x.zip'], ['http://[::1]:8000/x.zarr'])
+    """
+    return _joint.split(url) if "::" in url else [url]
 
 
 def scheme_of(text: str) -> re.Match[str] | None:
@@ -71,9 +89,8 @@ def local_path(target: Any) -> str | None:
     scheme = scheme_of(path)
     if scheme is None:
         return path
-    if "::" in path:  # a chain of URLs
-        first, _, rest = path.partition("::")
-        return local_path(rest) if first.lower() in ("zip", "zip://") else None
+    if len(chain := links(path)) > 1:
+        return local_path("::".join(chain[1:])) if chain[0].lower() in ("zip", "zip://") else None
     if scheme[1].lower() == "zip":
         return url_path(path)
     return path_of_url(path) if scheme[1].lower() == "file" else None
@@ -105,7 +122,7 @@ def url_path(url: str) -> str:
     ('bucket/a b.zip', 'host/x.zarr')
     """
     try:
-        parts = parse.urlsplit(url.rpartition("::")[2])
+        parts = parse.urlsplit(links(url)[-1])
     except ValueError as error:
         raise StoreError(f"this is not a URL: {error}") from None
     return parse.unquote(parts.netloc.rpartition("@")[2] + parts.path)

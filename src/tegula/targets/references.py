@@ -15,7 +15,7 @@ from tegula.stores.reference_parquet import INDEX, ParquetReferences
 from tegula.stores.reference_sets import MOST_BYTES, JsonReferences, ReferenceSet
 from tegula.stores.references import ReferenceStore
 from tegula.stores.secrets import plain_url
-from tegula.targets.paths import path_text, scheme_of, url_path
+from tegula.targets.paths import links, path_text, scheme_of, url_path
 from tegula.targets.urls import WEB, split_url, store_of_url
 
 __all__ = ["Files", "has_reference_options", "local_references", "open_references"]
@@ -131,7 +131,7 @@ def _load(place: str, settings: Mapping[str, Any], templates: Mapping[str, str] 
         store = store_of_url(folder, settings, read_only=True, archives=False)
     size = store.size(name)
     if size is None:
-        listed = scheme is not None and "::" not in place and scheme[1].lower() not in WEB
+        listed = scheme is not None and len(links(place)) == 1 and scheme[1].lower() not in WEB
         if listed and not name.lower().endswith(".json"):
             return ParquetReferences(store_of_url(place, settings, read_only=True, archives=False))
         raise NotFoundError("there is no such file of references")
@@ -171,7 +171,7 @@ class Files:
         StoreError
             If the URL is not valid, or the storage can't be opened.
         """
-        if "::" in url:
+        if len(links(url)) > 1:
             raise UnsupportedError("references to parts of archives are not supported")
         scheme = scheme_of(url) if "://" in url else None
         if scheme is None and self._protocol and self._protocol not in _LOCAL:

@@ -14,7 +14,7 @@ from tegula.errors import MetadataError, StoreError
 from tegula.stores.interface import Store
 from tegula.stores.local import LocalStore
 from tegula.stores.names import path_of_url
-from tegula.targets.paths import is_remote, local_path, path_text, scheme_of, url_path
+from tegula.targets.paths import is_remote, links, local_path, path_text, scheme_of, url_path
 
 if TYPE_CHECKING:
     from tegula.stores import zip
@@ -98,7 +98,7 @@ def _open_references(target: str, options: Mapping[str, Any], read_only: bool) -
 
 
 def _store_of_url(url: str, scheme: str, read_only: bool, options: Mapping[str, Any]) -> Store:
-    if scheme == "file" and "::" not in url:
+    if scheme == "file" and len(links(url)) == 1:
         return store_of(path_of_url(url), read_only=read_only)
     archive = local_path(url)
     if archive is not None:
@@ -186,7 +186,7 @@ def options_of_both(
 
 def _bucket(url: str) -> list[str]:
     """Return scheme and bucket, or host, of a URL, or of the last one in a chain."""
-    return url.rpartition("::")[2].split("/", 3)[:3]
+    return links(url)[-1].split("/", 3)[:3]
 
 
 @contextmanager

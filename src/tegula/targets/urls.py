@@ -10,7 +10,7 @@ from urllib.parse import unquote
 from tegula.errors import UnsupportedError
 from tegula.stores import Store
 from tegula.stores.secrets import plain_url
-from tegula.targets.paths import scheme_of, url_path
+from tegula.targets.paths import links, scheme_of, url_path
 
 __all__ = ["WEB", "split_url", "store_of_url"]
 
@@ -54,7 +54,8 @@ def store_of_url(url: str, options: Mapping[str, Any], *, read_only: bool, archi
     """
     if not archives:
         return _open(url, options, read_only)
-    outer, _, inner = url.partition("::")
+    outer, *rest = links(url)
+    inner = "::".join(rest)
     if inner and outer.lower() in ("zip", "zip://"):
         scheme = inner.partition(":")[0].lower()
         return _archive(inner, _options_of(scheme, options), read_only)
@@ -72,12 +73,18 @@ def _options_of(scheme: str, options: Mapping[str, Any]) -> Mapping[str, Any]:
 def _open(url: str, options: Mapping[str, Any], read_only: bool) -> Store:
     found = scheme_of(url)
     scheme = found[1].lower() if found else ""
-    if "://" not in url and "::" not in url:
+    chain = len(links(url)) > 1
+    if "://" not in url and not chain:
+        if scheme in _OPENERS:
+            raise UnsupportedError(
+                f"such URLs begin with {scheme}:// and are passed as text, since a Path takes two slashes for one",
+                path=plain_url(url),
+            )
         raise UnsupportedError(
             f"no store is known for {scheme}: URLs; pass a mapping or a store of your own", path=plain_url(url)
         )
     # fsspec also if a query, such as a signature, belongs to each address
-    opener = _FSSPEC if "::" in url or (scheme in WEB and "?" in url) else _OPENERS.get(scheme, _FSSPEC)
+    opener = _FSSPEC if chain or (scheme in WEB and "?" in url) else _OPENERS.get(scheme, _FSSPEC)
     # imported when it is used: most programs need neither
     store: Store = import_module(opener).open_url(url, options, read_only)
     return store
@@ -109,8 +116,9 @@ def split_url(url: str) -> tuple[str, str]:
     >>> split_url("s3://bucket/a%20b/x.zip"), split_url("https://host/a/x%20y.zip?token=1")
     (('s3://bucket/a%20b', 'x.zip'), ('https://host/a?token=1', 'x y.zip'))
     """
-    web = url.rpartition("::")[2].partition(":")[0].lower() in WEB
-    address, mark, query = url.partition("?") if web and "::" not in url else (url, "", "")
+    chain = links(url)
+    web = chain[-1].partition(":")[0].lower() in WEB
+    address, mark, query = url.partition("?") if web and len(chain) == 1 else (url, "", "")
     folder, _, name = address.rpartition("/")
     if not name or folder.endswith(("/", ":")):
         raise UnsupportedError("the URL names no file in a bucket or on a server", path=plain_url(url))

@@ -39,7 +39,7 @@ def remote_store(spec: KvStoreSpec) -> Store:
     found = _stores.get(name)
     if found is None:
         if (profile := options.pop("profile", None)) is not None:
-            library = import_module("tegula.stores.object_options")
+            library = import_module("tegula.stores.object_credentials")
             options["credential_provider"] = library.ProfileCredentials(profile)
         # imported when it is used: most programs need no storage elsewhere
         found = _stores[name] = import_module("tegula.stores.object_urls").open_url(url, options)
