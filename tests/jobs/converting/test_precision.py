@@ -198,6 +198,14 @@ def test_values_that_fit_are_rounded_and_others_are_errors(data: Any, old: str, 
             precision.apply(values, (7,))
 
 
+@pytest.mark.parametrize("old", ["f2", "f4", "f8"])
+@pytest.mark.parametrize("new", ["?", "i1", "i4", "u4", "i8", "u8"])
+@pytest.mark.parametrize("value", [-np.inf, np.inf, np.nan])
+def test_no_integer_stands_for_infinities_and_nan(old: str, new: str, value: float) -> None:
+    with pytest.raises(CodecError, match=r" at \[8\] is "):
+        Precision(as_data_type(new)).apply(np.array([1, value], old), (7,))
+
+
 def test_types_of_ml_dtypes() -> None:
     source = tegula.create_array({}, data=np.array([1.0, 2.5, -3.0]))
     result, line = converted(source, dtype="bfloat16")

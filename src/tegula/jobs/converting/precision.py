@@ -232,7 +232,8 @@ def _cast(values: Values, dtype: np.dtype[Any]) -> tuple[Values, npt.NDArray[np.
         low, high = (0, 1) if dtype.kind == "b" else _bounds(dtype)
         if values.dtype.kind in "fc":
             whole = np.rint(values)
-            good = (whole >= low) & (whole < float(high + 1))  # NaN is neither
+            # as float16 the bounds of wide integers are infinite
+            good = np.isfinite(whole) & (whole >= low) & (whole < float(high + 1))
         else:
             whole = values.astype("u1") if values.dtype.kind == "b" else values
             least, most = _bounds(whole.dtype)
