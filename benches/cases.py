@@ -74,14 +74,12 @@ class Case:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Lengths of the axes: 128 MiB in all, or 32 MiB in small files and where encoding takes long.
-
-        A quick run has 32 MiB, and 8 MiB in files of 8 KiB.
-        """
-        in_small_files = self.chunk == "8k" and not self.sharded
+        """Lengths of the axes: 128 MiB in all, 32 MiB where encoding is slow or the run quick, 8 MiB in small files."""
         side = 8192
-        if self.chunk != "32m" and (self.quick or in_small_files or self.codec not in ("none", "lz4")):
-            side = 2048 if self.quick and in_small_files else 4096
+        if self.chunk == "8k" and not self.sharded:
+            side = 2048
+        elif self.chunk != "32m" and (self.quick or self.codec not in ("none", "lz4")):
+            side = 4096
         if self.format == "bcolz":
             return (side * side * 2 // self.item,)
         return (side, side * 2 // self.item)

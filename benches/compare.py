@@ -46,7 +46,7 @@ ORDER = [
 def options() -> argparse.Namespace:
     assert __doc__ is not None
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="a few cases with smaller arrays, and three rounds")
+    parser.add_argument("--quick", action="store_true", help="a few cases, with smaller arrays")
     parser.add_argument("--cases", default="", metavar="REGEX", help="only cases whose name this finds")
     parser.add_argument("--regimes", default="", metavar="REGEX", help="only regimes whose name this finds")
     parser.add_argument(
@@ -55,8 +55,8 @@ def options() -> argparse.Namespace:
         metavar="REGEX",
         help=f"only some of {', '.join(ORDER)} (default: all but reference, the executor in pure Python)",
     )
-    parser.add_argument("--rounds", type=int, help="samples of each contender in a row (default: 5; --quick: 3)")
-    parser.add_argument("--seconds", type=float, help="most time of a contender in a row (default: 0.6; --quick: 0.3)")
+    parser.add_argument("--rounds", type=int, default=3, help="samples of each contender in a row (default: 3)")
+    parser.add_argument("--seconds", type=float, help="most time of a contender in a row (default: 0.5; --quick: 0.3)")
     parser.add_argument("--cold", action="store_true", help="reads from a disk, of files dropped from memory")
     parser.add_argument("--dir", type=Path, help="where to put the arrays (default: /dev/shm, which is memory)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="keep all figures")
@@ -126,7 +126,7 @@ def main() -> None:
     wanted = [name for name in ORDER if re.search(chosen.contenders, name) or name == "tegula"]
     assert set(ORDER) == {*IN_PROCESS, *IN_A_WORKER, LIMIT}
     runners, versions = make_runners(wanted, why)
-    effort = Effort(chosen.rounds or (3 if chosen.quick else 5), chosen.seconds or (0.3 if chosen.quick else 0.6))
+    effort = Effort(chosen.rounds, chosen.seconds or (0.3 if chosen.quick else 0.5))
     about = report.surroundings(versions, root, filesystem(root), f"just bench {shlex.join(sys.argv[1:])}".strip())
     print(*about, sep="\n")
     for name, reason in why.items():

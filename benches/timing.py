@@ -31,7 +31,9 @@ class Effort:
     """How long to measure."""
 
     rounds: int
-    seconds: float  # a contender that has taken so long on a row misses the rounds left, once it has two samples
+    seconds: (
+        float  # a contender that has taken this long on a row misses the rounds left; with one sample, twice this long
+    )
     sample: float = 0.01  # how long a sample lasts at least, so that the clock does not matter
 
 
@@ -76,7 +78,7 @@ def measure(runners: list[Any], regime: str, case: Case, place: Place, effort: E
     for _ in range(min(effort.rounds, REGIMES[regime].rounds)):
         for runner in present:
             samples = row.samples[runner.name]
-            if spent[runner.name] > effort.seconds and len(samples) >= 2:
+            if samples and spent[runner.name] > effort.seconds * (1 if len(samples) > 1 else 2):
                 continue
             if runner.name in row.why:
                 continue
