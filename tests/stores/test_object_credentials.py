@@ -104,6 +104,21 @@ def test_credentials_of_the_options_sign_whatever_the_environment_holds(
                 assert MINE not in repr(provider)
 
 
+def test_user_and_password_of_a_web_address_are_sent_and_not_shown(server: Server) -> None:
+    url = f"http://m%40:my%205ecret@127.0.0.1:{server.server_port}/x"
+    for options in ({}, {"default_headers": {"x-more": "1"}}):
+        store = open_url(url, options)
+        for each in (store, pickle.loads(pickle.dumps(store))):
+            assert each.get("key") is None
+            path, headers = server.asked[-1]
+            assert path == "/x/key"
+            assert headers["authorization"] == f"Basic {base64.b64encode(b'm@:my 5ecret').decode()}"
+            assert headers.get("x-more") == options.get("default_headers", {}).get("x-more")
+            assert "5ecret" not in f"{each!r} {each.url} {each.identity}"
+    assert open_url(url, {"default_headers": {"Authorization": "Bearer mine"}}).get("key") is None
+    assert server.asked[-1][1]["authorization"] == "Bearer mine"
+
+
 @pytest.mark.parametrize(
     ("kind", "options", "variable"),
     [

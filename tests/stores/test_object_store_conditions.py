@@ -204,6 +204,17 @@ def test_a_service_that_ignores_conditions_has_a_single_writer(crude: CrudeS3, c
     assert store.get("n") == b"100"
 
 
+def test_stores_of_one_bucket_exclude_each_other_whatever_their_names(crude: CrudeS3) -> None:
+    crude.conditions = "ignored"
+    options = crude.options
+    stores = [open_url(url, options) for url in ("s3://bucket/data", "s3://bucket//data", "s3a://bucket/data/")]
+    stores.append(ObjectStore(stores[0].requests.single.get(), "data", url="mine", missing=(403, 404)))
+    stores[0].set("n", b"0", if_generation=ABSENT)
+    assert [store.probe().single_writer for store in stores] == [True] * 4
+    run_together([partial(increment, store, 20) for store in stores])
+    assert stores[0].get("n") == b"80"
+
+
 def test_a_service_with_conditions_has_many_writers(crude: CrudeS3) -> None:
     store = opened(crude)
     store.set("a", b"1", if_generation=ABSENT)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from importlib import import_module
 from itertools import islice
+from threading import Lock
 from typing import Any, Final
 
 from tegula import config
@@ -180,7 +182,7 @@ class ObjectStore(Copying, ObjectReader):
         if if_generation is not None:
             answer = self._set_if(key, data, if_generation)
         elif self.single_writer:
-            with _locks.of(f"{self._url}/{key}"):
+            with self._lock_of(key):
                 answer = self._put(path, data)
         else:
             answer = self._put(path, data)
@@ -211,8 +213,12 @@ class ObjectStore(Copying, ObjectReader):
             before = now[1]
         if conditions.hold:
             return put_if(self, key, data, before, metadata=conditions.metadata)
-        with _locks.of(f"{self._url}/{key}"):
+        with self._lock_of(key):
             return put_if_alone(self, key, data, before)
+
+    def _lock_of(self, key: str) -> Lock:
+        # not by `url`, as a bucket may have many
+        return _locks.of("|".join((*self._service, f"{self._place}/{key}")))
 
     def copies_from(self, source: object, *, create: bool = False) -> bool:
         """Return whether the service can copy from a store: one over the same bucket; see `Copying.copies_from`."""
@@ -244,7 +250,8 @@ class ObjectStore(Copying, ObjectReader):
         self._check_writable(key)
         answer: Any
         if if_generation is None:
-            answer = self.requests.send(lambda library, store: library.delete(store, path))
+            with self._lock_of(key) if self.single_writer else nullcontext():
+                answer = self.requests.send(lambda library, store: library.delete(store, path))
         elif self.conditional_delete:
             answer = delete_if(self, key, if_generation)
         else:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from base64 import b64encode
 from collections.abc import Mapping
 from typing import Any, Final
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 from tegula.errors import MetadataError, TegulaError
 from tegula.optional import library
@@ -76,6 +77,9 @@ def open_url(url: str, options: Mapping[str, Any] | None = None, read_only: bool
     if kind == "http":
         _check_host(parts, url)
         client = {"allow_http": True, **found.client} if scheme == "http" else found.client
+        if parts.username is not None:  # which obstore leaves out
+            client = {**client, "default_headers": _with_user(parts, client.get("default_headers"))}
+            url = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
         store = _made(kind, "HTTPStore", (url,), found._replace(client=client))
         return ObjectStore(store, read_only=True, retries=found.retries, **found.store)
     _check_bucket(url, parts, scheme)
@@ -102,6 +106,15 @@ def _check_host(parts: SplitResult, url: str) -> None:
         named = False
     if not named:
         raise MetadataError(f"{bare_url(url)!r} names no server", field="url")
+
+
+def _with_user(parts: SplitResult, headers: Any) -> Any:
+    """Return headers of requests with user and password of a URL; headers that name credentials themselves count."""
+    given = headers if isinstance(headers, Mapping) else {}
+    if (headers and given is not headers) or any(str(name).lower() == "authorization" for name in given):
+        return headers
+    user = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}"
+    return {**given, "authorization": f"Basic {b64encode(user.encode()).decode()}"}
 
 
 def _check_bucket(url: str, parts: SplitResult, scheme: str) -> None:
