@@ -1,11 +1,12 @@
 """``rclone serve s3``: S3 in Go, with checked signatures and conditional PUT under a lock.
 
 It opens a value after it has sent the headers. Where a write comes between, it notices at the end that the bytes do
-not have the MD5 of the ETag, and closes the connection before the end of the body: in most cases no wrong value, but a
-request that failed and has to be repeated. If the new value is longer, its first bytes arrive as if they were the old
-one, and metadata are stored after the bytes: of reads of a value that is replaced all the time one in a hundred has the
-bytes of one state and the ETag or metadata of another. With a cache (``--vfs-cache-mode``) it sends the wrong bytes instead, and loses updates.
-Without remembered directories (``--dir-cache-time 0``) each write takes longer than the one before.
+not have the MD5 of the ETag, and closes the connection before the end of the body: in most cases no wrong value, but
+a request that failed and has to be repeated. If the new value is longer, its first bytes arrive as if they were the
+old one, and metadata are stored after the bytes: of the reads of a value that is replaced all the time, one in a
+hundred has the bytes of one state and the ETag or metadata of another. With a cache (``--vfs-cache-mode``) it sends
+the wrong bytes instead, and loses updates. Without remembered directories (``--dir-cache-time 0``) each write takes
+longer than the one before.
 """
 
 import tempfile
