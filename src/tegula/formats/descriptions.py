@@ -13,12 +13,13 @@ from typing import Any, Final
 
 from tegula.metadata.nodes import ArrayMetadata
 
-__all__ = ["complete", "memoized"]
+__all__ = ["Recent", "complete", "memoized"]
 
 Description = dict[str, Any]
 Read = Callable[[Description], ArrayMetadata]
 _MAX_ENTRIES: Final = 256
 _MAX_KEY_BYTES: Final = 2**14
+_MAX_DOCUMENT_BYTES: Final = 2**13
 _MARSHAL_VERSION: Final = 2  # later versions may write equal values differently
 
 
@@ -42,6 +43,25 @@ def memoized(read: Read) -> Read:
         return found
 
     return look_up
+
+
+class Recent:
+    """A cache of the descriptions in small documents, by their bytes, so that they need not be parsed again."""
+
+    def __init__(self) -> None:
+        self._entries: dict[bytes, tuple[ArrayMetadata, bytes]] = {}
+
+    def get(self, raw: bytes) -> tuple[ArrayMetadata, dict[str, Any]] | None:
+        """Return the description in a document, and new attributes; ``None`` if it is not known."""
+        found = self._entries.get(raw)
+        return None if found is None else (found[0], marshal.loads(found[1]))
+
+    def keep(self, raw: bytes, array: ArrayMetadata, attributes: dict[str, Any]) -> None:
+        """Remember the description in a document and the attributes in it, unless a caller may change it in place."""
+        if len(raw) <= _MAX_DOCUMENT_BYTES and _is_shareable(array):
+            if len(self._entries) >= _MAX_ENTRIES:
+                self._entries.clear()
+            self._entries[raw] = array, marshal.dumps(attributes)
 
 
 def _is_shareable(metadata: ArrayMetadata) -> bool:

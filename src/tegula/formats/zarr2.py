@@ -14,7 +14,7 @@ import numpy as np
 from tegula.deferred import Later
 from tegula.errors import MetadataError
 from tegula.formats.chunk_grids import regular_grid_from_json
-from tegula.formats.descriptions import complete, memoized
+from tegula.formats.descriptions import Recent, complete, memoized
 from tegula.formats.dimension_names import names_in
 from tegula.formats.documents import integers, load, member, replace_document, rewrite
 from tegula.formats.keys import CONSOLIDATED_KEY, ZARR2_KEYS
@@ -78,6 +78,7 @@ _COMPRESSORS: Final = frozenset(
 )
 STYLE: Final = Style(indent=4, sort_keys=True)
 ATTRIBUTES_AT: Final = (KEYS[2], (), STYLE)
+_recent: Final = Recent()
 _LARGE: Final = 2**15  # bytes of `.zmetadata`, beyond which its members are located and not parsed
 
 
@@ -108,7 +109,11 @@ def parse(documents: Mapping[str, bytes]) -> NodeMetadata | None:
     """
     attributes = load(documents[".zattrs"], ".zattrs") if ".zattrs" in documents else {}
     if ".zarray" in documents:
-        array = describe(load(documents[".zarray"], ".zarray"))
+        raw = documents[".zarray"]
+        known = _recent.get(raw)
+        array = describe(load(raw, ".zarray")) if known is None else known[0]
+        if known is None:
+            _recent.keep(raw, array, {})
         return complete(array, attributes, documents, names_in(attributes, array.ndim))
     if ".zgroup" not in documents:
         return None

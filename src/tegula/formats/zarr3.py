@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tegula.deferred import Later
 from tegula.errors import MetadataError, UnsupportedError
 from tegula.formats.chunk_grids import grid_from_extension, grid_to_json
-from tegula.formats.descriptions import complete, memoized
+from tegula.formats.descriptions import Recent, complete, memoized
 from tegula.formats.documents import integers, load, member, rewrite
 from tegula.formats.styles import Style
 from tegula.formats.zarr3_codecs import (
@@ -67,6 +67,7 @@ _ARRAY_MEMBERS: Final = frozenset(
 _GROUP_MEMBERS: Final = frozenset("zarr_format node_type attributes consolidated_metadata".split())
 _COPIES: Final = "consolidated_metadata"
 _COPIES_AT: Final = (_COPIES, "metadata")
+_recent: Final = Recent()
 _LARGE: Final = 2**15  # bytes of a document, beyond which copies in it are located and not parsed
 
 
@@ -97,7 +98,10 @@ def parse(documents: Mapping[str, bytes]) -> NodeMetadata | None:
     """
     if KEY not in documents:
         return None
-    document, copies = _load(documents[KEY])
+    raw = documents[KEY]
+    if (recent := _recent.get(raw)) is not None:
+        return complete(*recent, documents, recent[0].dimension_names)
+    document, copies = _load(raw)
 
     # the members of every node
     if type(member(document, "zarr_format", KEY)) is not int or document["zarr_format"] != 3:
@@ -120,6 +124,7 @@ def parse(documents: Mapping[str, bytes]) -> NodeMetadata | None:
     try:
         document.pop("attributes", None)
         array = describe(document)
+        _recent.keep(raw, array, attributes)
         return complete(array, attributes, documents, array.dimension_names)
     except (MetadataError, UnsupportedError) as error:
         error.within(key=KEY)

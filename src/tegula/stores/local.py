@@ -48,9 +48,10 @@ _READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 _READ_HERE = _READ | getattr(os, "O_NOFOLLOW", 0)
 _modules = sys.modules
 _TYPE, _REGULAR = 0o170000, 0o100000
-# keys that pass every check, such as those of most chunks; on Windows each file has to be looked at
+# keys that pass every check, such as those of documents and most chunks; on Windows each file has to be looked at
+_PLAIN_NAME = r"[0-9_](?:[0-9A-Za-z_.]*[0-9A-Za-z])?|zarr\.json|\.z(?:array|attrs|group)"
 _PLAIN_KEY = re.compile(
-    "(?!)" if sys.platform == "win32" else r"(?:[0-9A-Za-z_][0-9A-Za-z_.-]*/)*[0-9_](?:[0-9A-Za-z_.]*[0-9A-Za-z])?"
+    "(?!)" if sys.platform == "win32" else rf"(?:[0-9A-Za-z_][0-9A-Za-z_.-]*/)*(?:{_PLAIN_NAME})"
 ).fullmatch
 
 
