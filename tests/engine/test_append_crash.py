@@ -59,7 +59,9 @@ def grow(path, kind, limit=10**9, pause=0):
         time.sleep(pause)
 
 def die_at(path, kind, count, what):
-    # ends like one who is killed, at a certain change of the file system
+    # ends as if it were killed, at a certain change of the file system by Python
+    by_reference = tegula.config.configure(executor="reference")
+    by_reference.__enter__()
     left = [count]
     changes = os.O_WRONLY | os.O_RDWR | os.O_CREAT
     def counted(name, action):

@@ -404,7 +404,7 @@ def test_values_strings_and_scalars(screen: Screen) -> None:
     cells = screen.page.locator(".table .line .cell:not(.row)").all_text_contents()
     assert cells[:3] == ["<b>0é", "<b>1é", "<b>2é"]
     screen.show("#/scalar")
-    screen.page.wait_for_selector(".scalar:not([hidden])")
+    screen.page.wait_for_selector(".scalar:not([hidden]) >> text=3.25")
     assert screen.page.inner_text(".scalar") == "3.25"
     screen.show("#/sharded?tab=values&at=3,0,0")
     screen.until("d.path === 'sharded'", ".table")
