@@ -129,6 +129,24 @@ def test_a_dry_run_of_an_interrupted_conversion_estimates_what_is_left() -> None
         tegula.convert(source, target, resume=True, codecs="gzip", dry_run=True)
 
 
+def test_what_a_part_records_after_the_job_is_complete_counts_for_no_other_job() -> None:
+    source, target = a_source(), MemoryStore()
+    for part in ((1, 2), (2, 2)):
+        tegula.convert(source, target, codecs="zstd", part=part)
+    late = ".tegula_job/arrays/0"
+    target.set(late, b'{"read": 3000, "written": 780}')  # as another part may do in between
+    tegula.convert(source, target, codecs="zstd", part=(1, 2))
+    assert not [key for key in target.list() if ".tegula_job" in key]
+    for name in ("a", "b"):
+        tegula.delete(target, path=name)
+    target.delete(".tegula_complete")
+    target.delete("zarr.json")
+    target.set(late, b'{"read": 3000, "written": 780}')
+    tegula.convert(source, target, codecs="gzip", resume=True)
+    assert tegula.compare(source, target)
+    assert not [key for key in target.list() if ".tegula_job" in key]
+
+
 def test_a_dry_run_with_overwrite_promises_what_the_command_does() -> None:
     source, target = a_source(), MemoryStore()
     options: dict[str, Any] = {"resume": True, "overwrite": True}

@@ -166,6 +166,7 @@ class Ledger:
             raise self._in_the_way(where)
         if stored is None:
             self._refuse_others(where)
+            self.sweep()
             raw = json.dumps({**plan.as_dict(), "begun": time.time()}).encode()
             try:
                 self.store.set(f"{self._prefix}plan.json", raw, if_generation=ABSENT)
@@ -297,6 +298,12 @@ class Ledger:
         for key in last:
             self.store.delete(key)
 
+    def sweep(self) -> None:
+        """Remove records of a job that is over: a part may write some after another one has completed the target."""
+        keys = self._records()
+        if keys and self.plan() is None:
+            delete_keys(self.store, keys)
+
     def nbytes(self) -> int:
         """Return how many bytes the ledger has."""
         return sum(self.store.size(key) or 0 for key in self.store.list_prefix(self._prefix))
@@ -330,7 +337,7 @@ class Ledger:
         """Read which units are done."""
         done, runs, sums = dict[int, Amounts](), list[_Run](), dict[str, Amounts]()
         arrays: dict[str, Amounts] = {}
-        keys = [key for key in self.store.list_prefix(self._prefix) if _RECORD(key[len(self._prefix) :])]
+        keys = self._records()
         for key, amounts in zip(keys, gather(self._amounts, keys, self.store.concurrency)):
             kind, _, name = key[len(self._prefix) :].partition("/")
             if amounts is None:
@@ -346,6 +353,9 @@ class Ledger:
         with self._lock:
             self._done, self._sums, self._arrays = done, sums, arrays
             self._set_runs(runs)
+
+    def _records(self) -> list[str]:
+        return [key for key in self.store.list_prefix(self._prefix) if _RECORD(key[len(self._prefix) :])]
 
     def _amounts(self, key: str) -> Amounts | None:
         raw = self.store.get(key)  # another part may have put it into a record of several

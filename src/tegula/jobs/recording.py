@@ -95,6 +95,7 @@ class Recording:
             self._began = True
             return None
         if self.goes_on and (found := self._completed(is_taken, overwrite=overwrite)) is not None:
+            ledger.sweep()
             return found
         if self._may(overwrite):
             discard(ledger.store, ledger.path)
@@ -175,6 +176,7 @@ class Recording:
             raise
         finally:
             ledger.release()
+        ledger.sweep()
 
     def finish(self, failed: Mapping[str, str] | None = None) -> None:
         """Remove the ledger of a job that is complete.
