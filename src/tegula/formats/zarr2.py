@@ -110,9 +110,10 @@ def parse(documents: Mapping[str, bytes]) -> NodeMetadata | None:
     attributes = load(documents[".zattrs"], ".zattrs") if ".zattrs" in documents else {}
     if ".zarray" in documents:
         raw = documents[".zarray"]
-        known = _recent.get(raw)
-        array = describe(load(raw, ".zarray")) if known is None else known[0]
-        if known is None:
+        if (recent := _recent.get(raw)) is not None:
+            array = recent[0]
+        else:
+            array = describe(load(raw, ".zarray"))
             _recent.keep(raw, array, {})
         return complete(array, attributes, documents, names_in(attributes, array.ndim))
     if ".zgroup" not in documents:

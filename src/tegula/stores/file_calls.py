@@ -141,13 +141,13 @@ class FileCalls(CheckedRanges):
 
     def failure(self, action: str, key: str, error: Exception) -> StoreError:
         """Return the error for what the file system raised, without secrets."""
-        user = (
-            self.root.lstrip("/").partition("/")[0].rpartition("@")[0]
-        )  # of a URL that this file system takes user info from
+        # user info that the file system has taken for the beginning of a path
+        user = self.root.lstrip("/").partition("/")[0].rpartition("@")[0]
         own = [self._names.query, user, user.partition(":")[2]]
         secrets = {"settings": getattr(self.fs, "storage_options", {}), "keys": own}
         if isinstance(error, FileNotFoundError):
-            error = error.__cause__ if isinstance(error.__cause__, Exception) else error  # whatever went wrong
+            # fsspec raises it for other failures, too, which are its cause
+            error = error.__cause__ if isinstance(error.__cause__, Exception) else error
         text = redacted(f"{type(error).__name__}: {error}", secrets)
         return StoreError(f"{self!r} failed to {action}: {text}".removesuffix(": "), key=key)
 

@@ -183,8 +183,8 @@ impl Directory {
         let mut made = self.fill(&file, &Content::Parts(parts))?;
         let (mut linked, mut replaced) = (true, false);
         self.locked(|directory| {
-            if let Some(expected) = expected {
-                directory.check(name, Some(expected))?;
+            if expected.is_some() {
+                directory.check(name, expected)?;
             }
             match system::link(file.as_fd(), directory.file.as_fd(), name) {
                 Ok(()) => {}
