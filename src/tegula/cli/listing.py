@@ -28,6 +28,7 @@ _WIDEST_TYPE: Final = 24  # characters of a data type
 @contextmanager
 def _open(target: str, storage_option: StorageOptions) -> Iterator[Node]:
     """Open the node that a target names; on a web server with the members of its consolidated metadata."""
+    # no elements are read: nothing is unpickled
     with open_target(target, "r", storage_option, allow_pickle=True) as node:
         yield with_known_members(node)
 
