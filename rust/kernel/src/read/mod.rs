@@ -90,8 +90,13 @@ pub(crate) fn each_chunk(
     let shared = count > 1 && (far || array.chain.sharding().is_none() || count / 2 >= call.threads);
     let threads = if shared { 1 } else { call.threads };
     let content = content(array);
-    // threads that wait for a store are many more than there are cores
-    let turns = if far && content >= LARGE as u64 / 2 { call.threads } else { 0 };
+    // threads that wait for a store are many more than there are cores; one more than these may work, since a core has
+    // nothing to do while the system wakes the thread whose turn it is
+    let turns = match call.threads {
+        _ if !far || content < LARGE as u64 / 2 => 0,
+        1 => 1,
+        several => several + 1,
+    };
     let task = |index: usize| pool::in_turns(turns, || work(&plan.item(index), threads));
     let step = if far { 1 } else { at_once(count, call.threads, content) };
     let range = |number: usize| (number * step..count.min((number + 1) * step)).try_for_each(task);
