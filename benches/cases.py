@@ -74,11 +74,17 @@ class Case:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Lengths of the axes: 128 MiB in all, 32 MiB where encoding is slow or the run quick, 8 MiB in small files."""
+        """Lengths of the axes: 128 MiB in all, 32 MiB where encoding is slow or the run quick, 8 MiB in small files.
+
+        Two chunks of 32 MiB where encoding is slow.
+        """
         side = 8192
+        slow = self.codec not in ("none", "lz4")
+        if self.chunk == "32m":
+            return (side, (side // 2 if slow else side) * 2 // self.item)
         if self.chunk == "8k" and not self.sharded:
             side = 2048
-        elif self.chunk != "32m" and (self.quick or self.codec not in ("none", "lz4")):
+        elif self.quick or slow:
             side = 4096
         if self.format == "bcolz":
             return (side * side * 2 // self.item,)

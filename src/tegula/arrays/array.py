@@ -90,8 +90,7 @@ class Array(ArrayProtocols):
         self._read_only = read_only
         self._allow_pickle = allow_pickle
         self._lock = (os.getpid(), _thread.allocate_lock())
-        # axis of the last append through this object, and shape after it
-        self._appended: dict[int, tuple[int, ...]] = {}
+        self._reach: engine.Reach | None = None  # what changes of the shape have found beyond the edge
 
     # --- attributes and reports
 
@@ -322,7 +321,10 @@ class Array(ArrayProtocols):
                 )
             return shape(metadata.shape)
 
-        engine.resize(self._path, shape_of, lambda change: self._update(change, shape_only=True), self._restored)
+        reach = self._reach = self._reach or engine.Reach()
+        engine.resize(
+            self._path, shape_of, lambda change: self._update(change, shape_only=True), self._restored, reach=reach
+        )
 
     def append(self, values: Any, axis: int = 0) -> tuple[int, ...]:
         """Add values at the end of an axis and return the new shape.
@@ -368,15 +370,8 @@ class Array(ArrayProtocols):
 
             return self._update(checked, shape_only=True)
 
-        stored = engine.append(
-            self._path,
-            added,
-            axis,
-            update,
-            self._restored,
-            known=self._appended.get(axis, ()),
-        )
-        self._appended = {axis: stored.metadata.shape}
+        reach = self._reach = self._reach or engine.Reach()
+        stored = engine.append(self._path, added, axis, update, self._restored, reach)
         return stored.metadata.shape
 
     def _append_rows(self, added: npt.NDArray[Any], axis: int) -> tuple[int, ...]:
@@ -445,7 +440,9 @@ class Array(ArrayProtocols):
             return changed
 
         with self._metadata_lock():  # the last of several threads to change the documents also sets the metadata last
-            updated = engine.update_documents(self.store, self._path, self.metadata, checked, **options)
+            updated = engine.update_documents(
+                self.store, self._path, self.metadata, checked, reach=self._reach, **options
+            )
             self._stored, self._changing = self._restored(updated), None
             return self._stored
 

@@ -4,21 +4,26 @@ The shape is changed by a conditional write, so of several processes that append
 Arrays that store every chunk are appended to by `tegula.engine.atomic_append` instead.
 
 In a far store, the chunks that are to be changed are read while the new shape is stored. They may change in between:
-each is written on condition that it has not.
+each is written on condition that it has not. While the chunks are written, the place of the next append is searched for
+old ones, so that it need not wait for that.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from functools import partial
+from math import prod
+from typing import Any, Final
 
 import numpy.typing as npt
 
 from tegula.engine.executors import write
-from tegula.engine.read_ahead import ReadAhead, foresee
-from tegula.engine.resizing import Change, cut_off, grown, make_room
+from tegula.engine.pool import begin
+from tegula.engine.read_ahead import ReadAhead, foresee, look_up
+from tegula.engine.resizing import Change, Reach, chunks_of, cut_off, grown, make_room
 from tegula.engine.stored import StoredArray
+from tegula.engine.visiting import cells
 from tegula.errors import SelectionError, TegulaError
 from tegula.indexing import Plan, basic
 from tegula.metadata.nodes import ArrayMetadata
@@ -29,6 +34,7 @@ __all__ = ["append"]
 Shape = tuple[int, ...]
 Update = Callable[[Change], StoredArray]
 Found = dict[str, tuple[bytes | None, Generation]]
+_FEW: Final = 64  # chunks that are looked up before they are needed
 
 
 def append(
@@ -37,7 +43,7 @@ def append(
     axis: int,
     update: Update,
     restored: Callable[[ArrayMetadata], StoredArray],
-    known: Shape = (),
+    reach: Reach,
 ) -> StoredArray:
     """Add values at the end of an axis of an array.
 
@@ -51,9 +57,8 @@ def append(
         The axis to grow.
     update, restored : callable
         As for `tegula.engine.resize`.
-    known : tuple of int
-        A shape beyond which there are no old chunks along this axis as long as the array has it: the one that the
-        caller's last append left. Empty if unknown.
+    reach : Reach
+        How far there are no old chunks; `update` tells it the generations of the document.
 
     Returns
     -------
@@ -85,10 +90,8 @@ def append(
         shape = tuple(n + values.shape[axis] if a == axis else n for a, n in enumerate(metadata.shape))
         changed = replace(metadata, shape=shape, grid=grown(metadata.grid, shape))
         larger = restored(changed)
-        # the new part reads as the fill value until it is filled, so old chunks there are cleared; there are none
-        # if nothing has changed since `known`, while an interrupted shrink of another process may have left some
-        if metadata.shape != known:
-            make_room(restored(metadata), larger, path)
+        # the new part reads as the fill value until it is filled, so old chunks there are cleared
+        make_room(restored(metadata), larger, path, reach=reach)
         if larger.store.concurrency:
             chunks = foresee(larger, part(changed), axis, start)
         return changed
@@ -98,13 +101,33 @@ def append(
     shape = stored.metadata.shape
     try:
         target = stored
+        looked: Callable[[], object] = bool
         if stored.store.concurrency:
             target = replace(stored, store=ReadAhead(stored.store, chunks()), shared={})
+            looked = begin(partial(_look_further, stored, axis, shape[axis] - start, reach, reach.generation))
         write(target, part(stored.metadata), values)
+        looked()
     except BaseException:  # Ctrl-C, too
         _take_back(path, update, shape, axis, start)
         raise
     return stored
+
+
+def _look_further(array: StoredArray, axis: int, added: int, reach: Reach, generation: Generation | None) -> None:
+    """Look for old chunks where the next append of as many elements along an axis will write."""
+    shape, grid = array.metadata.shape, array.metadata.grid
+    known = reach.along(axis)
+    if not grid.is_regular or not shape[axis] <= known < shape[axis] + added:
+        return
+    place = tuple((known, known + added) if n == axis else (0, size) for n, size in enumerate(shape))
+    part = chunks_of(grid, place)
+    if prod(stop - first for first, stop in part) > _FEW:
+        return
+    keys = [*map(array.key, cells(part))]
+    found = look_up(array.store, keys, [(0, 0)] * len(keys))
+    if all(raw is None for raw, _ in found.values()):
+        count = part[axis][1]
+        reach.looked_further(generation, axis, grid.axes[axis].start(count - 1) + grid.axes[axis].length(count - 1))
 
 
 def _take_back(path: str, update: Update, grown_to: Shape, axis: int, start: int) -> None:

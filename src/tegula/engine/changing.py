@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tegula.engine import document_cache
 from tegula.engine.caches import forget
@@ -21,6 +21,9 @@ from tegula.frozen import replace
 from tegula.metadata.nodes import ArrayMetadata, NodeMetadata
 from tegula.stores import ABSENT, Generation, Store
 from tegula.stores.capabilities import delete_if
+
+if TYPE_CHECKING:
+    from tegula.engine.resizing import Reach
 
 __all__ = ["create_documents", "update_documents"]
 
@@ -167,12 +170,13 @@ def update_documents(
     *,
     shape_only: bool = False,
     item: Format | None = None,
+    reach: Reach | None = None,
 ) -> Node:
     """Read a node's documents, change the metadata and write what differs; start again after a lost race.
 
     With `shape_only` the caller promises to change nothing but an array's shape and grid. Then documents equal to those
     that `metadata` was read from are not parsed again. `item` reads and writes the documents; by default it is the
-    format of `metadata`.
+    format of `metadata`. `reach` learns the generations of the document of the shape.
 
     Raises
     ------
@@ -189,6 +193,8 @@ def update_documents(
         documents = {key: raw for key, (raw, _) in found.items() if raw is not None}
         same = shape_only and documents and documents == metadata.documents
         current = metadata if same else item.parse(documents)
+        if reach is not None:
+            reach.begin(found.get(item.shape_key, (None, None))[1])
         if current is None or type(current) is not type(metadata):
             raise NotFoundError("the node has been deleted or replaced", path=path or store.url)
         final, new = _changed(item, documents, current, change(current), shape_only)
@@ -200,14 +206,19 @@ def update_documents(
             if (marked := keep_mark(documents.get(key, b""), raw)) != documents.get(key)
         }
 
-    if (updated := _update_known(store, prefix, item, decide, shape_only)) is not None:
+    def store_one(key: str, old: Generation, raw: bytes) -> None:
+        generation = _replace(store, prefix + key, old, raw)
+        if reach is not None and key == item.shape_key:
+            reach.end(generation)
+
+    if (updated := _update_known(store, prefix, item, decide, store_one, shape_only)) is not None:
         return updated
     for attempt in range(10_000):
         found = _read_and_keep(store, prefix, keys)
         final, new = decide(found)
         try:
             for key, raw in new.items():
-                _replace(store, prefix + key, found[key][1], raw)
+                store_one(key, found[key][1], raw)
         except ConflictError:
             back_off(attempt)
             continue
@@ -222,8 +233,8 @@ def _read_and_keep(store: Store, prefix: str, keys: Sequence[str]) -> dict[str, 
     return {key: found[prefix + key] for key in keys}
 
 
-def _replace(store: Store, key: str, old: Generation, raw: bytes) -> None:
-    """Store a document on condition that it has the generation `old`, and keep it."""
+def _replace(store: Store, key: str, old: Generation, raw: bytes) -> Generation:
+    """Store a document on condition that it has the generation `old`, keep it, and return its generation."""
     try:
         written = raw, store.set(key, raw, if_generation=old)
     except BaseException:
@@ -231,6 +242,7 @@ def _replace(store: Store, key: str, old: Generation, raw: bytes) -> None:
         raise
     document_cache.replace(store, key, old, written)
     forget_copies(store, key)
+    return written[1]
 
 
 def _update_known(
@@ -238,6 +250,7 @@ def _update_known(
     prefix: str,
     item: Format,
     decide: Callable[[Mapping[str, tuple[bytes | None, Generation]]], tuple[Node, dict[str, bytes]]],
+    store_one: Callable[[str, Generation, bytes], None],
     shape_only: bool,
 ) -> Node | None:
     """Change documents that this process keeps, without reading them first; return ``None`` if that can't be done.
@@ -263,7 +276,7 @@ def _update_known(
     # the other documents are read in the same wave, so that the result has the present attributes
     def act(key: str) -> tuple[bytes | None, Generation]:
         if key == main:
-            _replace(store, prefix + key, found[key][1], new[key])
+            store_one(key, found[key][1], new[key])
             return new[key], ABSENT
         try:
             return store.get(prefix + key, with_generation=True)

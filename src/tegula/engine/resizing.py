@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from math import prod
+from operator import le
 from typing import Any
 
 import numpy as np
@@ -23,10 +24,10 @@ from tegula.frozen import replace
 from tegula.indexing import basic
 from tegula.metadata.chunk_grids import ChunkGrid, VaryingAxis
 from tegula.metadata.nodes import ArrayMetadata, NodeMetadata
-from tegula.stores import MemoryStore
+from tegula.stores import Generation, MemoryStore
 from tegula.stores.capabilities import delete_if
 
-__all__ = ["cut_off", "grown", "make_room", "resize"]
+__all__ = ["Reach", "chunks_of", "cut_off", "grown", "make_room", "resize"]
 
 Coords = tuple[int, ...]
 Shape = tuple[int, ...]
@@ -37,6 +38,57 @@ _FEW = 64  # chunks that are always looked up one by one
 _SHARE = 4  # and up to this fraction of the grid: a lookup takes longer than an entry of a listing
 _MANY = 2**16  # chunks that are deleted without checking that they exist, a microsecond each
 _SMALL = 2**22  # bytes that are faster to read than to look up chunk by chunk
+_EVERYWHERE = 2**63
+
+
+class Reach:
+    """How far beyond the edge of an array there are no old chunks, as earlier changes have found.
+
+    That holds along one axis, and while the document of the shape has the same generation: a program that changes the
+    shape in between may leave chunks beyond the edge, even if the shape is the same afterwards. The object belongs to
+    one `Array`, and is used while its documents are changed.
+
+    Examples
+    --------
+    >>> reach = Reach()
+    >>> reach.begin("generation 1")
+    >>> reach.extend(0, 20)
+    >>> reach.end("generation 2")
+    >>> reach.begin("generation 2")
+    >>> reach.along(0), reach.along(1)
+    (20, 0)
+    """
+
+    __slots__ = ("_axis", "_found", "_further", "_known", "generation")
+
+    def __init__(self) -> None:
+        self.generation: Generation | None = None
+        self._axis = self._known = self._found = 0
+        self._further: tuple[Generation | None, int, int] = (None, 0, 0)  # what `looked_further` was told
+
+    def begin(self, generation: Generation | None) -> None:
+        """Note the generation of the document on which a change is decided; without one nothing is known."""
+        same = generation is not None and generation == self.generation
+        self._known = max(self._known, self._found) if same else 0
+        self.generation, self._found = generation, 0
+        if same and self._further[:2] == (generation, self._axis):
+            self._known = max(self._known, self._further[2])
+
+    def along(self, axis: int) -> int:
+        """Return up to which index of an axis there are no old chunks, 0 if that is not known."""
+        return max(self._known, self._found) if axis == self._axis else 0
+
+    def extend(self, axis: int, end: int) -> None:
+        """Note that there are no old chunks up to an index of an axis; this survives the change that is being made."""
+        self._axis, self._found = axis, end
+
+    def end(self, generation: Generation) -> None:
+        """Note the generation of the document that the change has stored."""
+        self.generation, self._known = generation, 0
+
+    def looked_further(self, generation: Generation | None, axis: int, end: int) -> None:
+        """Note that there are none up to `end` since the document has had a generation; other threads may change it."""
+        self._further = generation, axis, end
 
 
 def resize(
@@ -45,6 +97,7 @@ def resize(
     update: Callable[[Change], StoredArray],
     restored: Callable[[ArrayMetadata], StoredArray],
     holds: Callable[[ArrayMetadata], bool] | None = None,
+    reach: Reach | None = None,
 ) -> StoredArray:
     """Change the shape of an array: elements cut off are deleted, added ones hold the fill value.
 
@@ -61,6 +114,8 @@ def resize(
         Returns the array for some metadata.
     holds : callable, optional
         Returns whether the stored shape still is that of some metadata; by default the documents are read.
+    reach : Reach, optional
+        What is known of old chunks; `update` tells it the generations of the document.
 
     Returns
     -------
@@ -74,7 +129,7 @@ def resize(
         before, new = metadata.shape, shape(metadata)
         changed = replace(metadata, shape=new, grid=grown(metadata.grid, new))
         if any(size > old for size, old in zip(new, before)):
-            make_room(restored(metadata), restored(changed), path, holds and partial(holds, metadata))
+            make_room(restored(metadata), restored(changed), path, holds and partial(holds, metadata), reach)
         return changed
 
     stored = update(change)
@@ -94,11 +149,13 @@ def grown(grid: ChunkGrid, shape: Shape) -> ChunkGrid:
     return ChunkGrid(tuple(axes))
 
 
-def make_room(array: StoredArray, grown: StoredArray, path: str, holds: Holds | None = None) -> None:
+def make_room(
+    array: StoredArray, grown: StoredArray, path: str, holds: Holds | None = None, reach: Reach | None = None
+) -> None:
     """Clear old chunks where an array is about to grow: leftovers of an interrupted shrink, or of another program.
 
     Call it before the new shape is stored. A few new chunks are looked up one by one, or read where they are small; for
-    many, all stored chunks are listed. Chunks beyond the new shape may stay; growing that far clears them.
+    many, all stored chunks are listed. Chunks beyond the last new one may stay; growing that far clears them.
 
     Parameters
     ----------
@@ -108,19 +165,37 @@ def make_room(array: StoredArray, grown: StoredArray, path: str, holds: Holds | 
         Its path in the store.
     holds : callable, optional
         Says whether the stored shape is still that of `array`; without it the metadata are read.
+    reach : Reach, optional
+        How far there are no old chunks; it is extended if the array grows along one axis only.
     """
     before, shape, grid = array.metadata.shape, grown.metadata.shape, grown.metadata.grid
-    boxes = {_chunks(grid, box): box for box in _difference(shape, before)}
+    growing = [axis for axis, (size, old) in enumerate(zip(shape, before)) if size > old]
+    axis = growing[0] if reach is not None and len(growing) == 1 and all(map(le, before, shape)) else None
+    known = reach.along(axis) if reach is not None and axis is not None else 0
+    if reach is not None and axis is not None and known >= shape[axis]:
+        reach.extend(axis, known)
+        return
+
+    # all of the new chunks has to be clear, since the array may grow on into the last ones
+    ends = tuple(end if n in growing else size for n, (size, end) in enumerate(zip(shape, _ends(grid, shape))))
+    start = tuple(max(old, known) if n == axis else old for n, old in enumerate(before))
+    boxes = {chunks_of(grid, box): box for box in _difference(ends, start)}
     if _is_listed(array, boxes, grid.counts(before)):
         cut_off(array, path, holds=holds)
+        if reach is not None and axis is not None:
+            reach.extend(axis, _EVERYWHERE)
         return
     boxes = {part: box for part, box in boxes.items() if grown.executor.may_hold_chunks(grown, part)}
-    small = _number(boxes.values()) * array.dtype.itemsize <= _SMALL
-    if array.store.concurrency:
-        _make_room_far(array, grown, boxes, small, path, holds)
-    elif boxes and not (small and all(_is_blank(grown, box) for box in boxes.values())):
-        keys = ((coords, array.key(coords)) for part in boxes for coords in cells(part))
-        _clear(array, path, holds, ((coords, key) for coords, key in keys if array.store.exists(key)))
+    if boxes:
+        whole = grown.with_metadata(replace(grown.metadata, shape=ends))
+        small = _number(boxes.values()) * array.dtype.itemsize <= _SMALL
+        if array.store.concurrency:
+            _make_room_far(array, whole, boxes, small, path, holds)
+        elif not (small and all(_is_blank(whole, box) for box in boxes.values())):
+            keys = ((coords, array.key(coords)) for part in boxes for coords in cells(part))
+            _clear(array, path, holds, ((coords, key) for coords, key in keys if array.store.exists(key)))
+    if reach is not None and axis is not None:
+        reach.extend(axis, ends[axis])
 
 
 def _make_room_far(
@@ -131,7 +206,10 @@ def _make_room_far(
     path: str,
     holds: Holds | None,
 ) -> None:
-    """Do what `make_room` does in a far store: look at all chunks in one wave, then clear some."""
+    """Do what `make_room` does in a far store: look at all chunks in one wave, then clear some.
+
+    The shape of `grown` ends where its last chunks do.
+    """
     grid, before, shape = grown.metadata.grid, array.metadata.shape, grown.metadata.shape
     keys = {array.key(coords): coords for part in boxes for coords in cells(part)}
     counts = grid.counts(before)
@@ -185,7 +263,7 @@ def cut_off(array: StoredArray, path: str, before: Shape | None = None, holds: H
             outside = []
     finally:
         forget(array.store, array.prefix)
-    edges = [_chunks(grid, box) for box in _difference(tuple(map(min, before, _ends(grid, shape))), shape)]
+    edges = [chunks_of(grid, box) for box in _difference(tuple(map(min, before, _ends(grid, shape))), shape)]
     parts = [*outside, *edges]
     if listed or _is_listed(array, parts, grid.counts(shape)):
         _clear(array, path, holds, array.stored_chunks())
@@ -221,7 +299,7 @@ def _difference(outer: Shape, inner: Shape) -> Iterator[Box]:
             yield box
 
 
-def _chunks(grid: ChunkGrid, box: Box) -> Box:
+def chunks_of(grid: ChunkGrid, box: Box) -> Box:
     """Return the grid coordinates of the chunks that a box touches."""
     return tuple((int(axis.locate(start)), axis.count(stop)) for axis, (start, stop) in zip(grid.axes, box))
 
@@ -334,6 +412,9 @@ def _cleared(array: StoredArray, raw: bytes, coords: Coords, shape: Shape) -> An
         inside = size - part.start(number)
         if new is not None and inside < length:
             selection = tuple(slice(inside, n) if a == axis else slice(0, n) for a, n in enumerate(chunk))
+            # decoding tells it sooner than encoding the same again
+            if array.chain.sharding is None and equals_fill(array.chain.decode(new, chunk)[selection], array.fill):
+                continue
             beyond = np.broadcast_to(array.fill, [s.stop - s.start for s in selection])
             change = (selection, beyond, False)
             new = merge_chunk(array.chain, new, chunk, change, array.fill, None, array.keeps_empty)
