@@ -46,7 +46,7 @@ class Root:
             self.name = os.path.abspath(path_text(path))
         except FileNotFoundError as error:
             raise StoreError("a relative path has no meaning: the current directory is gone") from error
-        self.base = os.path.join(self.name, "")
+        self.base = self.name if self.name.endswith(os.sep) else self.name + os.sep
         self.follow_symlinks = follow_symlinks
         self.ignores_case: bool | None = None
         self.known = {"": self.base}
