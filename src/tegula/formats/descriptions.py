@@ -53,7 +53,8 @@ class Recent:
 
     def get(self, raw: bytes) -> tuple[ArrayMetadata, dict[str, Any]] | None:
         """Return the description in a document, and new attributes; ``None`` if it is not known."""
-        found = self._entries.get(raw)
+        # to look up the metadata of a large hierarchy would take as long as to hash all of it
+        found = self._entries.get(raw) if len(raw) <= _MAX_DOCUMENT_BYTES else None
         return None if found is None else (found[0], marshal.loads(found[1]))
 
     def keep(self, raw: bytes, array: ArrayMetadata, attributes: dict[str, Any]) -> None:
