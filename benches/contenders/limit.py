@@ -1,8 +1,9 @@
 """The limit: what system calls, decoding and copying take by themselves, on the files of the other contenders.
 
 For each row it lists the files to read and write, the chunks (or blocks of a Blosc chunk) to decode and encode, and the
-bytes to copy; times each list in a loop on one thread; and divides the sum by the number of cores where one operation
-has as many chunks. numcodecs decodes, and Python adds about a microsecond to each call: it is no proven bound.
+bytes to copy; times each list in a loop on one thread; and divides the sum by the number of cores that the chunks of
+one operation can use, in the mean of all operations. numcodecs decodes, and Python adds about a microsecond to each
+call: it is no proven bound.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ class Limit:
         self.document = ".zarray" if case.format == "zarr2" else "zarr.json"
         self.reads: list[Read] = []
         self.decodes: list[tuple[bytes, int, int]] = []  # a chunk, its first element that is needed, and how many
-        self.encodes, self.copied, self.threads = 0, 0, 1
+        self.encodes, self.copied, self.threads = 0, 0, 1.0
         self.writes: list[tuple[str, int]] = []  # file, size
         self.removed: list[str] = []
         self.chunk = np.ascontiguousarray(case.values()[tuple(slice(n) for n in case.chunks)])
@@ -83,7 +84,10 @@ class Limit:
                 self._add(box, whole=regime == "update")
                 for box in BOXES["first read" if regime == "read" else regime](case)
             ]
-            self.threads = min(CORES, sum(counts) if regime == "vectorised points" else counts[0])
+            if regime == "vectorised points":
+                counts = [sum(counts)]
+            # cores share the chunks of one operation, not those of several, most of which have but one
+            self.threads = sum(counts) / sum(count / min(CORES, count) for count in counts)
             if regime == "vectorised points":  # one read of a chunk, and one decoding of a block, serve several points
                 self.reads = [*{read[:2]: read for read in self.reads}.values()]
                 self.decodes = [*{(id(one[0]), self._block(*one[:2])): one for one in self.decodes}.values()]
