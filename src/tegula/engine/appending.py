@@ -3,8 +3,8 @@
 The shape is changed by a conditional write, so of several processes that append at once each gets a part of its own.
 Arrays that store every chunk are appended to by `tegula.engine.atomic_append` instead.
 
-In a far store, the chunks that are to be changed are read while the new shape is stored. They may change in between:
-each is written on condition that it has not.
+In a far store, the chunks that the append changes are read while the new shape is stored. Each is written on condition
+that it is still the same.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ def append(
     path : str
         Its path in the store.
     values : ndarray
-        As long as the array along every other axis.
+        Has the lengths of the array along all other axes.
     axis : int
         The axis to grow.
     update, restored : callable
         As for `tegula.engine.resize`.
     known : tuple of int
-        A shape beyond which there are no old chunks along this axis as long as the array has it: the one that the
-        caller's last append left. Empty if unknown.
+        The shape that the caller's last append left, empty if unknown. If the array still has this shape, there are no
+        old chunks beyond it along this axis.
 
     Returns
     -------
@@ -65,7 +65,8 @@ def append(
     SelectionError
         If the shape of `values` does not fit.
     CodecError, StoreError
-        If the values can't be written. The array is shortened again, unless others have appended after them.
+        If the values can't be written. The array is shortened again, unless other writers have appended in the
+        meantime.
     """
     start = 0
     chunks: Callable[[], Found] = dict
@@ -85,8 +86,8 @@ def append(
         shape = tuple(n + values.shape[axis] if a == axis else n for a, n in enumerate(metadata.shape))
         changed = replace(metadata, shape=shape, grid=grown(metadata.grid, shape))
         larger = restored(changed)
-        # the new part reads as the fill value until it is filled, so old chunks there are cleared; there are none
-        # if nothing has changed since `known`, while an interrupted shrink of another process may have left some
+        # the new part must read as the fill value until it is filled, so old chunks there are cleared: an interrupted
+        # shrink of another process may have left some; there are none if nothing has changed since `known`
         if metadata.shape != known:
             make_room(restored(metadata), larger, path)
         if larger.store.concurrency:
@@ -101,7 +102,7 @@ def append(
         if stored.store.concurrency:
             target = replace(stored, store=ReadAhead(stored.store, chunks()), shared={})
         write(target, part(stored.metadata), values)
-    except BaseException:  # Ctrl-C, too
+    except BaseException:  # also Ctrl-C
         _take_back(path, update, shape, axis, start)
         raise
     return stored

@@ -47,7 +47,7 @@ def _described(array: StoredArray) -> KernelArray | None:
     library = executors.choose(config.current().executor)
     if library is None:
         return None
-    # codecs and store as the kernel knows them
+    # the kernel's objects for codecs and store
     chain = array.chain.native
     far = array.store.concurrency > 0
     if chain is None or not array.fill.dtype.itemsize or (far and (_is_nested(array) or windows.has_windows(array))):
@@ -133,7 +133,7 @@ def get(array: StoredArray, selection: Any) -> Any:
     try:
         return described.get(selection, config.current().threads, array.check_exists)
     except MemoryError:
-        return None  # reading by a plan reports which memory is missing
+        return None  # reading by a plan reports how much memory is missing
     except TegulaError as error:
         if array.metadata.dense and isinstance(error, (CodecError, StoreError)):
             return None  # reading by a plan checks whether the length has changed
