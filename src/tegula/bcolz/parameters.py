@@ -130,7 +130,7 @@ class cparams:
 
     @classmethod
     def _of(cls, **values: Any) -> cparams:
-        """Return the parameters of a stored array, which need not be valid for a new one."""
+        """Return the parameters of a stored array, which need not be valid for a new array."""
         made = cls()
         made._values.update(values)
         return made
@@ -282,7 +282,7 @@ def defaults_ctx(
 
 
 def blosc_set_nthreads(nthreads: int) -> int:
-    """Set the number of chunks that are processed at once, and return the previous number.
+    """Set the number of chunks that are processed in parallel, and return the previous number.
 
     Examples
     --------
