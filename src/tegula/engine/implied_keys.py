@@ -94,7 +94,7 @@ def listable(store: Store, path: str, *, damaged: bool = False) -> Store:
 def members_unknown(store: Store, path: str) -> UnsupportedError:
     """Return the error for a group without consolidated metadata, whose members are unknown."""
     return UnsupportedError(
-        "the store can't be listed, and the group has no consolidated metadata to know its members by; name a member, "
+        "the store can't be listed, and the group has no consolidated metadata that name its members; open a member, "
         "or consolidate the group where it is written (tegula consolidate) and publish it again",
         path=f"{store.url}/{path}".rstrip("/"),
     )

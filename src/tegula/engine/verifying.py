@@ -134,7 +134,7 @@ def _find_excess(array: StoredArray, coords: Shape, data: bytes, shape: Shape, v
         array.metadata.shape[0] - array.metadata.grid.axes[0].start(coords[0]),
     )
     if shape[0] > rows and not array.metadata.data_type.variable:
-        verdict.add("rows", f"it holds {shape[0]} rows, of which {rows} belong to the array")
+        verdict.add("rows", f"it holds {shape[0]} rows, but only {rows} belong to the array")
 
 
 def _verify_shard(array: StoredArray, sharding: Sharding, coords: Shape, key: str) -> Verdict | None:
@@ -209,7 +209,7 @@ def _verify_inner(
             verdict.add("damaged", f"{inner}bytes {offset} to {offset + length} lie outside a shard of {size}")
             continue
         if offset < end or offset + length > last:
-            verdict.add("overlap", f"{inner}bytes {offset} to {offset + length} also belong to something else")
+            verdict.add("overlap", f"{inner}bytes {offset} to {offset + length} overlap another part of the shard")
         end = max(end, offset + length)
         if sharding.inner.sharding is not None:
             _verify_inner(sharding.inner.sharding, get, (start + offset, length), sharding.inner_shape, verdict, inner)

@@ -111,12 +111,12 @@ def check_used(given: Given, arrays: Mapping[str, Array]) -> None:
     --------
     >>> check_used({"u": ("x",)}, {})
     Traceback (most recent call last):
-    tegula.errors.MetadataError: dims names 'u', and there is no such variable (field 'dims')
+    tegula.errors.MetadataError: dims names 'u', but there is no such variable (field 'dims')
     """
     if isinstance(given, Mapping):
         for name in given:
             if name not in arrays:
-                raise MetadataError(f"dims names {name!r:.80}, and there is no such variable", field="dims")
+                raise MetadataError(f"dims names {name!r:.80}, but there is no such variable", field="dims")
     elif given and all(len(given) != array.ndim or _stored(array) for array in arrays.values()):
         raise MetadataError(
             f"there is no array of {len(given)} axes without names; dims may be a mapping of variables to names, too",

@@ -111,7 +111,7 @@ class GroupWriter:
             if not isinstance(wanted, Mapping):
                 raise EncodingTypeError(f"the encoding of {name!r:.80} must be castable to a dict, not {wanted!r:.80}")
             if name not in dataset.variables:
-                raise NotFoundError(f"encoding was given for {name!r:.80}, and there is no such variable")
+                raise NotFoundError(f"encoding was given for {name!r:.80}, but there is no such variable")
             if name in self._arrays:
                 raise MetadataError(
                     f"variable {name!r} already exists, but encoding was provided; it keeps its own",
