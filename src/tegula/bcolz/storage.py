@@ -66,7 +66,7 @@ def create(
     TypeError
         If `cparams` quantizes and the elements are not floating-point numbers.
     """
-    # the codecs: quantize, if asked for, and Blosc
+    # the codecs: quantize, if requested, and Blosc
     codecs: list[dict[str, Any]] = []
     if cparams.quantize:
         if dtype.kind != "f":

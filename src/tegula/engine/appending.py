@@ -1,7 +1,7 @@
 """Appending along any axis: the new shape is stored first and the values after it.
 
-The shape is changed by a conditional write, so of several processes that append at once each gets a part of its own.
-Arrays that store every chunk are appended to by `tegula.engine.atomic_append` instead.
+The shape is changed by a conditional write, so each of several processes that append at the same time gets a part of
+its own. Arrays that store every chunk are appended to by `tegula.engine.atomic_append` instead.
 
 In a far store, the chunks that the append changes are read while the new shape is stored. Each is written on condition
 that it is still the same.

@@ -265,7 +265,7 @@ def _released_on_error(first: _Length) -> Iterator[None]:
 
 
 def _read_length(array: StoredArray, path: str) -> _Length:
-    """Read the present length of an array, and check that it still is the one that was opened."""
+    """Read the present length of an array, and check that it is still the array that was opened."""
     found, raw, generation = current_length(array)
     return _Length(found, path, array.prefix + find_format(array.metadata.format).shape_key, raw, generation)
 

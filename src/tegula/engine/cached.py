@@ -51,7 +51,7 @@ class Cached:
         return None
 
     def read(self, array: StoredArray, plan: Plan, out: Array) -> None:
-        """Fill `out`, a buffer of the plan's ``work_shape``, with what the plan selects; see `reference.read`."""
+        """Fill `out`, a buffer of the plan's ``work_shape``, with the selected elements; see `reference.read`."""
         if not _is_cached(array):
             self._executor.read(array, plan, out)
             return

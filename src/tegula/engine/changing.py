@@ -168,11 +168,11 @@ def update_documents(
     shape_only: bool = False,
     item: Format | None = None,
 ) -> Node:
-    """Read a node's documents, change the metadata and write what differs; start again after a lost race.
+    """Read a node's documents, change the metadata and write the documents that differ; start again after a lost race.
 
-    With `shape_only` the caller promises to change nothing but an array's shape and grid. Then documents equal to those
-    that `metadata` was read from are not parsed again. `item` reads and writes the documents; by default it is the
-    format of `metadata`.
+    With `shape_only` the caller promises to change only an array's shape and grid. Then documents equal to those that
+    `metadata` was read from are not parsed again. `item` reads and writes the documents; by default it is the format of
+    `metadata`.
 
     Raises
     ------

@@ -40,7 +40,7 @@ class ChunkCopies:
     units : StoredArray
         The array whose chunks the function is called for.
     moved : list of (bool, int, int)
-        For each value whether it was kept as it is, and its bytes before and after.
+        For each value, whether it was copied unchanged, and its bytes before and after.
     """
 
     def __init__(self, source: StoredArray, target: StoredArray) -> None:

@@ -1,7 +1,7 @@
 """One chunk: reading a part of it, and changing a part of it. A shard is a chunk that holds inner chunks.
 
 These functions define what the bytes of a chunk mean. They recurse into shards, whose inner chunks are chunks again,
-and read no more of a shard than the selection needs (Zarr v3 "sharding_indexed" codec).
+and read only the parts of a shard that the selection needs (Zarr v3 "sharding_indexed" codec).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Copying of stored chunks from array to array without decoding them, one chunk or shard at a time in each thread.
 
-Chunks are copied as they are stored (`tegula.engine.chunk_copies`). Where the arrays have different shards, or only one
-of them has shards, their inner chunks are copied (`tegula.engine.regrouping`).
+Chunks are copied as they are stored (`tegula.engine.chunk_copies`). If the arrays have different shards, or only one of
+them has shards, inner chunks are copied (`tegula.engine.regrouping`).
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def copy_chunks(source: StoredArray, target: StoredArray, chosen: Iterable[Coord
     UnsupportedError
         If more than ``max_chunks`` chunks of a dense target would have to be filled.
     CodecError, StoreError
-        If a chunk can't be read, decoded or written; says which.
+        If a chunk can't be read, decoded or written; the error names it.
     """
     way = _way(source, target)
     assert way is not None, "see can_copy_chunks"

@@ -29,7 +29,7 @@ _ALL_KEYS = tuple(key for item in FORMATS.values() for key in item.keys)
 
 
 class _Documents(Mapping[str, bytes]):
-    """The documents under a node's path, by key relative to it, each fetched when it is first asked for.
+    """The documents under a node's path, by key relative to it, each fetched when it is first used.
 
     Parameters
     ----------
@@ -117,8 +117,8 @@ def documents_of(
     """Return the documents of nodes, by key relative to the node.
 
     If the store is far or has a `get_many` of its own, all are fetched together. Elsewhere, and after an error, each
-    document is fetched when it is first asked for, and raises its own error. With `kept`, the documents of a single
-    node may come from the cache of this process, as the setting ``recheck`` allows.
+    document is fetched when it is first used, and raises its own error. With `kept`, the documents of a single node may
+    come from the cache of this process, as the setting ``recheck`` allows.
     """
     answers: Sequence[bytes | None] = ()
     prefixes = [f"{path}/" if path else "" for path in paths]

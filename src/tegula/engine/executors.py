@@ -31,7 +31,7 @@ def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
 
 
 def read(array: StoredArray, plan: Plan, out: Array) -> None:
-    """Fill `out`, a buffer of the plan's ``work_shape``, with what the plan selects; see `reference.read`.
+    """Fill `out`, a buffer of the plan's ``work_shape``, with the selected elements; see `reference.read`.
 
     Raises
     ------

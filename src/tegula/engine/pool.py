@@ -121,7 +121,7 @@ def results_of(work: Callable[[T], R], items: Iterable[T], requests: int) -> Ite
     Parameters
     ----------
     work, items
-        The function, and what to call it on. The next item is taken by the thread that asks for results.
+        The function, and the items to call it on. The thread that iterates over the results takes the next item.
     requests : int
         The most calls that are under way at the same time. With 0, each call is made when its result is requested.
 
@@ -184,9 +184,8 @@ def for_each(
     Parameters
     ----------
     work, items
-        The function, and what to call it on.
-    parallel : bool
-        Whether to use the threads of the setting ``threads``.
+        The function, and the items to call it on. parallel : bool Whether to use the threads of the setting
+        ``threads``.
     chains : iterable of CodecChain
         Codecs to import first, so that no thread of the pool imports anything.
     requests : int

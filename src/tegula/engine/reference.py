@@ -57,12 +57,12 @@ def get(array: StoredArray, selection: Any) -> Any:
 
 
 def read(array: StoredArray, plan: Plan, out: Array) -> None:
-    """Fill `out`, a buffer of the plan's ``work_shape``, with what the plan selects.
+    """Fill `out`, a buffer of the plan's ``work_shape``, with the selected elements.
 
     Raises
     ------
     CodecError, StoreError
-        If a chunk can't be read or decoded; says which.
+        If a chunk can't be read or decoded; the error names it.
     NotFoundError
         If chunks are absent because the array has been deleted.
     """
@@ -201,7 +201,7 @@ def write(array: StoredArray, plan: Plan, values: Array) -> None:
     Raises
     ------
     CodecError, StoreError
-        If a chunk can't be encoded, read or written; says which. Other chunks of the selection may have been written.
+        If a chunk can't be encoded, read or written; the error names it. Other selected chunks may have been written.
     """
 
     def work(item: Any) -> None:

@@ -59,7 +59,7 @@ class Executor(Protocol):
         """Read a selection of ints, slices and an ellipsis; return ``None`` if the caller has to make the plan."""
 
     def read(self, array: StoredArray, plan: Plan, out: Array, /) -> None:
-        """Fill `out`, a buffer of the plan's ``work_shape``, with what the plan selects."""
+        """Fill `out`, a buffer of the plan's ``work_shape``, with the selected elements."""
 
     def write(self, array: StoredArray, plan: Plan, values: Array, /) -> None:
         """Store `values`, an array of the plan's ``work_shape``, where the plan says."""

@@ -177,7 +177,7 @@ def kind_of(identifier: str) -> Kind:
 
 
 def split_reference(kind: Kind, json: Any) -> Any:
-    """Return a reference as it is; read any other JSON value as a description.
+    """Return a reference unchanged; read any other JSON value as a description.
 
     Raises
     ------

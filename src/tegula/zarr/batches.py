@@ -222,7 +222,7 @@ def _indices(item: Any) -> Any:
 def _slice(
     inner: Sequence[Any], outer: Sequence[Any], numbers: Sequence[int], cut: ChunkAxis
 ) -> tuple[slice, int] | None:
-    """Return the slice along one axis, of which each chunk has a part."""
+    """Return the slice along one axis that the selections in the chunks add up to."""
     step = inner[0].step or 1
     start = cut.start(numbers[0]) + inner[0].start
     place = last = 0
@@ -238,7 +238,7 @@ def _slice(
 
 
 def _points(batch: Sequence[Item], prefix: str, keys: ChunkKeyEncoding, grid: ChunkGrid) -> Selected | None:
-    """Return a selection by coordinates, of which each chunk has some."""
+    """Return the selection by coordinates that the selections in the chunks add up to."""
     ndim = len(grid.axes)
     indices: list[list[Any]] = [[] for _ in range(ndim)]
     places: list[Any] = []

@@ -39,7 +39,7 @@ class EngineArray:
     Parameters
     ----------
     stored : StoredArray
-        The array, in whatever format it is stored.
+        The array, of any format.
     keys, grid : ChunkKeyEncoding, ChunkGrid
         Keys and chunks as zarr-python sees them.
     prefix : str
