@@ -1,6 +1,6 @@
 //! The description of an array: its chunk grid, its chunk keys, its codecs and its fill value.
 //!
-//! The Python module makes it once for each array; `read` and `write` go by it.
+//! The Python module makes it once for each array; `read` and `write` use it.
 
 use crate::chain::Chain;
 use crate::plan::ChunkAxis;

@@ -33,7 +33,8 @@ pub struct Elements {
     pub size: usize,
     /// Bytes of the units that are stored byte-swapped; 0 if none are.
     pub swap: usize,
-    /// For text of four bytes a character, in which not every number is a character: whether it is big-endian in memory.
+    /// Whether text with four bytes for each character is big-endian in memory; `None` for other elements. Not every
+    /// number is a valid character.
     pub text: Option<bool>,
 }
 
@@ -183,8 +184,8 @@ impl Sharding {
         self.index.encoded_size(content).ok_or_else(|| Error::codec("sharding_indexed", "its index has no fixed size"))
     }
 
-    /// Return a number that says how the index of a shard is decoded, and is different for any other way; `None` for codecs
-    /// that nothing is known of here.
+    /// Return a number that identifies how the index of a shard is decoded; `None` for codecs that this module does not
+    /// know.
     pub fn index_layout(&self, grid: &[u64]) -> Option<u64> {
         let count = grid.iter().try_fold(1_u64, |count, &length| count.checked_mul(length))?;
         let sums = &self.index.buffers;

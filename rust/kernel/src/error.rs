@@ -59,7 +59,7 @@ impl Error {
         Error::Codec { codec: codec.into(), message: message.into() }
     }
 
-    /// Make the error for what this crate does not support.
+    /// Make the error for an unsupported feature.
     #[cold]
     pub fn unsupported(codec: impl Into<String>, message: impl Into<String>) -> Error {
         Error::Unsupported { codec: codec.into(), message: message.into() }

@@ -3,7 +3,7 @@
 //!
 //! Consolidated metadata holds the documents of a whole hierarchy in one object; opening one array needs one member of
 //! it. The text is checked as strictly as by a full parse, so that both accept and refuse the same texts:
-//! [`index_members`] returns `None` for any text it is not certain of, and the caller then parses all of it.
+//! [`index_members`] returns `None` for any text about which it is not certain, and the caller then parses all of it.
 
 mod masks;
 mod tokens;
@@ -11,7 +11,7 @@ mod tokens;
 use crate::codecs::checksums::crc32;
 use tokens::{END, Tokens};
 
-/// Deepest nesting that is followed; the caller parses deeper texts.
+/// Deepest nesting that this module follows; the caller parses deeper texts.
 const MAX_DEPTH: u32 = 60;
 /// Longest number in bytes; Python's parser refuses integers of more than 4300 digits.
 const MAX_NUMBER: usize = 4000;

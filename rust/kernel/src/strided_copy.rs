@@ -13,7 +13,7 @@ use crate::{Error, Result};
 const CACHED_REQUEST: u64 = 1 << 12;
 const OTHER_REQUEST: u64 = 1 << 14;
 
-/// The work buffer, which reading fills and writing empties.
+/// The work buffer: reading fills it, and writing takes elements from it.
 #[derive(Clone, Copy, Debug)]
 pub struct WorkBuffer {
     /// Address of the element at index 0 of every axis.

@@ -1,4 +1,4 @@
-//! Codecs against what numcodecs and Python's own modules make of the same bytes; see `data/make_codecs.py`.
+//! Codecs compared with numcodecs and Python's own modules; see `data/make_codecs.py`.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 

@@ -1,5 +1,4 @@
-//! Codecs with damaged and hostile data: whatever comes in ends in `Ok` or `Err`, soon, and without more memory
-//! than was agreed on.
+//! Codecs with damaged and hostile data: any input ends in `Ok` or `Err`, soon, and within a limit of memory.
 //!
 //! `TEGULA_FUZZ_SEED` and `TEGULA_FUZZ_RUNS` (mutations in all) make other or longer runs.
 
@@ -18,7 +17,7 @@ thread_local! {
     static MOST: Cell<isize> = const { Cell::new(0) };
 }
 
-/// Counts what this thread holds; libraries in C have memory of their own, which is not seen.
+/// Counts the memory that this thread holds, without that of C libraries.
 struct Counting;
 
 fn count(change: isize) {
@@ -53,7 +52,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Return the most memory that `work` has held at a time, beyond what was held before.
+/// Return the most memory that `work` has held at any time, in addition to the memory held before.
 fn peak(work: impl FnOnce()) -> usize {
     let before = HELD.get();
     MOST.set(before);
@@ -80,13 +79,13 @@ impl Random {
 /// A codec, and how it may behave.
 struct Subject {
     codec: Box<dyn Codec>,
-    /// Memory that decoding may take beyond what it returns: room of the Rust code, not of libraries in C.
+    /// Memory that decoding may take in addition to its result: that of the Rust code, not of C libraries.
     extra: usize,
-    /// Whether data that decodes at all is what was encoded, as far as a checksum of 32 bits can tell.
+    /// Whether data that decodes is the encoded data, as far as a checksum of 32 bits can tell.
     checked: bool,
 }
 
-/// Every codec there is.
+/// All codecs.
 fn subjects() -> Vec<Subject> {
     let small = 64 * 1024;
     let bzip2 = 8 << 20; // its tables are of 4 MiB, made by Rust
@@ -136,12 +135,12 @@ fn subjects() -> Vec<Subject> {
     found
 }
 
-/// Options of Blosc, which has a block besides in memory.
+/// Options of Blosc, which holds one block in addition.
 fn blosc(compressor: &str, shuffle: i64) -> Options {
     Options::Blosc(BloscOptions { compressor: compressor.into(), level: 5, shuffle, blocksize: 0, typesize: 4 })
 }
 
-/// Small contents of which the encoded data has all the parts that there can be.
+/// Small contents whose encoded data has all possible parts.
 fn contents() -> Vec<Vec<u8>> {
     let mut random = Random(5);
     vec![
@@ -152,13 +151,13 @@ fn contents() -> Vec<Vec<u8>> {
     ]
 }
 
-/// How much data may decode to where nothing is known of it.
+/// The most bytes that data may decode to if its size is unknown.
 const LIMIT: usize = 100_000;
 
-/// What one call may take at most, however loaded the machine.
+/// The longest time of one call, even on a busy machine.
 const SOON: Duration = Duration::from_secs(5);
 
-/// Decode in every way, and look at what comes of it.
+/// Decode in every way, and check the results.
 fn attack(subject: &Subject, data: &[u8], content: &[u8], out: &mut Vec<u8>) {
     let codec = &*subject.codec;
     let start = Instant::now();
@@ -186,7 +185,7 @@ fn attack(subject: &Subject, data: &[u8], content: &[u8], out: &mut Vec<u8>) {
     assert!(start.elapsed() < SOON, "{}: {:?} for {data:02x?}", codec.name(), start.elapsed());
 }
 
-/// Decode the blocks that the data says it has.
+/// Decode the blocks that the data states.
 fn attack_blocks(codec: &dyn Codec, data: &[u8], content: usize) {
     let Some(blocks) = codec.blocks() else { return };
     let head = &data[..data.len().min(blocks.head_size(content))];
@@ -224,7 +223,7 @@ fn setting(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().map_or(default, |text| text.parse().unwrap())
 }
 
-/// Make what a codec takes: a container for Blosc holds what Blosc has made.
+/// Make valid input of a codec: a container for Blosc holds a Blosc frame.
 fn prepared(codec: &dyn Codec, content: &[u8]) -> Vec<u8> {
     let mut frame = content.to_vec();
     if codec.name() == "blpk" {
@@ -248,7 +247,7 @@ fn damaged_data() {
             subject.codec.encode(content, &mut encoded).unwrap();
             let mut back = vec![0; content.len()];
             subject.codec.decode(&encoded, &mut back).unwrap();
-            let step = encoded.len().div_ceil(120); // every length of what is short
+            let step = encoded.len().div_ceil(120); // every length of short data
             for end in (0..encoded.len()).filter(|end| *end < 40 || end % step == 0) {
                 attack(subject, &encoded[..end], content, &mut out);
             }
@@ -263,7 +262,7 @@ fn damaged_data() {
     }
 }
 
-/// Headers that promise far more than the data holds.
+/// Headers that state far more than the data holds.
 #[test]
 fn promises() {
     let mut out = Vec::new();
@@ -296,7 +295,7 @@ fn promises() {
     }
 }
 
-/// What other implementations have written, damaged.
+/// Damaged data of other implementations.
 #[test]
 fn damaged_data_of_others() {
     let mut random = Random(setting("TEGULA_FUZZ_SEED", 1).max(1));

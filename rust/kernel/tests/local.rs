@@ -1,4 +1,4 @@
-//! Local files: what is plain is done, what is not is left to others, and nothing is lost whoever else is at work.
+//! Local files: plain cases are handled, others are left to the Python store, and concurrent writers lose nothing.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // in what the tests share
 
@@ -32,7 +32,7 @@ impl Place {
         self.0.join(key)
     }
 
-    /// A store whose policy is to make what is missing.
+    /// A store that makes missing directories.
     fn store(&self) -> LocalFiles {
         store_below(&self.0)
     }
@@ -281,7 +281,7 @@ fn pipes_neither_block_nor_are_values() {
 fn directories_that_may_not_be_entered_are_left_to_others() {
     // SAFETY: the call only returns a number.
     if unsafe { libc::geteuid() } == 0 {
-        return; // nothing is forbidden to root
+        return; // root may do everything
     }
     let place = Place::new();
     fs::create_dir(place.path("closed")).unwrap();
@@ -435,7 +435,7 @@ fn the_policy_is_asked_once_for_each_directory() {
     assert_eq!(asked.load(Ordering::Relaxed), 2);
 }
 
-/// Add one to the number that is kept in a value, `rounds` times; return how often another was faster.
+/// Add one to the number in a value, `rounds` times; return how often another writer was faster.
 fn count_up(store: &LocalFiles, key: &str, rounds: usize, in_turn: bool) -> usize {
     let mut conflicts = 0;
     for _ in 0..rounds {
@@ -644,7 +644,7 @@ fn many_keys_are_looked_for_at_once() {
     assert!(!store.any(keys(&[])).unwrap());
     assert!(!store.any(keys(&["c/0/1", "c/0/2", "c/1/3", "a", "b"])).unwrap());
     assert!(store.any(keys(&["c/0/1", "c/1/3", "c/1/4"])).unwrap());
-    assert!(store.any(keys(&["c/6", "c/7"])).unwrap()); // whoever asks for it is told what is wrong
+    assert!(store.any(keys(&["c/6", "c/7"])).unwrap()); // a request for it gets the error
     assert!(store.any(keys(&["c/1"])).unwrap());
     for strange in ["d/1/3", "c/../c/1/4", "c//1", ".tegula-x", "c/1/4/5"] {
         assert!(matches!(store.any(keys(&[strange])), Err(Error::Unusual)), "{strange}");

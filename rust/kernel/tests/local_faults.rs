@@ -1,4 +1,5 @@
-//! Each system call of the local store made to fail, or to do less than it could: what stood there stands, or what was to.
+//! Each system call of the local store fails, or does less than it could: afterwards the old value is there, or the new
+//! one.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // in what the tests share
 
@@ -21,7 +22,7 @@ const NEW: &[u8] = b"what is to be there";
 
 type Calls = Arc<Mutex<Vec<(&'static str, String)>>>;
 
-/// A directory with the value of "a/old" in it, and nobody else who sets a hook.
+/// A directory with the value of "a/old"; no other test sets a hook at the same time.
 struct Place {
     path: PathBuf,
     _alone: MutexGuard<'static, ()>,
@@ -47,7 +48,7 @@ impl Place {
         LocalFiles::new(PathBuf::from(format!("{}/", self.path.display())), sync, Box::new(prepare))
     }
 
-    /// Do something while `fate` says what becomes of each call by number and name; return the calls, too.
+    /// Run an operation while `fate` decides each call by number and name; return the calls, too.
     fn under<T>(
         &self,
         fate: impl Fn(usize, &str) -> Fate + Send + Sync + 'static,
@@ -74,7 +75,7 @@ impl Place {
         fs::read(self.path.join(key)).ok()
     }
 
-    /// Look for what must not be left: temporary files, and locks.
+    /// Check that no temporary files and no locks are left.
     fn check(&self) {
         for directory in [self.path.clone(), self.path.join("a")].iter().filter(|path| path.exists()) {
             let names = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().file_name());

@@ -1,4 +1,4 @@
-//! Locks on local files: those of others are waited for, ours end with what they are for.
+//! Locks on local files: the store waits for the locks of others, and releases its own after use.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // in what the tests share
 
@@ -131,7 +131,7 @@ fn a_temporary_file_that_is_being_written_is_locked() {
         while !done.load(Ordering::SeqCst) && Instant::now() < until {
             for entry in fs::read_dir(&path).unwrap().flatten() {
                 let name = entry.file_name().into_string().unwrap();
-                // It is locked before anything is written to it.
+                // The file is locked before anything is written to it.
                 let begun = entry.metadata().is_ok_and(|found| found.len() > 0);
                 if name.starts_with(".tegula-") && begun {
                     let locked =

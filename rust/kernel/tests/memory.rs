@@ -1,11 +1,11 @@
-//! Memory that is used again.
+//! Reused memory.
 
 use std::sync::Mutex;
 
 use tegula_kernel::memory::{Block, trim, with_scratch};
 use tegula_kernel::{Error, Result};
 
-/// The tests that look at what is kept run one after the other.
+/// The tests that look at cached memory run one after the other.
 static KEPT: Mutex<()> = Mutex::new(());
 
 fn turn() -> std::sync::MutexGuard<'static, ()> {
@@ -81,7 +81,7 @@ fn blocks_are_used_again() {
     let other = Block::new(8 << 20).unwrap();
     assert_ne!(other.start() as usize, place);
     drop(again);
-    // Much smaller ones do not waste it.
+    // Much smaller blocks do not take a large one.
     let small = Block::new(2 << 20).unwrap();
     assert_ne!(small.start() as usize, place);
     trim();
@@ -94,7 +94,7 @@ fn what_is_kept_is_bounded_and_given_back() {
     trim();
     let before = mapped();
     for round in 0..100 {
-        // No two fit each other's place.
+        // No block fits the place of another.
         let block = Block::new((64 << 20) << (round % 4)).unwrap();
         drop(block);
     }

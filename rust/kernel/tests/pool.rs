@@ -211,7 +211,7 @@ fn a_child_process_starts_over() {
     };
     pool::run(4, 8, &busy, &mut never).unwrap();
     std::thread::scope(|scope| {
-        // Another thread keeps the pool busy, and its locks taken now and then.
+        // Another thread keeps the pool busy, and holds its locks now and then.
         scope.spawn(|| pool::run(3, 300, &busy, &mut never).unwrap());
         for _ in 0..10 {
             // SAFETY: the child calls this crate only, and ends by itself.

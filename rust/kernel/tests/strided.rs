@@ -24,17 +24,17 @@ impl Random {
     }
 }
 
-/// One side of a case: what walks are made of, and how much memory it takes.
+/// One side of a case: the parameters of its walks, and the size of its memory.
 struct Side {
     /// Stride and list of each dimension.
     walks: Vec<(isize, Option<Vec<i64>>)>,
-    /// Where element 0 of everything lies.
+    /// The place of element 0 of all dimensions.
     base: usize,
     bytes: usize,
 }
 
 impl Side {
-    /// Lay out `counts` in memory, the dimensions in any order; broadcast some of them if `repeat`.
+    /// Lay out `counts` in memory, with the dimensions in any order; broadcast some of them if `repeat`.
     fn new(random: &mut Random, counts: &[usize], size: usize, repeat: bool, order: &[usize]) -> Side {
         let mut walks = vec![(0, None); counts.len()];
         let mut step = size;
@@ -45,7 +45,7 @@ impl Side {
                 continue;
             }
             if random.below(6) == 0 {
-                // Some apart, some backwards, some anywhere.
+                // Some with gaps, some backwards, some by a list.
                 step += random.below(3) * size + if random.below(3) == 0 { random.below(7) } else { 0 };
             }
             let kind = random.below(8);
@@ -77,7 +77,7 @@ impl Side {
             walks[dim] = (stride, list);
             step *= span;
         }
-        // Not a byte more than the last element takes.
+        // Memory ends with the last element.
         Side { walks, base, bytes: end }
     }
 
@@ -115,7 +115,7 @@ fn indices(counts: &[usize], mut visit: impl FnMut(&[usize])) {
 
 fn counts(random: &mut Random) -> Vec<usize> {
     let rank = random.below(5);
-    // A few large planes, many small bodies.
+    // A few large planes, and many small boxes.
     if rank == 2 && random.below(2) == 0 {
         return vec![1 + random.below(150), 1 + random.below(150)];
     }
@@ -140,7 +140,7 @@ fn bytes(random: &mut Random, count: usize) -> Vec<u8> {
     (0..count).map(|_| random.next() as u8).collect()
 }
 
-/// Bytes that end where memory does: whatever reaches beyond them ends the process.
+/// Bytes that end at a protected page: an access beyond the end kills the process.
 struct Edge {
     start: *mut u8,
     len: usize,

@@ -63,7 +63,8 @@ impl Reader {
         });
     }
 
-    /// Leave an answer to the next thread that calls Python, and so has the lock that releasing a buffer needs.
+    /// Leave an answer to the next thread that calls Python: that thread has the lock, which is needed to release a
+    /// buffer.
     ///
     /// Each thread leaves one at most before it calls Python, and giving back the room for a chunk releases the last ones.
     fn leave(&self, data: Data) {
@@ -116,7 +117,7 @@ impl Asked {
         reader.hold_if_plenty(reader.content.saturating_mul(chunks.min(self.concurrency()) as u64))
     }
 
-    /// Refuse a key without a value in whose place something else stands, if that is possible in this store.
+    /// Refuse a key without a value if a file or directory blocks its place, in stores where that is possible.
     fn check_absent(&self, py: Python<'_>, key: &str) -> PyResult<()> {
         let Some(blocked_by) = self.store.bind(py).getattr_opt(intern!(py, "blocked_by"))? else { return Ok(()) };
         let found = blocked_by.call1((key,))?;
@@ -430,7 +431,7 @@ impl Value for Ranges<'_> {
     }
 
     fn with_range(&self, start: u64, length: u64, work: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
-        // no value is longer than that, and a negative number would be one from the end
+        // no value is longer than that, and a negative number would count from the end
         let start = i64::try_from(start).unwrap_or(i64::MAX);
         let most = usize::try_from(length).unwrap_or(usize::MAX);
         self.range(start, Some(length), &mut |data| work(&data[..data.len().min(most)]))

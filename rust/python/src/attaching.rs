@@ -1,7 +1,8 @@
 //! How threads of the kernel call Python.
 //!
-//! The interpreter has a state for each thread that calls it. Making one maps memory, and ending one unmaps it, which
-//! takes longer than many a call. So a thread of the pool keeps its state until it ends, as one of `threading` does.
+//! The interpreter has a state for each thread that calls it. Making a state maps memory, and ending it unmaps memory,
+//! which takes longer than many calls. So a thread of the pool keeps its state until the thread ends, as threads of
+//! `threading` do.
 
 use std::cell::OnceCell;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,7 +11,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use tegula_kernel::pool;
 
-/// Whether the interpreter ends, which gets rid of all states by itself.
+/// Whether the interpreter is ending, which releases all states itself.
 static ENDING: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
@@ -44,7 +45,7 @@ struct State;
 
 impl State {
     fn keep(_py: Python<'_>) -> State {
-        // SAFETY: the thread is attached, and the state is released once more than this counts.
+        // SAFETY: the thread is attached, and `drop` makes the matching call.
         unsafe { ffi::PyGILState_Ensure() };
         State
     }

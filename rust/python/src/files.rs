@@ -81,7 +81,7 @@ pub fn put_file(
     }
 }
 
-/// The state that a generation of the Python store stands for; an error for any that the kernel does not know.
+/// The state that a generation of the Python store stands for; an error for generations that the kernel does not know.
 #[cfg(target_os = "linux")]
 fn file_generation(token: &Bound<'_, PyAny>) -> PyResult<Expected> {
     if let Ok((inode, time, size)) = token.extract::<(u64, i64, u64)>() {
@@ -95,9 +95,8 @@ fn file_generation(token: &Bound<'_, PyAny>) -> PyResult<Expected> {
 
 /// Call `hook` before each system call that the kernel makes for local files; for tests.
 ///
-/// It is given the call's name and the path that it is about, and returns `None` to let it go ahead, or an object with
-/// the attribute `errno` or `most`. Without a hook none is asked any more. With `clock` the clock stands still at that
-/// time.
+/// The hook gets the call's name and path, and returns `None` to let the call go ahead, or an object with the attribute
+/// `errno` or `most`. Without an argument the hook is removed. With `clock` the clock stands still at that time.
 #[pyfunction]
 #[pyo3(signature = (hook=None, clock=None))]
 pub fn faults(hook: Option<Py<PyAny>>, clock: Option<i64>) {

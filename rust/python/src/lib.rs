@@ -68,7 +68,7 @@ fn after_fork() {
     pool::after_fork();
 }
 
-// nothing relies on the interpreter's lock: classes are frozen, and what threads share is behind locks of its own
+// nothing relies on the interpreter's lock: classes are frozen, and shared state has locks of its own
 #[pymodule(gil_used = false)]
 fn _kernel(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;

@@ -65,7 +65,7 @@ impl Source {
         Ok(Source::Asked(store.store.clone()))
     }
 
-    /// Do something with so many chunks of the store.
+    /// Call `work` with the store, for an operation on so many chunks; it has room for all of them if there is plenty.
     pub fn with<T>(&self, prefix: &str, hint: usize, chunks: usize, work: impl FnOnce(&dyn Store) -> T) -> T {
         match self {
             Source::Asked(store) => match store.room_for(chunks) {
@@ -81,7 +81,7 @@ impl Source {
 }
 
 impl Source {
-    /// Whether any of these keys has a value; `Unusual` if the Python store has to be asked.
+    /// Whether any of these keys has a value; `Unusual` if only the Python store can tell.
     pub fn any(&self, keys: impl Iterator<Item = String>) -> Result<bool> {
         match self {
             Source::Asked(_) => Err(Error::Unusual),

@@ -16,11 +16,11 @@ from tegula.arrays.chunking import whole_chunks
 
 __all__ = ["BufferedRows"]
 
-_BUFFER_BYTES: Final = 2**18  # buffered even where chunks are smaller
+_BUFFER_BYTES: Final = 2**18  # bytes that are buffered even if chunks are smaller
 _DIRECTORY_BUFFER_BYTES: Final = 2**20  # in a directory, where a write also changes the file of the length
-_BLOCK_BYTES: Final = 2**22  # read at once when iterating over all rows
+_BLOCK_BYTES: Final = 2**22  # bytes that are read at once when iterating over all rows
 _OBJECT_BYTES: Final = 1024  # estimate for a Python object
-_OVERHEAD_BYTES: Final = 5000  # of the Python objects that belong to one array, as measured
+_OVERHEAD_BYTES: Final = 5000  # bytes of the Python objects that belong to one array, as measured
 _NO_CHUNK: Final[tuple[int, int, Callable[[int], Any]]] = (0, 0, int)
 
 
@@ -32,8 +32,8 @@ class BufferedRows:
     array : tegula.Array
         The array that stores the rows.
     chunklen : int
-        Rows of a chunk. An array of Python objects stores each object as a chunk of its own; there it is a number
-        without effect.
+        Rows of a chunk. For an array of Python objects the number has no effect, since each object is a chunk of its
+        own.
     """
 
     def __init__(self, array: tegula.Array, chunklen: int) -> None:

@@ -80,9 +80,10 @@ class CarrayProperties:
 
     @property
     def cbytes(self) -> int:
-        """Bytes of the full chunks, compressed, and of one chunk more, uncompressed, as bcolz counts.
+        """Bytes of the full chunks, compressed, and of one more chunk, uncompressed, as bcolz counts.
 
-        That chunk stands for the rows after the last full one. Python objects, which are stored one by one, have none.
+        That chunk stands for the rows after the last full one. Python objects are stored one by one and have no such
+        chunk.
         """
         array = self._array
         count, left = divmod(len(array), array.chunks[0])

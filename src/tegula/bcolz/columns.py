@@ -177,7 +177,7 @@ class Columns(Mapping[str, carray]):
         MetadataError
             If the columns differ in length.
         """
-        # columns of different lengths can be extended only if the others are cut off first
+        # columns of different lengths must be cut to the same length before they can grow
         rows_of = {name: column._rows for name, column in self.in_order().items()}
         lengths = [*map(len, rows_of.values())]
         at_once = at_once and not self._has_buffered_rows()

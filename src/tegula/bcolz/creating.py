@@ -24,7 +24,7 @@ __all__ = ["arange", "fill", "fromiter", "iterblocks", "ones", "open", "walk", "
 
 _BLOCKS_PER_READ: Final = 8
 _ARANGE_LENGTH: Final = 2**17  # numbers of an arange that are computed at once
-_ITERABLE_BYTES: Final = 2**20  # of elements that are taken from an iterable at once
+_ITERABLE_BYTES: Final = 2**20  # bytes of elements that are taken from an iterable at once
 
 
 def open(rootdir: Any, mode: str = "a", allow_pickle: bool | None = None) -> Any:
@@ -273,8 +273,8 @@ def iterblocks(cobj: Any, blen: int | None = None, start: int = 0, stop: int | N
     cobj : carray or ctable
         The object.
     blen : int, optional
-        Rows of a block; by default the rows of a chunk, for a ctable of its shortest chunk. Blocks of one row of a
-        carray lose their first axis.
+        Rows of a block; by default the rows of a chunk, for a ctable the rows of its shortest chunk. Blocks of one row
+        of a carray lose their first axis.
     start, stop : int
         First row, and end.
 

@@ -178,7 +178,7 @@ def _computed(expression: Expression, values: Mapping[str, Any], engine: Engine)
 def _widened(expression: Expression, values: Mapping[str, Any]) -> Mapping[str, Any]:
     """Give arrays the types in which numexpr computes: int32 or int64, and float64 beside a float of Python.
 
-    numexpr has no uint64, so that expressions with it are left to the rules of NumPy.
+    numexpr has no uint64, so expressions with it follow the rules of NumPy.
     """
     kinds = {name: value.dtype.str[1:] for name, value in values.items() if isinstance(value, (np.ndarray, np.generic))}
     if "u8" in kinds.values():

@@ -36,7 +36,7 @@ ROW_NUMBER: Final = "nrow__"
 _NAMED: Any = namedtuple  # mypy accepts only literal names
 _ROWS_AT_ONCE: Final = 2**16  # converted to Python objects
 _BYTES_AT_ONCE: Final = 2**24
-_WINDOW_BYTES: Final = 2**20  # of a column that are read at once, in whole chunks
+_WINDOW_BYTES: Final = 2**20  # bytes of a column that are read at once, in whole chunks
 
 RowNumbers = npt.NDArray[np.intp] | range
 

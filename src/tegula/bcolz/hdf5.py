@@ -15,7 +15,7 @@ from tegula.optional import library
 
 __all__ = ["read_table", "write_table"]
 
-_ROWS: Final = 1 << 16  # copied at once
+_ROWS: Final = 1 << 16  # rows that are copied at once
 
 
 def read_table(make: Callable[..., Any], filepath: str, nodepath: str, options: dict[str, Any]) -> Any:

@@ -17,7 +17,7 @@ from tegula.tables.queries import rows_at
 
 __all__ = ["CarrayIteration", "RowIterator", "as_items", "limited", "lists_of_rows", "rows_where", "true_positions"]
 
-_ITEMS: Final = 4096  # of a list, few enough for the processor's cache
+_ITEMS: Final = 4096  # items of a list, few enough for the processor's cache
 
 
 class RowIterator:
@@ -52,7 +52,7 @@ def as_items(values: npt.NDArray[Any]) -> list[Any]:
 
 
 def limited(lists: Iterator[list[Any]], limit: int | None, skip: int) -> Iterator[Any]:
-    """Iterate over the items of several lists, without the first `skip`, and over at most `limit` of the others."""
+    """Iterate over the items of several lists: skip the first `skip`, and yield at most `limit`."""
     items = chain.from_iterable(lists)
     return islice(items, skip, None if limit is None else skip + limit) if skip or limit is not None else items
 

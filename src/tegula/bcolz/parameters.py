@@ -78,7 +78,7 @@ def blosc_version() -> tuple[str, str]:
 
 
 def _checked(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Check compression parameters, and return the ones that are not ``None``."""
+    """Check compression parameters, and return those that are not ``None``."""
     given = {name: value for name, value in values.items() if value is not None}
     for name in ("clevel", "shuffle", "quantize"):
         if name in given and not isinstance(given[name], int):
@@ -130,7 +130,7 @@ class cparams:
 
     @classmethod
     def _of(cls, **values: Any) -> cparams:
-        """Return the parameters of a stored array, which need not be valid for a new one."""
+        """Return the parameters of a stored array, which need not be valid for a new array."""
         made = cls()
         made._values.update(values)
         return made
@@ -282,7 +282,7 @@ def defaults_ctx(
 
 
 def blosc_set_nthreads(nthreads: int) -> int:
-    """Set the number of chunks that are processed at once, and return the previous number.
+    """Set the number of chunks that are processed in parallel, and return the previous number.
 
     Examples
     --------

@@ -13,7 +13,7 @@ __all__ = ["as_selection", "assign", "selected"]
 
 
 def as_selection(key: Any, shape: tuple[int, ...], mask_error: type[Exception] = SelectionError) -> tuple[Any, Any]:
-    """Split a selection into one for a tegula array, and one that NumPy applies to the result.
+    """Split a selection into a selection for a tegula array, and a selection that NumPy applies to the result.
 
     Parameters
     ----------

@@ -66,7 +66,7 @@ def create(
     TypeError
         If `cparams` quantizes and the elements are not floating-point numbers.
     """
-    # the codecs: quantize, if asked for, and Blosc
+    # the codecs: quantize, if requested, and Blosc
     codecs: list[dict[str, Any]] = []
     if cparams.quantize:
         if dtype.kind != "f":
@@ -75,7 +75,7 @@ def create(
     codecs.append(
         {"id": "blosc", "cname": cparams.cname, "clevel": min(cparams.clevel, 9), "shuffle": int(cparams.shuffle)}
     )
-    # each Python object is pickled as a chunk of its own, so that the chunk length is only a number to keep
+    # each Python object is pickled as a chunk of its own, so the chunk length is kept but has no effect
     objects = dtype.kind == "O"
     extra = {"expectedlen": expectedlen}
     if objects:

@@ -31,7 +31,7 @@ _MOST_DIGITS: Final = 300
 
 
 def calc_chunksize(expectedsizeinMB: float) -> int:
-    """Return the chunk size in bytes for an array of a size in MiB, of which only the order of magnitude matters.
+    """Return the chunk size in bytes for an array of a size in MiB; only the order of magnitude of the size matters.
 
     Examples
     --------

@@ -1,11 +1,11 @@
 """Appending along any axis: the new shape is stored first and the values after it.
 
-The shape is changed by a conditional write, so of several processes that append at once each gets a part of its own.
-Arrays that store every chunk are appended to by `tegula.engine.atomic_append` instead.
+The shape is changed by a conditional write, so each of several processes that append at the same time gets a part of
+its own. Arrays that store every chunk are appended to by `tegula.engine.atomic_append` instead.
 
-In a far store, the chunks that are to be changed are read while the new shape is stored. They may change in between:
-each is written on condition that it has not. While the chunks are written, the place of the next append is searched for
-old ones, so that it need not wait for that.
+In a far store, the chunks that the append changes are read while the new shape is stored. Each is written on condition
+that it is still the same. While the chunks are written, old ones are looked for where the next append will write, so
+that it need not wait for that.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def append(
     path : str
         Its path in the store.
     values : ndarray
-        As long as the array along every other axis.
+        Has the lengths of the array along all other axes.
     axis : int
         The axis to grow.
     update, restored : callable
@@ -70,7 +70,8 @@ def append(
     SelectionError
         If the shape of `values` does not fit.
     CodecError, StoreError
-        If the values can't be written. The array is shortened again, unless others have appended after them.
+        If the values can't be written. The array is shortened again, unless other writers have appended in the
+        meantime.
     """
     start = 0
     chunks: Callable[[], Found] = dict
@@ -90,7 +91,7 @@ def append(
         shape = tuple(n + values.shape[axis] if a == axis else n for a, n in enumerate(metadata.shape))
         changed = replace(metadata, shape=shape, grid=grown(metadata.grid, shape))
         larger = restored(changed)
-        # the new part reads as the fill value until it is filled, so old chunks there are cleared
+        # the new part must read as the fill value until it is filled, so old chunks there are cleared
         make_room(restored(metadata), larger, path, reach=reach)
         if larger.store.concurrency:
             chunks = foresee(larger, part(changed), axis, start)
@@ -107,7 +108,7 @@ def append(
             looked = begin(partial(_look_further, stored, axis, shape[axis] - start, reach, reach.generation))
         write(target, part(stored.metadata), values)
         looked()
-    except BaseException:  # Ctrl-C, too
+    except BaseException:  # also Ctrl-C
         _take_back(path, update, shape, axis, start)
         raise
     return stored

@@ -1,25 +1,25 @@
 """Atomic append: several arrays gain or lose rows together, the chunks first and the length last.
 
-1. The writer reads the length under a lock of the store. Where the store has no lock that holds, it *reserves* the
-   length: it writes the document of the length once more, which gives it a new generation
+1. The writer reads the length under a lock of the store. If the store has no lock that holds, the writer *reserves*
+   the length: it writes the document of the length once more, which gives the document a new generation
    (`tegula.engine.reservations`).
 2. It reads the generations of the chunks it will write.
 3. If the length still has the same generation, it writes each chunk on condition that its generation is the same,
 4. and finally the new length, on the same condition.
 
-Of several writers at once at most one passes step 4; the others start again. A writer that is killed leaves the old
-length. The rows beyond it are never read, and the next append overwrites them.
+If several writers append at the same time, at most one of them passes step 4; the others start again. A writer that is
+killed leaves the old length. The rows beyond it are never read, and the next append overwrites them.
 
-In a far store, an append reads the chunks and all lengths in one wave, before it reserves the length. The
-reservation is made on condition that the length still has the generation that was read, so it stands for the comparison
-of step 3, too: a writer that reserves the length later also writes its chunks later, that is after this one has read
-them. A comparison of clocks could not replace it, since a machine that has been paused can't tell for how long.
+In a far store, an append reads the chunks and all lengths in one wave, before it reserves the length. The reservation
+is made on condition that the length still has the generation that was read, so it also replaces the comparison of step
+3: a writer that reserves the length later also writes its chunks later, after this writer has read them. Comparing
+clocks could not replace step 3, since a machine that has been paused can't tell for how long.
 
-Step 3 needs new generations: where a generation is a hash, two attempts to add the same rows to a chunk leave the same
-generation, and a writer that has read it between them could overwrite rows that the second attempt has added. So on
-such stores a writer does not start until no other one has reserved the length.
+Step 3 needs a new generation for each write. If a generation is a hash, two attempts to add the same rows to a chunk
+leave the same generation, and a writer that has read the chunk between them could overwrite rows that the second
+attempt has added. So on such stores a writer starts only when no other writer has reserved the length.
 
-Of several arrays the first one leads: its length is read first, holds for all, and is written last.
+The first of several arrays leads: its length is read first, is the length of all arrays, and is written last.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _BATCH = 2**12  # chunks whose generations are read before they are written
 
 @dataclass(slots=True)
 class _Length:
-    """The document that holds the length of an array, as it was read, and a reservation if there is one."""
+    """The document that holds the length of an array, as it was read, with its reservation if there is one."""
 
     array: StoredArray
     path: str
@@ -71,7 +71,7 @@ class _Length:
     generation: Generation
     reservation: Reservation | None = None
     chunks: Chunks = field(default_factory=dict)
-    """What was read of chunks before the length was reserved, those of all columns together."""
+    """The chunks, of all columns, that were read before the length was reserved."""
 
     @property
     def rows(self) -> int:
@@ -79,7 +79,7 @@ class _Length:
 
     @property
     def is_draft(self) -> bool:
-        """``True`` while the array is under creation, and the document a placeholder."""
+        """``True`` while the array is under creation and the document is a placeholder."""
         return find_format(self.array.metadata.format).is_draft(self.raw)
 
     def reserve(self, reservation: Reservation | None) -> _Length:
@@ -88,7 +88,7 @@ class _Length:
         Raises
         ------
         ConflictError
-            If the document has changed since it was read, or bears the reservation of another writer.
+            If the document has changed since it was read, or has the reservation of another writer.
         """
         if reservation is not None and not self.is_draft:
             if not reservation.may_start(self.raw):
@@ -99,7 +99,7 @@ class _Length:
         return self
 
     def holds(self) -> bool:
-        """Return whether the document still is the one that was read; renew a reservation that is getting old."""
+        """Return whether the document is unchanged since it was read; renew a reservation that is getting old."""
         if self.reservation is not None and self.reservation.is_old:
             try:
                 self.reserve(self.reservation)
@@ -109,7 +109,7 @@ class _Length:
         return self.array.store.get(self.key, (0, 0), with_generation=True)[1] == self.generation
 
     def release(self) -> None:
-        """End the reservation: write the document as it is without one."""
+        """End the reservation: write the document without it."""
         if self.reservation is not None and self.reservation.marks(self.raw):
             self.raw = unmarked(self.raw)
             self.generation = self._set(self.raw)
@@ -117,7 +117,7 @@ class _Length:
     def change(self, rows: int, added: int = 0, *, hold: bool = False) -> _Length:
         """Write another length and number of stored bytes; for an array under creation, only remember them.
 
-        With `hold` the reservation stays.
+        With `hold`, keep the reservation.
         """
         old = self.array.metadata
         nbytes = None if old.stored_nbytes is None else max(0, old.stored_nbytes + added)
@@ -147,14 +147,14 @@ class _Length:
 
 
 def append_rows(columns: Sequence[Column], values: Sequence[Array]) -> list[ArrayMetadata]:
-    """Add rows to the end of arrays, to all of them or to none, and return their new metadata.
+    """Add rows to the end of all arrays or of none, and return their new metadata.
 
     Parameters
     ----------
     columns : sequence of (StoredArray, str)
         The arrays and their paths; the first one leads.
     values : sequence of ndarray
-        The new rows of each array, as many for each: shape ``(rows, *array.shape[1:])``.
+        The new rows of each array, the same number for each: shape ``(rows, *array.shape[1:])``.
 
     Raises
     ------
@@ -175,7 +175,7 @@ def resize_rows(columns: Sequence[Column], rows: int) -> list[ArrayMetadata]:
     Raises
     ------
     MetadataError
-        If an array without a defined fill value would grow, or arrays that differ in length would.
+        If an array that would grow has no defined fill value, or arrays that would grow differ in length.
     """
     return _retrying(columns, lambda lengths: _resize(lengths, rows))
 
@@ -193,7 +193,7 @@ def complete_rows(array: StoredArray, path: str) -> ArrayMetadata:
     Raises
     ------
     MetadataError, NotFoundError
-        If another array has been created at its place, or it has been deleted.
+        If another array has been created in its place, or the array has been deleted.
     """
 
     def write(lengths: list[_Length]) -> list[_Length]:
@@ -212,7 +212,7 @@ def level_rows(columns: Sequence[Column]) -> list[ArrayMetadata]:
 
 
 def _level(lengths: list[_Length]) -> list[_Length]:
-    # each on its own condition: an append at the same time changes all of them, the first one last
+    # each has its own condition: a concurrent append changes all of them, the first one last
     rows = min(length.rows for length in lengths)
     return [length.change(rows) if length.rows > rows else length for length in lengths]
 
@@ -228,14 +228,14 @@ def _retrying(
     for attempt in range(_RETRIES):
         try:
             with lock(lead.store, key) as locked:
-                # while another writer is waited for, the first length is all that is asked for
+                # while this writer waits for another one, it requests only the first length
                 together = lead.store.concurrency > 0 and not locked and not attempt
                 lengths = _read_together(columns, added) if together else [_read_length(*columns[0])]
                 first = lengths[0]
                 if not locked:
                     first.reserve(reservation)
                 with _released_on_error(first):
-                    # a length that was read before that of the lead may be older than it
+                    # a length that was read before the length of the lead may be older
                     if not together or any(length.rows < first.rows for length in lengths):
                         others = gather(lambda column: _read_length(*column), columns[1:], lead.store.concurrency)
                         lengths = [first, *others]
@@ -265,7 +265,7 @@ def _released_on_error(first: _Length) -> Iterator[None]:
 
 
 def _read_length(array: StoredArray, path: str) -> _Length:
-    """Read the present length of an array, and check that it still is the one that was opened."""
+    """Read the present length of an array, and check that it is still the array that was opened."""
     found, raw, generation = current_length(array)
     return _Length(found, path, array.prefix + find_format(array.metadata.format).shape_key, raw, generation)
 
@@ -300,12 +300,12 @@ def _new_rows(array: StoredArray, start: int, stop: int) -> Plan:
 
 
 def _place(array: StoredArray, item: Projection) -> tuple[int, str]:
-    """Return a name for a chunk; columns may have a store each, and then the same keys."""
+    """Return a name for a chunk; columns may be in different stores and have the same keys."""
     return id(array.store), array.key(item[0])
 
 
 def _fetch(array: StoredArray, item: Projection) -> tuple[bytes | None, Generation]:
-    """Return the present bytes of a chunk if some of its rows are kept, and its generation."""
+    """Return the generation of a chunk and, if some of its rows are kept, its present bytes."""
     keeps = item[1][0].start > 0
     old, generation = array.store.get(array.key(item[0]), None if keeps else (0, 0), with_generation=True)
     return old if keeps else None, generation
@@ -322,15 +322,15 @@ def _append(lengths: list[_Length], values: Sequence[Array]) -> list[_Length]:
     nbytes = sum(part.size * writer.array.dtype.itemsize for writer, part in zip(writers, values))
     requests = lead.array.store.concurrency
     chunks = ((writer, item) for writer in writers for item in writer.plan)
-    # The generations of a batch of chunks are read, and the batch is written if the length still holds after that.
-    # A writer that reserves the length later also reads the chunks later; and of two writers that have seen the same
+    # The generations of a batch of chunks are read first; the batch is written if the length is still the same then. A
+    # writer that reserves the length later also reads the chunks later; and of two writers that have seen the same
     # generation of a chunk, only one can write it.
     for batch in batches(chunks, _BATCH):
         missing = [pair for pair in batch if _place(pair[0].array, pair[1]) not in lead.chunks]
         fetched = gather(lambda pair: _fetch(pair[0].array, pair[1]), missing, requests)
         lead.chunks.update((_place(pair[0].array, pair[1]), found) for pair, found in zip(missing, fetched))
         work = [(writer, (item, *lead.chunks.pop(_place(writer.array, item)))) for writer, item in batch]
-        if missing and not lead.holds():  # others were read before the length was reserved
+        if missing and not lead.holds():  # the others were read before the length was reserved
             raise ConflictError("another writer has reserved the length")
         parallel = len(work) > 1 and nbytes >= _PARALLEL_BYTES
         chains = [length.array.chain for length in lengths]
@@ -420,14 +420,14 @@ def _resize(lengths: list[_Length], rows: int) -> list[_Length]:
 
 
 def _shorten(length: _Length, rows: int, lead: _Length | None) -> _Length:
-    """Cut rows off one array, as long as the length of the lead holds: that of the array itself if it leads."""
+    """Cut rows off one array, as long as the length of the lead is unchanged."""
     if length.rows == rows:
         return length
     shorter = length.change(rows, hold=True)  # until the rows that are cut off have been deleted
     holder = shorter if lead is None else lead
     cut_off(shorter.array, length.path, holds=holder.holds)
     target = length.array.target
-    if not rows and isinstance(target, EmptyDirectories):  # bcolz does not open an array without it
+    if not rows and isinstance(target, EmptyDirectories):  # bcolz does not open an array without the document
         target.make_prefix(length.array.chunk_prefix)
     return shorter
 

@@ -1,7 +1,8 @@
 """Reading through the cache of decoded chunks (`tegula.engine.chunk_cache`), in place of an executor's own reading.
 
-What is kept is copied from the cache. Other chunks are requested concurrently, decoded, copied to their place and kept.
-The setting ``recheck`` says when a request has to confirm that something kept still is what is stored.
+Chunks in the cache are copied from there. Other chunks are requested concurrently, decoded, copied to their place in
+the result and kept. The setting ``recheck`` says when a request has to confirm that a kept chunk is still the stored
+one.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class Cached:
         return None
 
     def read(self, array: StoredArray, plan: Plan, out: Array) -> None:
-        """Fill `out`, a buffer of the plan's ``work_shape``, with what the plan selects; see `reference.read`."""
+        """Fill `out`, a buffer of the plan's ``work_shape``, with the selected elements; see `reference.read`."""
         if not _is_cached(array):
             self._executor.read(array, plan, out)
             return
@@ -78,13 +79,13 @@ def _is_cached(array: StoredArray) -> bool:
 
 
 def _threads(array: StoredArray) -> int:
-    """Return how many chunks are requested at once: as many as the store asks for, if they fit into memory."""
+    """Return how many chunks are requested concurrently: as many as the store asks for, if they fit into memory."""
     number = _IN_FLIGHT // max(1, array.chunk_nbytes)
     return max(config.current().threads, min(array.store.concurrency, number))
 
 
 def freshness(array: StoredArray) -> Callable[[Record], bool]:
-    """Return the test whether a record needs no request to be confirmed, by the setting ``recheck``."""
+    """Return a function that tells whether a record is valid without a request, by the setting ``recheck``."""
     rule = config.current().recheck
     if rule == "never":
         return lambda record: True
@@ -115,7 +116,7 @@ class _Reader:
         self._shards = None if sharding is None else ShardReader(array, self.held, sharding, threads)
 
     def copy(self, item: Projection) -> bool:
-        """Copy what the cache holds of a chunk; return whether that is all, and no request has to confirm it."""
+        """Copy a chunk from the cache; return whether it is there and no request has to confirm it."""
         name = self._name(item)
         record = self.held.records.get(name)
         if record is None or not self.is_fresh(record):
@@ -129,7 +130,7 @@ class _Reader:
         return True
 
     def load(self, item: Projection) -> None:
-        """Read a chunk that is not kept, or confirm what is kept; another thread may just have done so."""
+        """Read a chunk that is not kept, or confirm a kept one, unless another thread has just done so."""
         name = self._name(item)
         key = self.array.prefix + name
         try:
@@ -154,7 +155,7 @@ class _Reader:
         """Return a chunk as it is stored now."""
         array, held = self.array, self.held
         changes, moment = held.changes, now()
-        # what is kept, if the store confirms it
+        # the kept chunk, if the store confirms it
         record, entry = held.records.get(name), CHUNKS.find(held, name, ())
         data: bytes | None
         generation: Generation
@@ -166,7 +167,7 @@ class _Reader:
             data, generation = answer
         else:
             data, generation = array.store.get(key, with_generation=True)
-        # what is stored
+        # the stored chunk
         if data is None:
             if array.metadata.dense:
                 raise StoreError("the chunk is missing")
@@ -202,7 +203,7 @@ class _Reader:
 
 
 def _changed(store: Any, key: str, generation: Generation) -> tuple[bytes | None, Generation] | None:
-    """Return a value and its generation, or ``None`` if it still has the generation given."""
+    """Return a value and its generation, or ``None`` if its generation is still the given one."""
     if isinstance(store, Revalidating):
         return store.get_if_changed(key, generation)
     if unchanged(store, key, generation):

@@ -29,11 +29,11 @@ Array = npt.NDArray[Any]
 Coords = tuple[int, ...]
 _RETRIES: Final = 10_000
 _AT_ONCE: Final = 2**26  # bytes of inner chunks that are decoded before they are copied to their places
-_MOST: Final = 2**14  # inner chunks of that
+_MOST: Final = 2**14  # inner chunks that are decoded before that
 
 
 class _Changed(Exception):
-    """Another writer has replaced the shard, so that what is known of it does not belong together."""
+    """Another writer has replaced the shard, so that the index and the parts read so far belong to different shards."""
 
 
 class ShardReader:
@@ -44,11 +44,11 @@ class ShardReader:
     array : StoredArray
         The array.
     held : Held
-        What is kept of it.
+        The cached chunks of the array.
     sharding : Sharding
         The inner codecs and the index of its shards; inner chunks are no shards.
     threads : int
-        How many ranges of a shard are requested at once.
+        How many ranges of a shard are requested concurrently.
     """
 
     def __init__(self, array: StoredArray, held: Held, sharding: Sharding, threads: int) -> None:
@@ -135,7 +135,7 @@ class _State:
     def load(self, wanted: list[Coords]) -> dict[Coords, Entry] | None:
         """Read, decode and keep inner chunks; return ``None`` if there is no shard.
 
-        A shard that is read as a whole is kept as a whole, so that the next plane of it takes no other request.
+        A shard that is read as a whole is kept as a whole, so that reading the next plane takes no request.
         """
         whole = self._load_whole(len(wanted))
         index = self._load_index()
@@ -159,12 +159,12 @@ class _State:
         if not self._is_confirmed:  # nothing had to be read
             self.confirm()
         found = self._generation, self._moment, self._changes
-        last = {coords: entries.pop(coords) for coords in wanted}  # they are the last to make room
+        last = {coords: entries.pop(coords) for coords in wanted}  # the cache evicts them last
         CHUNKS.put(self._reader.held, self.name, found, entries | last)
         return last
 
     def confirm(self) -> None:
-        """Make sure that the shard is the one that was read before, by a request unless there was one."""
+        """Make sure that the shard is the one that was read before; send a request unless there was one already."""
         if self._is_confirmed:
             return
         if not unchanged(self._store, self._key, self._generation):
@@ -173,7 +173,7 @@ class _State:
         CHUNKS.confirm(self._reader.held, self.name, (self._generation, self._moment, self._changes))
 
     def _load_whole(self, wanted: int) -> bytes | None:
-        """Read all of a shard of which nothing is known, if that is quicker than reading parts of it."""
+        """Read all of a shard that is not cached at all, if that is quicker than reading parts of it."""
         shape, sharding = self._shape, self._sharding
         nbytes = prod(shape) * self._reader.array.metadata.data_type.numpy.itemsize
         if self._index is not None or shard_indexes.get(self._store, self._key) is not None:
@@ -227,7 +227,7 @@ class _State:
         return self._index
 
     def _decoded(self, run: list[tuple[int, int, Coords]], whole: bytes | None) -> dict[Coords, Entry]:
-        """Read inner chunks that lie close together by one request, unless the shard is there, and decode them."""
+        """Decode inner chunks that lie close together; read them by one request unless the shard is in memory."""
         start, stop = run[0][0], max(offset + nbytes for offset, nbytes, _ in run)
         data = self._ranges(start, stop - start) if whole is None else whole[start:stop]
         if len(data) != stop - start:

@@ -1,4 +1,4 @@
-"""All that this process keeps of stores: decoded chunks, indexes of shards, documents."""
+"""All caches of this process: decoded chunks, indexes of shards, documents."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ T = TypeVar("T")
 
 
 def forget(store: Store, name: str, *, documents: bool = True) -> None:
-    """Forget what is kept of a key, or of all keys of a prefix, since they have been written or deleted.
+    """Remove from all caches a key, or all keys of a prefix, that has been written or deleted.
 
-    Operations that change a store by other means than `tegula.engine.write` call this after the change, and after an
-    error that leaves open what has been changed. A read that is under way keeps nothing then.
+    Operations that change a store other than by `tegula.engine.write` call this after the change, and after an error
+    that leaves it unknown what has changed. A read that is under way then adds nothing to the caches.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def forget(store: Store, name: str, *, documents: bool = True) -> None:
 
 
 def forgets(act: Callable[Concatenate[Where, str, P], T]) -> Callable[Concatenate[Where, str, P], T]:
-    """Decorate a function that creates or deletes a node, so that nothing is kept of the node that was there.
+    """Decorate a function that creates or deletes a node, so that the caches hold nothing of the node that was there.
 
     Its first arguments are the store, or the stored array, and the path of the node.
     """

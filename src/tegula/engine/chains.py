@@ -15,7 +15,7 @@ __all__ = ["chain_of"]
 # keyed by the identity of a description's parts, which the entry keeps alive; formats return them again from a cache
 _known: dict[tuple[Any, ...], tuple[tuple[Any, ...], CodecChain]] = {}
 _MOST: Final = 256
-# codecs that users register with numcodecs may change while the process runs; these may not
+# codecs that users register with numcodecs may change while the process runs; the codecs in this list may not
 _FIXED: Final = frozenset(
     "bytes transpose sharding_indexed packbits cast_value scale_offset blosc gzip zstd crc32c blpk numcodecs.blosc"
     " numcodecs.zlib numcodecs.gzip numcodecs.bz2 numcodecs.lzma numcodecs.zstd numcodecs.lz4 numcodecs.crc32c"
@@ -74,7 +74,7 @@ def _are_fixed(specs: Sequence[CodecSpec]) -> bool:
 
 
 def _inner_are_fixed(shards: Mapping[str, Any]) -> bool:
-    """Return whether the inner codecs of shards are fixed, of a configuration that is valid."""
+    """Return whether the inner codecs of shards can't change while the process runs, for a valid configuration."""
     for codec in (*shards["codecs"], *shards.get("index_codecs", ())):
         name, inner = (codec["name"], codec.get("configuration", {})) if isinstance(codec, Mapping) else (codec, {})
         if name not in _FIXED or (name == "sharding_indexed" and not _inner_are_fixed(inner)):

@@ -38,7 +38,7 @@ def create_documents(
     overwrite: bool,
     documents: dict[str, bytes] | None = None,
 ) -> dict[str, bytes]:
-    """Write the documents of a new node; of several creators at once exactly one wins.
+    """Write the documents of a new node; if several processes create it at the same time, exactly one succeeds.
 
     Parameters
     ----------
@@ -82,12 +82,12 @@ def create_documents(
 def _create_documents(
     store: Store, path: str, item: Format, metadata: NodeMetadata, overwrite: bool, documents: dict[str, bytes]
 ) -> tuple[dict[str, bytes], dict[str, tuple[bytes | None, Generation]]]:
-    """Do what `create_documents` does; return all documents by key too, with generations, as far as they are known."""
+    """Do what `create_documents` does; also return all documents by key, with the generations that are known."""
     prefix = f"{path}/" if path else ""
     main = next(key for key in item.node_keys if key in documents)
     later = item.keys[item.keys.index(main) + 1 :]
     others = [key for key in later if "/" not in key or key in documents]
-    others.sort(key=lambda key: key == item.shape_key)  # last, since without it the array can't be opened
+    others.sort(key=lambda key: key == item.shape_key)  # last, since no array opens without it
     before = {key: generation for key, (_, generation) in _with_generations(store, prefix, others).items()}
     if before.get(item.shape_key, ABSENT) != ABSENT and not store.exists(prefix + main):
         # a leftover of another node: together with a new document it would make a readable array
@@ -124,7 +124,7 @@ def _with_generations(store: Store, prefix: str, keys: Sequence[str]) -> dict[st
 
 
 def _create_main(store: Store, path: str, item: Format, main: str, documents: Mapping[str, bytes]) -> Generation:
-    """Write the document that makes a node, unless a node of any format is at the path; return its generation.
+    """Write the document that makes a node, unless there is a node of any format; return the document's generation.
 
     Two creators of different formats may see each other's document; then both delete their own and try again.
     """
@@ -151,7 +151,7 @@ def _create_main(store: Store, path: str, item: Format, main: str, documents: Ma
 def _has_rival(store: Store, path: str, item: Format, documents: Mapping[str, bytes]) -> bool:
     """Return whether there are documents of a node other than those in `documents`."""
     prefix = f"{path}/" if path else ""
-    if store.concurrency:  # all at once, and most often there is none
+    if store.concurrency:  # all in one wave; most often there is none
         keys = [key for other in FORMATS.values() for key in other.node_keys if key not in documents]
         if not any(gather(lambda key: has_document(store, prefix, key), keys, store.concurrency)):
             return False
@@ -172,11 +172,11 @@ def update_documents(
     item: Format | None = None,
     reach: Reach | None = None,
 ) -> Node:
-    """Read a node's documents, change the metadata and write what differs; start again after a lost race.
+    """Read a node's documents, change the metadata and write the documents that differ; start again after a lost race.
 
-    With `shape_only` the caller promises to change nothing but an array's shape and grid. Then documents equal to those
-    that `metadata` was read from are not parsed again. `item` reads and writes the documents; by default it is the
-    format of `metadata`. `reach` learns the generations of the document of the shape.
+    With `shape_only` the caller promises to change only an array's shape and grid. Then documents equal to those that
+    `metadata` was read from are not parsed again. `item` reads and writes the documents; by default it is the format of
+    `metadata`. `reach` is told the generations of the document of the shape.
 
     Raises
     ------
@@ -186,7 +186,7 @@ def update_documents(
     item = item or find_format(metadata.format)
     prefix = f"{path}/" if path else ""
     near_array = isinstance(metadata, ArrayMetadata) and not store.concurrency
-    keys = keys_of_array(item) if near_array else item.keys  # far away all are asked for at once, and kept
+    keys = keys_of_array(item) if near_array else item.keys  # from a far store all are read in one wave, and kept
 
     def decide(found: Mapping[str, tuple[bytes | None, Generation]]) -> tuple[Node, dict[str, bytes]]:
         """Return the changed metadata, and the new bytes of the documents to write."""
@@ -253,10 +253,10 @@ def _update_known(
     store_one: Callable[[str, Generation, bytes], None],
     shape_only: bool,
 ) -> Node | None:
-    """Change documents that this process keeps, without reading them first; return ``None`` if that can't be done.
+    """Change documents that this process keeps, without reading them first; return ``None`` if that is not possible.
 
-    One document is written, on condition that it still is the one that is kept. That proves the decision if there are
-    no others, or if only the shape is changed, which they do not influence.
+    One document is written, on condition that it is unchanged. That proves the decision right if there are no other
+    documents, or if only the shape is changed, since the other documents do not influence it.
     """
     if len(item.keys) > 1 and not shape_only:
         return None
@@ -301,9 +301,9 @@ def _update_known(
 def _changed(
     item: Format, documents: dict[str, bytes], old: Node, new: Node, shape_only: bool
 ) -> tuple[Any, dict[str, bytes]]:
-    """Return metadata as they will be read back, and the documents to write."""
+    """Return the metadata as it will be read back, and the documents to write."""
     if shape_only and isinstance(old, ArrayMetadata) and isinstance(new, ArrayMetadata) and new.grid is old.grid:
-        # only the numbers of the shape are written; not where an axis, and perhaps its chunks, have the length 0
+        # only the numbers of the shape are written, unless an axis, and perhaps its chunks, have the length 0
         plain = not old.dense and all(old.shape)
         raw = with_shape(documents[item.shape_key], new.shape) if plain else None
         if raw is not None:
@@ -313,14 +313,14 @@ def _changed(
     if found is not None:
         return found
     written = item.serialize(new)
-    # as it will be read back, which also checks that it can be
+    # parse the documents, which also checks that they can be read
     return item.parse({**documents, **written}), written
 
 
 def _with_attributes(
     item: Format, documents: dict[str, bytes], old: Node, new: Node
 ) -> tuple[Node, dict[str, bytes]] | None:
-    """Do the work of `_changed` by splicing if only attributes differ; return ``None`` if that can't be done."""
+    """Do the work of `_changed` by splicing if only attributes differ; return ``None`` if that is not possible."""
     if item.attributes_at is None or type(old) is not type(new) or replace(new, attributes=old.attributes) != old:
         return None
     key, chain, fresh = item.attributes_at

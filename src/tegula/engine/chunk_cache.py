@@ -4,7 +4,7 @@ For each key the cache keeps the decoded chunk, or decoded inner chunks of a sha
 were read and the time at which they were last known to be current. The least recently used are dropped first.
 
 An operation that changes chunks forgets them *after* the change. A read that was under way then may have seen the old
-value; so `Held.changes` counts the changes, and what was requested before a change is not kept after it.
+value; so `Held.changes` counts the changes, and a value that was requested before a change is not kept after it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Absent:
 
 Entry = Chunk | type[Absent]
 Moment = tuple[int, float]
-"""A moment of this process: the number of those before it, and seconds of a clock that runs steadily."""
+"""A moment of this process: the number of earlier moments, and the seconds of a clock that runs steadily."""
 
 
 def now() -> Moment:
@@ -59,7 +59,7 @@ def clock() -> float:
 
 
 class Record:
-    """Record of one key: its generation, when that was last confirmed, and which chunks of it are decoded."""
+    """Record of one key: its generation, when the store last confirmed it, and which of its chunks are decoded."""
 
     __slots__ = ("checked", "generation", "parts")
 
@@ -71,19 +71,19 @@ class Record:
 
 @dataclass(eq=False)
 class Held:
-    """Decoded chunks of one array, and what is known of their keys.
+    """Decoded chunks of one array, and the records of their keys.
 
     Attributes
     ----------
     place : str
         Where the array is stored: the location of its prefix.
     description : tuple
-        What chunks are decoded by: codecs, data type, grid and keys. If another array was created at the place, what
-        is kept of the old one is of no use.
+        Codecs, data type, grid and keys, by which chunks are decoded. If another array is created at the place, the
+        chunks of the old one are of no use.
     records : dict of str to Record
-        By key without the prefix, which depends on where a store begins.
+        By key without the prefix of the array, which depends on the root of the store.
     changes : int
-        How many times something was forgotten since this process or another thread changed it.
+        How often chunks were forgotten because an operation of this process changed them.
     """
 
     place: str
@@ -93,7 +93,7 @@ class Held:
 
 
 class ChunkCache:
-    """A cache of decoded chunks; several threads may use it at once. A forked child begins with an empty one.
+    """A cache of decoded chunks; several threads may use it concurrently. A forked child begins with an empty cache.
 
     Attributes
     ----------
@@ -123,7 +123,7 @@ class ChunkCache:
     # --- reading
 
     def of(self, array: StoredArray) -> Held:
-        """Return what is kept of an array; hold on to it while chunks of the array are read."""
+        """Return the entry of an array; keep a reference to it while chunks of the array are read."""
         place = location(array.store.identity, array.prefix)
         metadata = array.metadata
         description = metadata.codecs, metadata.data_type, metadata.grid, metadata.keys
@@ -136,7 +136,7 @@ class ChunkCache:
             return held
 
     def find(self, held: Held, key: str, part: Coords) -> Entry | None:
-        """Return a chunk that is kept, and mark it as used."""
+        """Return a cached chunk, and mark it as used."""
         with self._lock:
             record = held.records.get(key)
             entry = None if record is None else record.parts.get(part)
@@ -150,9 +150,9 @@ class ChunkCache:
         Parameters
         ----------
         held, key
-            What is kept of the array, and the key that the chunks were read from.
+            The entry of the array, and the key that the chunks were read from.
         found : (generation, moment, changes)
-            The generation that they have; when they were requested, and `Held.changes` before that.
+            Their generation, the moment at which they were requested, and `Held.changes` before the request.
         parts : dict
             The chunks by coordinates in a shard; by ``()`` the chunk of a key that is not a shard.
         """
@@ -188,11 +188,11 @@ class ChunkCache:
         self.nbytes += nbytes
 
     def confirm(self, held: Held, key: str, found: tuple[Generation, Moment, int]) -> None:
-        """Note that a key still has the state in which it was read."""
+        """Note that a key still has the generation that was read."""
         self.put(held, key, found, {})
 
     def discard(self, held: Held, key: str) -> None:
-        """Drop what is kept of a key, since the store has another state of it."""
+        """Drop the chunks of a key, since the store has another generation of it."""
         with self._lock:
             self._drop(held, key)
 
@@ -207,7 +207,7 @@ class ChunkCache:
 
     @contextmanager
     def loading(self, held: Held, key: str) -> Iterator[None]:
-        """Let one thread at a time load chunks of a key, so that the others find them when it is their turn."""
+        """Let one thread at a time load chunks of a key; the other threads then find them in the cache."""
         name = held.place, key
         with self._lock:
             known = self._loading.setdefault(name, [threading.Lock(), 0])
@@ -238,7 +238,7 @@ class ChunkCache:
     def forget(self, store: Store, name: str) -> None:
         """Forget a key that has been written or deleted, or all keys of a prefix, which ends in ``/`` or is empty.
 
-        The key may belong to any array that stands above it.
+        The key may belong to an array at any prefix of it.
         """
         if not self._held:
             return
@@ -278,7 +278,7 @@ _all: weakref.WeakSet[ChunkCache] = weakref.WeakSet()
 
 
 def _clear_all() -> None:
-    """In a forked child, drop what is kept, and the locks that threads of the parent held: they do not exist here."""
+    """In a forked child, drop all chunks, and the locks of the parent's threads, which do not exist here."""
     for cache in _all:
         cache.clear()
 

@@ -40,7 +40,7 @@ class ChunkCopies:
     units : StoredArray
         The array whose chunks the function is called for.
     moved : list of (bool, int, int)
-        For each value whether it was kept as it is, and its bytes before and after.
+        For each value, whether it was copied unchanged, and its bytes before and after.
     """
 
     def __init__(self, source: StoredArray, target: StoredArray) -> None:
@@ -53,7 +53,7 @@ class ChunkCopies:
         self.transfer: Transfer | None = None
         if self.sharding is None:
             self.transfer = transfer(source.chain, source.metadata.codecs, target.chain, target.metadata.codecs)
-        # far away the chunks of several arrays are under way at once
+        # in a far store the chunks of several arrays are under way at the same time
         self.room = source.chunk_nbytes if source.store.concurrency or target.store.concurrency else 0
         keeps = self.transfer is None or self.transfer.keeps
         self.by_storage = keeps and isinstance(target.store, Copying) and target.store.copies_from(source.store)
@@ -97,7 +97,7 @@ class ChunkCopies:
         return data
 
     def _copied(self, coords: Coords, key: str) -> bool:
-        """Have the storage copy a value that need not be read for a check; return whether it has done so."""
+        """Let the storage copy a value that need not be read for a check; return whether it has done so."""
         source, shape = self.source, self.source.metadata.grid.chunk_shape(coords)
         try:
             nbytes = source.store.size(key)
@@ -112,7 +112,7 @@ class ChunkCopies:
         return True
 
     def _is_sound(self, key: str, nbytes: int, shape: Coords) -> bool:
-        """Return whether a value can be copied unseen: of a shard the index is read, far away no more than sizes."""
+        """Return whether a value can be copied undecoded: by a shard's index, or by sizes alone in a far store."""
         if self.sharding is not None:
             raw = self.source.store.get(key, index_range(self.sharding, shape))
             return raw is not None and _holds_index(self.sharding, raw, shape, nbytes)
@@ -121,7 +121,7 @@ class ChunkCopies:
         return nbytes == size if size is not None else self.transfer.may_be_unseen and self.source.store.concurrency > 0
 
     def _converted(self, data: bytes, coords: Coords) -> Any:
-        """Return the bytes to store, or ``None`` if a chunk is damaged or has to be decoded and encoded."""
+        """Return the bytes to store; ``None`` if a chunk is damaged or has to be decoded and encoded."""
         shape = self.source.metadata.grid.chunk_shape(coords)
         if self.transfer is not None:
             return self.transfer(data, shape)
@@ -143,7 +143,7 @@ class ChunkCopies:
             self.moved.append((False, 0, len(self.blank)))
 
     def _store(self, coords: Coords, data: Any, key: str = "") -> None:
-        """Store a value; with `key`, it is that of a key of the source, and storage may let both share it."""
+        """Store a value; `key` is its key in the source if it is unchanged, and then storage may let both share it."""
         if self.by_storage and key and not self.source.store.concurrency and self._store_copy(coords, key, len(data)):
             return
         key = self.target.key(coords)
@@ -190,7 +190,7 @@ class ChunkCopies:
 
 
 def _holds_index(sharding: Sharding, raw: bytes, shape: Coords, nbytes: int) -> bool:
-    """Return whether the index of a shard is one, and its inner chunks lie within the shard."""
+    """Return whether the index of a shard is valid and all inner chunks lie within the shard."""
     if len(raw) != sharding.index_nbytes(shape):
         return False
     try:

@@ -1,7 +1,7 @@
 """One chunk: reading a part of it, and changing a part of it. A shard is a chunk that holds inner chunks.
 
 These functions define what the bytes of a chunk mean. They recurse into shards, whose inner chunks are chunks again,
-and read no more of a shard than the selection needs (Zarr v3 "sharding_indexed" codec).
+and read only the parts of a shard that the selection needs (Zarr v3 "sharding_indexed" codec).
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def fill_out(out: Array, work: Selection, fill: Array) -> None:
 
 
 def _one_element(selection: Selection) -> Selection:
-    """Select an element as a box of one, so that NumPy does not unpack an object that is a list or an array."""
+    """Select an element as a box of one element, so that NumPy does not unpack an object that is a list or an array."""
     return (..., *(slice(index, index + 1) for index in selection))
 
 
@@ -219,7 +219,7 @@ def index_range(sharding: Sharding, shape: tuple[int, ...]) -> ByteRange:
 
 
 class _Wanted(NamedTuple):
-    """An inner chunk to read: its place in the outermost shard, what to take of it, and where that goes."""
+    """An inner chunk to read: its place in the outermost shard, the selection in it, and the place in the result."""
 
     offset: int
     nbytes: int
@@ -261,7 +261,7 @@ def _outside() -> CodecError:
 
 
 def _read_wanted(sharding: Sharding, fetch: Fetch, wanted: list[_Wanted], fill: Array, field: Field) -> None:
-    """Read and decode inner chunks, which all are chunks, or all are shards with the same codecs."""
+    """Read and decode inner chunks: either all are plain chunks, or all are shards with the same codecs."""
     inner, shape = sharding.inner, sharding.inner_shape
     if inner.sharding is not None:
         for some in batches(wanted, _SHARDS_AT_ONCE):

@@ -1,8 +1,8 @@
 """Metadata of nodes that this process has unpickled, for further copies of them.
 
-A program that is spread over processes sends the same node with each of its tasks. The first copy reads the documents;
-those after it take what that one has read, if they were pickled from documents with the same bytes. A copy is then
-like any other handle of a node: it has the metadata as last read, and `refresh` reads it again.
+A program that is spread over processes sends the same node with each of its tasks. The first copy reads the documents.
+Later copies take its metadata if they were pickled from documents with the same bytes. Like any other handle of a node,
+a copy has the metadata that was read last, and `refresh` reads it again.
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ def read_copied(store: Store, path: str, format: str, wanted: bytes) -> NodeMeta
     MetadataError, UnsupportedError
         If there are documents and they can't be read.
     """
-    # a store without a lasting identity was copied together with the node: there is no second copy of it
+    # a store without a lasting identity was copied together with the node, so no other copy of the node is in that
+    # store
     lasts = isinstance(store.identity, str)
     place = location(store.identity, path), format, wanted
     metadata = _known.get(place) if lasts else None

@@ -1,7 +1,7 @@
 """Copying of stored chunks from array to array without decoding them, one chunk or shard at a time in each thread.
 
-Chunks are copied as they are stored (`tegula.engine.chunk_copies`). Where the arrays have different shards, or only one
-of them has shards, their inner chunks are copied (`tegula.engine.regrouping`).
+Chunks are copied as they are stored (`tegula.engine.chunk_copies`). If the arrays have different shards, or only one of
+them has shards, inner chunks are copied (`tegula.engine.regrouping`).
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ _BATCH: Final = 2**14  # chunks
 def can_copy_chunks(source: StoredArray, target: StoredArray) -> bool:
     """Return whether the stored chunks of two arrays decode to the same values, apart from containers and checksums.
 
-    Both must have the same shape, the same grid of (inner) chunks, chains that decode alike, and the same fill value
-    if chunks may be missing. They must not be missing in the target if it is dense, or was opened to store all of them.
+    Both must have the same shape, the same grid of (inner) chunks, chains that decode alike, and the same fill value if
+    chunks may be missing. If the target is dense, or was opened to store all chunks, none may be missing in it.
     """
     return source.metadata.shape == target.metadata.shape and _way(source, target) is not None
 
 
 def _way(source: StoredArray, target: StoredArray) -> type[ChunkCopies] | None:
-    """Return how chunks are copied, ``None`` if they can't be."""
+    """Return how chunks are copied; ``None`` if they can't be copied."""
     old, new = source.metadata, target.metadata
     if not (old.dense or stores_all(target) or _same_fill(source, target)):
         return None
@@ -90,18 +90,18 @@ def copied_units(source: StoredArray, target: StoredArray) -> StoredArray:
 
 
 def copy_chunks(source: StoredArray, target: StoredArray, chosen: Iterable[Coords] | None = None) -> Iterator[Moved]:
-    """Copy all chunks, or those `chosen` by their coordinates in `copied_units`, and yield a report after each batch.
+    """Copy all chunks, or those whose coordinates in `copied_units` are `chosen`, and yield a report after each batch.
 
     A chunk is decoded and encoded again if its length is wrong, if the target stores it in another way, or if it is the
     last, shorter chunk of a dense array and the target stores whole chunks, padded with the fill value. Missing chunks
-    stay missing, unless the target stores all. Where few are stored, only those are visited.
+    stay missing, unless the target stores all chunks. If few chunks are stored, only these are visited.
 
     Raises
     ------
     UnsupportedError
         If more than ``max_chunks`` chunks of a dense target would have to be filled.
     CodecError, StoreError
-        If a chunk can't be read, decoded or written; says which.
+        If a chunk can't be read, decoded or written; the error names it.
     """
     way = _way(source, target)
     assert way is not None, "see can_copy_chunks"
@@ -109,7 +109,7 @@ def copy_chunks(source: StoredArray, target: StoredArray, chosen: Iterable[Coord
     units = mover.units
     visited = _visited(mover) if chosen is None else iter(chosen)
     total = prod(source.metadata.shape) * source.dtype.itemsize
-    # far away all chunks that there is room for are under way at once
+    # in a far store all chunks that there is room for are under way at the same time
     requests = max(source.store.concurrency, target.store.concurrency)
     nbytes = config.current().buffer_bytes if requests else _BATCH_BYTES
     most = min(_BATCH, max(1, nbytes // max(1, units.chunk_nbytes)))
@@ -136,7 +136,7 @@ def copy_chunks(source: StoredArray, target: StoredArray, chosen: Iterable[Coord
 
 
 def _visited(mover: ChunkCopies) -> Iterator[Coords]:
-    """Return the chunks to visit: those with stored values where they are few, else the whole grid."""
+    """Return the chunks to visit: those with stored values if these are few, else the whole grid."""
     source, target, units = mover.source, mover.target, mover.units
     counts = units.metadata.grid.counts(units.metadata.shape)
     number = prod(counts)

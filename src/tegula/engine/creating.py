@@ -1,7 +1,7 @@
-"""Creating nodes: whether a path is free, who wins a race, and what happens to chunks that are left there.
+"""Creating nodes: whether a path is free, which process wins a race, and what happens to chunks that are left there.
 
-Every interface creates through `create_node`, or through `create_array` above it. An interface decides what the
-documents say, and nothing else.
+Every interface creates nodes by `create_node`, or by `create_array` above it. An interface only decides what the
+documents say.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ __all__ = [
 
 Metadata = TypeVar("Metadata", bound=ArrayMetadata | GroupMetadata)
 _RETRIES = 100
-_READS = 9  # of documents that may be half written, before they count as damaged
+_READS = 9  # attempts to read documents that may be half written, before they count as damaged
 
 
 def create_array(
@@ -108,7 +108,7 @@ def create_array(
 
 
 def is_draft(array: StoredArray) -> bool:
-    """Return whether an array is under creation, and has to be completed before it can be opened."""
+    """Return whether an array is under creation and has to be completed before it can be opened."""
     return array.metadata.dense and find_format(array.metadata.format).is_draft(_shape_document(array)[1])
 
 
@@ -152,7 +152,7 @@ def create_node(
     store, path, item
         Where the node is created, and in which format.
     metadata : ArrayMetadata or GroupMetadata
-        The node's description; with the documents to write, if it was read from these.
+        The node's description; if it was read from documents, these are written.
     overwrite : bool
         Whether to delete an existing node.
     array : StoredArray, optional
@@ -160,18 +160,18 @@ def create_node(
     draft : bytes, optional
         The document to write in place of the one that holds the shape, until the caller completes the array.
     reserved : bool
-        Whether the name may be one that the format reserves, as for a copy of a node with that name.
+        Whether the name may be one that the format reserves; a copy of a node with such a name is allowed.
     anywhere : bool
-        Whether any path that the store accepts will do, without groups above it.
+        Whether to accept any path that the store accepts, and create no groups above it.
     has_parent : bool
-        Whether the caller has created the group above it, so that no other is looked up.
+        Whether the caller has created the group above the node, so that none is looked up.
     has_chunks : bool
-        Whether the caller has written the chunks already, after `check_vacant`: then those there are no leftovers.
+        Whether the caller has already written the chunks, after `check_vacant`, so that chunks there are no leftovers.
 
     Returns
     -------
     ArrayMetadata or GroupMetadata
-        The metadata as read from the documents; `metadata` itself, if it was read from just these.
+        The metadata as read from the documents; `metadata` itself, if it was read from exactly these documents.
     """
     # the path, and whether it is free
     if not anywhere:
@@ -180,7 +180,7 @@ def create_node(
             check_reserved(path, item, store)
     # metadata that could not be read back is refused before anything is changed
     final = metadata if metadata.documents else read_back(item, metadata, path)
-    vacant = has_chunks or _is_vacant(store, path)  # a caller that wrote the chunks has looked before
+    vacant = has_chunks or _is_vacant(store, path)  # a caller that wrote the chunks has called `check_vacant` before
     if not vacant:
         _check_room(store, path, overwrite, array)
     for attempt in range(_RETRIES):
@@ -227,7 +227,7 @@ def check_vacant(store: Store, path: str, item: Format, metadata: ArrayMetadata,
 
 
 def read_back(item: Format, metadata: Metadata, path: str) -> Metadata:
-    """Return metadata as they will be read from the documents that a format writes, and with these documents."""
+    """Return the metadata as it will be read from the documents that a format writes, with these documents."""
     return _parsed(item, item.serialize(metadata), metadata, path)
 
 
@@ -250,7 +250,7 @@ def _is_vacant(store: Store, path: str) -> bool:
 
 
 def _check_room(store: Store, path: str, overwrite: bool, array: StoredArray | None) -> None:
-    """Delete what is stored at a path, or without `overwrite` refuse to create over it."""
+    """Delete what is stored at a path; without `overwrite`, raise if anything is there."""
     if overwrite:
         clear_place(store, path)
         return
@@ -268,7 +268,7 @@ def _check_room(store: Store, path: str, overwrite: bool, array: StoredArray | N
 
 
 def _is_taken(store: Store, path: str) -> bool:
-    """Return whether there is a node; try again if it can't be read, since its creator may still be writing."""
+    """Return whether there is a node; try again if it can't be read, since another process may still be writing it."""
     for attempt in range(1, _READS):
         with suppress(MetadataError):
             return read_metadata(store, path) is not None
@@ -277,7 +277,7 @@ def _is_taken(store: Store, path: str) -> bool:
 
 
 def _has_strays(array: StoredArray) -> bool:
-    """Return whether there are chunks where those of a new array would be; a deletion that was killed leaves some.
+    """Return whether there are chunks under the keys of a new array's chunks; a deletion that was killed leaves some.
 
     Dense arrays write every chunk, so old ones do not matter. Memory stores and mappings are not searched, since they
     would have to visit all their keys.

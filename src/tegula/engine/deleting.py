@@ -1,4 +1,4 @@
-"""Deleting nodes, and clearing what stands where a node is about to be created."""
+"""Deleting nodes, and clearing a path where a node is about to be created."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _CHUNK_KEY = re.compile(r"c|(?:c[./])?[0-9]+(?:[./][0-9]+)*|__zdata__/.*|data/__
 
 @forgets
 def remove_array(array: StoredArray, path: str) -> None:
-    """Delete an array, but no other file beside it."""
+    """Delete an array, and no other file beside it."""
     prefix = f"{path}/" if path else ""
     for key in array.metadata.documents:
         array.store.delete(prefix + key)
@@ -34,7 +34,7 @@ def remove_array(array: StoredArray, path: str) -> None:
 
 @forgets
 def clear_place(store: Store, path: str) -> None:
-    """Delete the node at a path, or the documents and chunks that are left of one; other files without a node stay."""
+    """Delete the node at a path, or documents and chunks left of a node; if there is no node, other files stay."""
     try:
         there = read_metadata(store, path) or implicit_group(store, path, None)
     except (MetadataError, UnsupportedError):
@@ -46,7 +46,7 @@ def clear_place(store: Store, path: str) -> None:
 
 @forgets
 def remove_incomplete(store: Store, path: str, *, chunks: bool = True) -> None:
-    """Delete the documents at a path, whichever there are, then the chunks; other files there, and members, stay."""
+    """Delete all documents at a path, then the chunks; other files there, and members, stay."""
     prefix = f"{path}/" if path else ""
     for key in fetch_documents(store, path, {key for item in FORMATS.values() for key in item.keys}):
         store.delete(prefix + key)
@@ -55,7 +55,7 @@ def remove_incomplete(store: Store, path: str, *, chunks: bool = True) -> None:
 
 
 def is_chunk_key(key: str) -> bool:
-    """Return whether a key below a node can be that of a chunk, in any format.
+    """Return whether a key below a node can be the key of a chunk in any format.
 
     Examples
     --------
@@ -70,7 +70,7 @@ def delete_node(store: Store, path: str) -> None:
     """Delete a node and everything below it, but nothing beside it.
 
     Members are deleted before their group, and the documents of an array or table before its chunks. So a process that
-    is killed midway leaves no array that lacks chunks, and a group that can be deleted again.
+    is killed midway leaves no array that lacks chunks, and the group can be deleted by another call.
     """
     # level by level: arrays and tables are deleted, groups are remembered
     levels: list[list[tuple[str, list[str]]]] = []
@@ -84,7 +84,7 @@ def delete_node(store: Store, path: str) -> None:
         children = gather(lambda group: store.list_dir(group[0])[1], groups, store.concurrency)
         level = [child[:-1] for found in children for child in found]
         levels.append(groups)
-    # the groups, those without members first
+    # the groups; those without members come first
     for groups in reversed(levels):
         for_each(lambda group: _delete_group(store, *group), groups, parallel=False, requests=store.concurrency)
 
@@ -101,7 +101,7 @@ def _has_members(node: NodeMetadata | None) -> bool:
 
 
 def _delete_leaf(store: Store, prefix: str, node: NodeMetadata | None) -> None:
-    """Delete an array, a table, or something that can't be read: the documents, then all else."""
+    """Delete an array, a table, or a node that can't be read: the documents first, then everything else."""
     for key in () if node is None else node.documents:
         store.delete(prefix + key)
     delete_prefix(store, prefix)

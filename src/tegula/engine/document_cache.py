@@ -1,11 +1,11 @@
 """Documents of nodes in remote storage, kept with their generations for the next time a node is opened.
 
 The setting ``recheck`` says when they are compared with the store. Opening is the moment to do so; ``"open"`` and
-``"always"`` therefore mean one wave of conditional requests, ``"never"`` none at all.
-Only the documents that decided what node there is are kept, so that the others are not asked for again.
+``"always"`` therefore mean one wave of conditional requests, ``"never"`` none at all. Only the documents that
+determined the node are kept, so that the others are not requested again.
 
-A change of a document may start from the one that is kept, however old it is, since it is stored on condition that the
-generation is still the same.
+A change of a document may start from the kept one, however old that is, since the result is stored on condition that
+the generation is still the same.
 """
 
 from __future__ import annotations
@@ -26,29 +26,29 @@ __all__ = ["KEPT", "applies", "fetch", "forget", "keep", "known", "replace", "se
 _Entry: TypeAlias = tuple[bytes | None, Generation, Moment]
 
 KEPT: Final[KeptValues[_Entry]] = KeptValues(2**24, lambda entry: len(entry[0] or b""))
-"""Documents, with their generations and when they were asked for."""
-_changes = 0  # how often documents were forgotten; what was requested before that is not kept after it
+"""Documents, with their generations and the moments at which they were requested."""
+_changes = 0  # how often documents were forgotten; a document that was requested before that is not kept afterwards
 
 
 def applies(store: Store) -> bool:
-    """Return whether keeping documents saves anything: the store is far, and need not send all bytes again."""
+    """Return whether keeping documents saves anything: in a far store that confirms generations, or need not do so."""
     return store.concurrency > 0 and (
         isinstance(store, Revalidating) or config.current().recheck not in ("open", "always")
     )
 
 
 def fetch(store: Any, keys: list[str], limit: int) -> dict[str, bytes | None]:
-    """Return the values of documents, and ask the store at most for confirmation of kept ones.
+    """Return the values of documents; for kept documents, at most ask the store to confirm them.
 
-    Where the first one and a value are kept, the result has only those that are: they have decided what node there is
-    (`settle`), and most probably do so again.
+    If the first document and any value are kept, the result has only the kept documents: they determined the node
+    before (`settle`), and most probably do so again.
 
     Parameters
     ----------
     store : Store
         A store to which this `applies`.
     keys : list of str
-        Their keys, in the order in which they decide.
+        Their keys; a document takes precedence over those after it.
     limit : int
         The most bytes to read of a document that is not kept.
     """
@@ -80,7 +80,7 @@ def fetch(store: Any, keys: list[str], limit: int) -> dict[str, bytes | None]:
 
 
 def settle(store: Store, keys: list[str], used: Container[str]) -> None:
-    """Keep, of the documents that a node could have, only those that were used to find out what it is."""
+    """Keep, of all documents that a node could have, only those that determined the node."""
     for key in keys:
         if key not in used:
             KEPT.drop(location(store.identity, key))
@@ -93,7 +93,7 @@ def _keep(place: str, entry: _Entry, changes: int) -> None:
 
 
 def known(store: Store, keys: Iterable[str]) -> list[tuple[bytes | None, Generation]] | None:
-    """Return what is kept of documents, without a request; ``None`` unless all of them are kept."""
+    """Return kept documents, without a request; ``None`` unless all of them are kept."""
     if not applies(store):
         return None
     found = [KEPT.get(location(store.identity, key)) for key in keys]
@@ -111,7 +111,7 @@ def keep(store: Store, read: Callable[[], dict[str, tuple[bytes | None, Generati
 
 
 def replace(store: Store, key: str, old: Generation, written: tuple[bytes, Generation]) -> None:
-    """Keep a document that this process has stored on condition that `old` was the generation of the one before.
+    """Keep a document that this process has stored on condition that `old` was the generation before.
 
     If a document of another generation is kept, or none, the stored one may be newer than `written`; then none is kept.
     """

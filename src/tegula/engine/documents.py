@@ -24,12 +24,12 @@ else:
 
 __all__ = ["back_off", "documents_of", "fetch_documents", "read_many", "read_metadata"]
 
-_LARGE = 2**15  # bytes of a document from which on its generation is worth knowing
+_LARGE = 2**15  # documents of at least so many bytes: their generation is worth knowing
 _ALL_KEYS = tuple(key for item in FORMATS.values() for key in item.keys)
 
 
 class _Documents(Mapping[str, bytes]):
-    """The documents under a node's path, by key relative to it, each fetched when it is first asked for.
+    """The documents under a node's path, by key relative to it, each fetched when it is first used.
 
     Parameters
     ----------
@@ -38,12 +38,12 @@ class _Documents(Mapping[str, bytes]):
     found : dict of str to bytes or None, optional
         Documents that have been fetched already; ``None`` stands for one that does not exist.
     keys : sequence of str, optional
-        Those that may be among the documents that this process keeps; the first one to be missing fetches all others.
+        Keys of documents that this process may keep; if one of them is missing, all others are fetched.
 
     Attributes
     ----------
     generation : Generation or None
-        That of the last large document, if the store gives it at no cost.
+        The generation of the last large document, if the store returns it at no cost.
     """
 
     generation: Generation | None = None
@@ -60,12 +60,12 @@ class _Documents(Mapping[str, bytes]):
 
     def _fetch_kept(self, keys: list[str]) -> None:
         if keys:
-            with suppress(StoreError):  # each is asked for by itself then, and raises its own error
+            with suppress(StoreError):  # then each document is requested by itself and raises its own error
                 found = document_cache.fetch(self._store, [self._prefix + key for key in keys], MAX_BYTES + 1)
                 self._found.update((key.removeprefix(self._prefix), value) for key, value in found.items())
 
     def settle(self, node: NodeMetadata | None) -> None:
-        """Keep only the documents that decided what node there is, and all of its format; none if there is no node."""
+        """Keep only the documents that determined the node, and all of its format; none if there is no node."""
         if self._keys:
             names = self._used.union(find_format(node.format).keys) if node is not None else ()
             used = {self._prefix + key for key in names}
@@ -85,7 +85,7 @@ class _Documents(Mapping[str, bytes]):
         return self._found[key]
 
     def _read(self, key: str) -> bytes | None:
-        """Return a document, and note the generation of a large one if the store has it at hand."""
+        """Return a document, and note the generation of a large one if the store returns it at no cost."""
         store = self._store
         # never read more than one byte above the limit of the parser
         if store.concurrency or store.single_writer:
@@ -116,9 +116,9 @@ def documents_of(
 ) -> list[Mapping[str, bytes]]:
     """Return the documents of nodes, by key relative to the node.
 
-    If the store is far or has a `get_many` of its own, all are fetched together. Elsewhere, and after an error,
-    each document is fetched when it is first asked for, and raises its own error. With `kept`, those of a single node
-    may be the ones that this process keeps, as the setting ``recheck`` allows.
+    If the store is far or has a `get_many` of its own, all are fetched together. Elsewhere, and after an error, each
+    document is fetched when it is first used, and raises its own error. With `kept`, the documents of a single node may
+    come from the cache of this process, as the setting ``recheck`` allows.
     """
     answers: Sequence[bytes | None] = ()
     prefixes = [f"{path}/" if path else "" for path in paths]
@@ -197,7 +197,7 @@ def read_many(store: Store, paths: Sequence[str], format: str | None = None) -> 
     """
     formats = [*FORMATS.values()]
     item = None if format is None else find_format(format)
-    # the documents that decide for an array: those of the format and of newer ones, which take precedence
+    # the documents that can make an array: those of the format and of newer formats, which take precedence
     keys = [key for one in formats[: None if item is None else formats.index(item) + 1] for key in one.keys]
     found: list[NodeMetadata | TegulaError | None] = [None] * len(paths)
     undecided: dict[int, dict[str, bytes]] = {}
@@ -216,7 +216,7 @@ def read_many(store: Store, paths: Sequence[str], format: str | None = None) -> 
             found[number] = node
         else:
             undecided[number] = known
-    # the other ones, where there may be an array of an older format beside a group
+    # the other documents, where there may be an array of an older format beside a group
     others = [key for key in _ALL_KEYS if key not in keys]
     rest = documents_of(store, [paths[number] for number in undecided], others)
     for (number, known), documents in zip(undecided.items(), rest):

@@ -1,4 +1,4 @@
-"""Reads and writes of a stored array: they go to its executor, and are repeated where the array has changed length."""
+"""Reads and writes of a stored array: its executor carries them out, again if the array's length has changed."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ _FEW = 2**12  # chunks up to which a write visits each, without listing the stor
 
 
 def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    """Make an uninitialised array for a result; a large one may reuse memory of an earlier one."""
+    """Make an uninitialised array for a result; a large one may reuse the memory of an earlier result."""
     return PREFERRED.empty(shape, dtype)
 
 
 def read(array: StoredArray, plan: Plan, out: Array) -> None:
-    """Fill `out`, a buffer of the plan's ``work_shape``, with what the plan selects; see `reference.read`.
+    """Fill `out`, a buffer of the plan's ``work_shape``, with the selected elements; see `reference.read`.
 
     Raises
     ------
     SelectionError
-        If an array whose every chunk is stored has been shortened, and selected rows are gone.
+        If the array is dense and has been shortened, so that selected rows are gone.
     """
     try:
         array.executor.read(array, plan, out)
@@ -45,7 +45,7 @@ def read(array: StoredArray, plan: Plan, out: Array) -> None:
 
 
 def read_anew(array: StoredArray, plan: Plan, out: Array) -> None:
-    """Do what `read` does with chunks as they are stored now, for operations that examine or change what is stored."""
+    """Do what `read` does, without the cache of decoded chunks, for operations that examine or change stored chunks."""
     CHUNKS.forget_chunks(array, plan)
     read(array, plan, out)
 
@@ -58,8 +58,8 @@ def write(array: StoredArray, plan: Plan, values: Array) -> None:
     SelectionError
         As `read` does.
     UnsupportedError
-        If more than ``max_chunks`` chunks would be written. Where nothing but the fill value is written and few chunks
-        are stored, only those are visited.
+        If more than ``max_chunks`` chunks would be written. If only the fill value is written and few chunks are
+        stored, only these are visited.
     """
     try:
         _write(array, plan, values)

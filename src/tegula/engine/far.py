@@ -2,8 +2,8 @@
 are under way.
 
 A store is far away if it says how many requests it wants at once (`Readable.concurrency`). An answer takes so long
-there that unneeded bytes between two ranges cost less than a second request. Both executors ask by these functions;
-requests that do not depend on each other go together, on threads (`tegula.engine.pool`).
+there that unneeded bytes between two ranges cost less than a second request. Both executors use these functions.
+Requests that do not depend on each other are sent together, by threads (`tegula.engine.pool`).
 """
 
 from __future__ import annotations
@@ -41,10 +41,11 @@ _NO_CHUNK: Final = b"\xff" * 16  # the entry of an inner chunk that is not store
 
 
 class InFlight:
-    """The bytes that operations have asked for and not decoded yet; at most ``buffer_bytes`` of the settings.
+    """The bytes that operations have requested and not decoded yet; at most the setting ``buffer_bytes``.
 
-    An operation that would exceed the limit waits until others have decoded theirs. One that exceeds it alone goes
-    ahead alone. Nothing may be acquired while something else is held, since two operations could wait for each other.
+    An operation that would exceed the limit waits until others have decoded their chunks. A single chunk above the
+    limit goes ahead when nothing else is under way. A thread that holds room may not acquire more, since two operations
+    could wait for each other.
     """
 
     def __init__(self) -> None:
@@ -53,7 +54,7 @@ class InFlight:
         self._held = 0
 
     def acquire(self, nbytes: int) -> None:
-        """Wait until there is room for so many bytes."""
+        """Wait until there is room for this many bytes, and take it."""
         taken: list[int] = []
         try:
             self._take(nbytes, taken)
@@ -62,7 +63,7 @@ class InFlight:
             raise
 
     def _take(self, nbytes: int, taken: list[int]) -> None:
-        """Do what `acquire` does, and note it in a list in the same step, between whose halves no signal comes."""
+        """Do what `acquire` does, and note it in a list in the same step, so that no signal comes in between."""
         limit = config.current().buffer_bytes
         with self._lock:
             while self._held and self._held + nbytes > limit:
@@ -78,7 +79,7 @@ class InFlight:
             self._changed.notify_all()
 
     def acquire_if_plenty(self, nbytes: int) -> bool:
-        """Take room for so many bytes at once if that leaves half of it, and return whether it did; never wait.
+        """Take room for this many bytes if that leaves half of the limit free, and return whether it did; never wait.
 
         An operation that has room for all its chunks need not ask for each of them.
         """
@@ -94,7 +95,7 @@ class InFlight:
 
     @contextmanager
     def hold(self, nbytes: int) -> Iterator[None]:
-        """Hold room for so many bytes while the context lasts; 0 takes no time."""
+        """Hold room for this many bytes while the context lasts; 0 takes no time."""
         if not nbytes:
             yield
             return
@@ -105,7 +106,7 @@ class InFlight:
         finally:
             try:
                 self._give_back(taken)
-            except BaseException:  # a signal: once more, since nothing else gives it back
+            except BaseException:  # a signal came: release once more, since nothing else releases the room
                 self._give_back(taken)
                 raise
 
@@ -114,7 +115,7 @@ IN_FLIGHT: Final = InFlight()
 """The bytes under way in this process."""
 
 UNITS: Final = InFlight()
-"""The bytes of the parts of arrays that jobs on far stores work on at once in this process.
+"""The bytes of the parts of arrays that jobs on far stores work on at the same time in this process.
 
 A job holds room here while it reads or writes, for which it acquires room in `IN_FLIGHT`; never the other way round.
 """
@@ -132,7 +133,7 @@ def get_many(store: Store, requests: Iterable[Request]) -> list[bytes | None]:
 
 
 def delete_keys(store: Store, keys: Iterable[str]) -> None:
-    """Delete keys that need not exist, in any order, all at once if the store is far away."""
+    """Delete keys that need not exist, in any order; in one wave if the store is far away."""
     for_each(store.delete, keys, parallel=False, requests=store.concurrency)
 
 
@@ -175,14 +176,14 @@ class ShardReader:
         return config.current().buffer_bytes if self.far else 0
 
     def reads_whole(self, nbytes: int, wanted: int, number: int) -> bool:
-        """Return whether to read a whole shard of `nbytes` bytes, to get so many of a number of inner chunks."""
+        """Return whether to read a whole shard of `nbytes` bytes to get this many of its inner chunks."""
         return nbytes <= self.whole or (2 * wanted >= number and nbytes <= 16 * self.whole)
 
     def index(self, key: str, byte_range: ByteRange) -> tuple[bytes | None, Generation]:
         """Return the bytes of the index of a shard and the shard's generation; ``None`` if there is no shard.
 
-        An index that is kept is good if ranges are read under its generation. So it is used only if it has no empty
-        entries: then every selection needs at least one range.
+        A kept index is valid if ranges of its generation can be read. So it is used only if it has no empty entries:
+        then every selection reads at least one range.
         """
         if not self.far:
             return self.read_index(key, byte_range)
@@ -196,9 +197,9 @@ class ShardReader:
         return raw, generation
 
     def read_index(self, key: str, byte_range: ByteRange) -> tuple[bytes | None, Generation]:
-        """Return what `index` returns, as it is stored now."""
+        """Read the index from the store, and return what `index` returns."""
         store = self.store
-        if isinstance(store, Ranged) and store.single_writer:  # whose generations take the whole shard
+        if isinstance(store, Ranged) and store.single_writer:  # generations of such a store take the whole shard
             parts, generation = store.get_ranges(key, [byte_range])
             return parts[0] if parts else None, generation
         return store.get(key, byte_range, with_generation=True)

@@ -1,4 +1,4 @@
-"""Work of finalisers: what has to be done when an object is collected.
+"""Work of finalisers, which run when an object is collected.
 
 A garbage collection may come between any two lines, even while its thread holds the lock of a pool or of a cache. So a
 finaliser that needs such a lock would wait for itself.
@@ -53,7 +53,7 @@ class Call:
 
 
 def call_apart(action: Callable[[], object]) -> None:
-    """Call a function that takes locks from a finaliser: in another thread, for which this one waits a second at most.
+    """Call a function that takes locks, from a finaliser: in another thread, for which this one waits a second.
 
     If this thread holds a lock that the call needs, the call ends after the lock is released. The process does not end
     before it.
@@ -66,7 +66,7 @@ def call_apart(action: Callable[[], object]) -> None:
     call = Call(action)
     _running.add(call)
     try:
-        # not by `threading`, whose own locks the collection may have come in
+        # not by `threading`: the collection may have come while its locks are held
         _thread.start_new_thread(copy_context().run, (call.run,))
     except RuntimeError:  # no thread can be started while the interpreter ends
         _running.discard(call)

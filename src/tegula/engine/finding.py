@@ -14,8 +14,8 @@ from tegula.stores import Store
 
 __all__ = ["has_document", "has_node", "implicit_group", "is_node", "members_of_folder", "nodes_below"]
 
-_AHEAD = 16  # times the requests under way at once: nodes that are looked up together
-_DEPTH, _LISTINGS = 4, 200  # levels and listings of a search for nodes in a directory, which may hold anything
+_AHEAD = 16  # times the requests under way: nodes that are looked up together
+_DEPTH, _LISTINGS = 4, 200  # levels and listings of a search in a directory, which may hold any files
 T = TypeVar("T")
 
 
@@ -38,7 +38,7 @@ def implicit_group(store: Store, path: str, format: str | None, *, deep: bool = 
                 return store.list_dir(prefix)[1]
             except StoreError:
                 if depth:
-                    return []  # it may belong to another user or program
+                    return []  # the directory may belong to another user or program
                 raise
 
         def is_there(place: tuple[str, Format], depth: int = depth) -> bool:
@@ -60,7 +60,7 @@ def implicit_group(store: Store, path: str, format: str | None, *, deep: bool = 
 
 
 def _batched(items: Sequence[T], store: Store) -> Iterator[Sequence[T]]:
-    """Yield items in groups that are looked up together: single ones where the store is not far away."""
+    """Yield items in groups that are looked up together; single items if the store is not far away."""
     size = _AHEAD * store.concurrency or 1
     return (items[start : start + size] for start in range(0, len(items), size))
 
@@ -112,7 +112,7 @@ def has_node(store: Store, prefix: str, item: Format) -> bool:
 
 
 def has_document(store: Store, prefix: str, key: str) -> bool:
-    """Return whether a document exists; it does not where a file stands in place of its directory."""
+    """Return whether a document exists; it does not if a file stands in the place of its directory."""
     try:
         return store.exists(prefix + key)
     except StoreError as error:

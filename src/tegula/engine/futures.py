@@ -20,7 +20,7 @@ T = TypeVar("T")
 _running: dict[futures.Future[Any], Store] = {}
 
 if hasattr(os, "register_at_fork"):  # not on Windows
-    os.register_at_fork(after_in_child=_running.clear)  # the threads that run them are the parent's
+    os.register_at_fork(after_in_child=_running.clear)  # the threads that run the operations are in the parent
 
 
 class Future(Generic[T]):
@@ -85,7 +85,7 @@ def load(array: StoredArray) -> None:
 
 
 def start(array: StoredArray, function: Callable[..., T], *args: Any) -> Future[T]:
-    """Run a function that reads or writes an array in the background, or at once where no thread can be started."""
+    """Run a function that reads or writes an array in the background; if no thread can be started, run it now."""
     load(array)
     waiting: futures.Future[T] = futures.Future()
 

@@ -1,4 +1,4 @@
-"""The chunks of an array in a store that can't be listed: each of its grid is looked up."""
+"""The chunks of an array in a store that can't be listed: each chunk of the grid is looked up."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def check_amount(store: Store, prefix: str, number: int) -> None:
 
 
 def stored_in_grid(store: Store, prefix: str, metadata: ArrayMetadata) -> Iterator[tuple[Coords, str]]:
-    """Yield grid coordinates and key of each chunk of the grid that has a value, many lookups at once.
+    """Yield grid coordinates and key of each chunk of the grid that has a value, with many lookups under way.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""A store that can't be listed, with the listings that its documents imply: for jobs that visit every key."""
+"""A store that can't be listed, with the listings that its documents imply, for jobs that visit every key."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _Node = NodeMetadata | TegulaError
 class ImpliedKeys(WrappingStore):
     """A read-only store of one node, which lists the keys that the node's documents imply.
 
-    Those are the documents and chunks of an array, of the columns of a table, and of all nodes in the consolidated
-    metadata of a group, as far as they exist. Other keys are not seen.
+    These are the documents and chunks of an array, of the columns of a table, or of all nodes in the consolidated
+    metadata of a group, as far as they exist. Other keys are not listed.
 
     Parameters
     ----------
@@ -34,14 +34,14 @@ class ImpliedKeys(WrappingStore):
     path : str
         Path of the node.
     damaged : bool
-        Accept nodes whose documents can't be read; of these only documents are seen.
+        Accept nodes whose documents can't be read; of these only the documents are listed.
 
     Raises
     ------
     NotFoundError
         If there is no node.
     UnsupportedError
-        If it is a group whose members can't be known.
+        If the node is a group without consolidated metadata, so that its members are unknown.
     """
 
     def __init__(self, store: Store, path: str, *, damaged: bool = False) -> None:
@@ -92,9 +92,9 @@ def listable(store: Store, path: str, *, damaged: bool = False) -> Store:
 
 
 def members_unknown(store: Store, path: str) -> UnsupportedError:
-    """Return the error for a group whose members nothing names."""
+    """Return the error for a group without consolidated metadata, whose members are unknown."""
     return UnsupportedError(
-        "the store can't be listed, and the group has no consolidated metadata to know its members by; name a member, "
+        "the store can't be listed, and the group has no consolidated metadata that name its members; open a member, "
         "or consolidate the group where it is written (tegula consolidate) and publish it again",
         path=f"{store.url}/{path}".rstrip("/"),
     )
@@ -113,7 +113,7 @@ def _prefix(path: str) -> str:
 
 
 def _members(store: Store, prefix: str, root: GroupMetadata) -> dict[str, _Node]:
-    """Return the nodes below a group by their prefixes: the columns of a table, or what consolidated metadata hold."""
+    """Return the nodes below a group by prefix: the columns of a table, or the nodes in consolidated metadata."""
     item = find_format(root.format)
     if root.members is not None:
         columns = read_many(store, [prefix + name for name in root.members], item.name)

@@ -1,4 +1,4 @@
-"""Values kept of keys of stores, with a budget in bytes: the least recently used go where it is exceeded."""
+"""Caches of values by key, with a budget in bytes: the least recently used values are dropped when it is exceeded."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class KeptValues(Generic[T]):
     Parameters
     ----------
     budget : int
-        Bytes that all entries may take; one that takes more than a quarter of them is not kept.
+        Bytes that all entries may take; an entry that takes more than a quarter of the budget is not kept.
     length : callable
         Returns the number of bytes of an entry.
 
     Attributes
     ----------
     lock : threading.RLock
-        Held during each operation; a caller holds it during several that belong together.
+        Held during each operation; callers hold it during several operations that belong together.
     nbytes : int
         Bytes that the entries take.
 
@@ -61,7 +61,7 @@ class KeptValues(Generic[T]):
         return len(self._entries)
 
     def get(self, place: str) -> T | None:
-        """Return what is kept at a location, and mark it as used."""
+        """Return the entry of a location, and mark it as used."""
         with self.lock:
             entry = self._entries.get(place)
             if entry is not None:
@@ -69,7 +69,7 @@ class KeptValues(Generic[T]):
             return entry
 
     def put(self, place: str, entry: T) -> None:
-        """Keep an entry instead of what was kept at its location."""
+        """Keep an entry, in place of the present one of its location."""
         size = self._length(entry) + OVERHEAD
         with self.lock:
             self.drop(place)
@@ -88,7 +88,7 @@ class KeptValues(Generic[T]):
                 self.nbytes -= self._length(entry) + OVERHEAD
 
     def drop_all(self, place: str) -> None:
-        """Drop the entry of a location, or all entries below one that ends in ``/``."""
+        """Drop the entry of a location, or all entries below a location that ends in ``/``."""
         with self.lock:
             below = place.endswith("/")
             for known in [known for known in [*self._entries] if known.startswith(place)] if below else [place]:

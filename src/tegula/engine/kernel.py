@@ -47,7 +47,7 @@ def _described(array: StoredArray) -> KernelArray | None:
     library = executors.choose(config.current().executor)
     if library is None:
         return None
-    # codecs and store as the kernel knows them
+    # the kernel's objects for codecs and store
     chain = array.chain.native
     far = array.store.concurrency > 0
     if chain is None or not array.fill.dtype.itemsize or (far and (_is_nested(array) or windows.has_windows(array))):
@@ -133,7 +133,7 @@ def get(array: StoredArray, selection: Any) -> Any:
     try:
         return described.get(selection, config.current().threads, array.check_exists)
     except MemoryError:
-        return None  # reading by a plan reports which memory is missing
+        return None  # reading by a plan reports how much memory is missing
     except TegulaError as error:
         if array.metadata.dense and isinstance(error, (CodecError, StoreError)):
             return None  # reading by a plan checks whether the length has changed
@@ -142,12 +142,12 @@ def get(array: StoredArray, selection: Any) -> Any:
 
 
 def read(array: StoredArray, plan: Plan, out: Array) -> None:
-    """Fill `out`, a buffer of the plan's ``work_shape``, with what the plan selects.
+    """Fill `out`, a buffer of the plan's ``work_shape``, with the selected elements.
 
     Raises
     ------
     CodecError, StoreError
-        If a chunk can't be read or decoded; says which.
+        If a chunk can't be read or decoded; the error names it.
     """
     described, offset = array.kernel or _described(array), _offset(array)
     if described is not None and 0 in plan.work_shape:
@@ -169,7 +169,7 @@ def write(array: StoredArray, plan: Plan, values: Array) -> None:
     Raises
     ------
     CodecError, StoreError
-        If a chunk can't be encoded, read or written; says which. Other chunks of the selection may have been written.
+        If a chunk can't be encoded, read or written; the error names it. Other selected chunks may have been written.
     """
     described, offset = array.kernel or _described(array), _offset(array)
     if described is None or offset is None:

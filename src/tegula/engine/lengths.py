@@ -1,4 +1,4 @@
-"""The present length of a dense array, one that stores every chunk, where other processes may have changed it.
+"""The present length of a dense array, which stores every chunk, after other processes may have changed the length.
 
 Shortening such an array writes its length first and removes rows after that; growing writes the length last. So an
 operation that finds too few rows in a chunk, or no chunk, has found damage only if the length is still the same
@@ -26,7 +26,7 @@ _RETRIES = 10_000
 
 
 def current_length(array: StoredArray) -> tuple[StoredArray, bytes, Generation]:
-    """Read the present length of an array, and check that it still is the one that was opened.
+    """Read the present length of an array, and check that it is still the array that was opened.
 
     Returns
     -------

@@ -38,7 +38,7 @@ def stored_array(
     write_empty: bool | None = None,
     document: str | None = None,
 ) -> StoredArray:
-    """Return an array ready to be read and written; refuse one that can't be read or exceeds the limits.
+    """Return an array ready to be read and written; refuse an array that can't be read or exceeds the limits.
 
     Parameters
     ----------

@@ -2,8 +2,8 @@
 in the background.
 
 A store is far away if it says how many requests it wants under way at once (`Readable.concurrency`). There an operation
-takes as long as its longest chain of requests, one after the other. So everything that it can ask without an answer is
-asked together, in a *wave*: `for_each` and `gather` with `requests`.
+takes as long as its longest chain of requests, each of which waits for the answer to the one before. So requests that
+depend on no answer are sent together, in a *wave*: `for_each` and `gather` with `requests`.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ __all__ = ["awaited", "begin", "for_each", "gather", "in_background", "results_o
 
 T = TypeVar("T")
 R = TypeVar("R")
-_MOST: Final = 256  # requests under way at once, in all operations
+_MOST: Final = 256  # requests under way at the same time, in all operations
 
 
 def in_background(run: Callable[[], object], requests: int = 0) -> None:
     """Call a function on the pool on which `Array.read` and `Array.write` run.
 
-    Where no thread can be started, as while the interpreter ends, it is called before this returns. `requests` is the
-    `concurrency` of the store, if the function does little more than to wait for it.
+    If no thread can be started, as while the interpreter ends, the function is called before this one returns.
+    `requests` is the `concurrency` of the store, if the function does little more than wait for the store.
     """
     threads = _MOST if requests else max(4, config.current().threads)
     Pool.named("far operation" if requests else "operation", threads).start_or_make(Call(run))
@@ -77,7 +77,7 @@ async def awaited(work: Callable[[], T], requests: int = 0) -> T:
 def begin(work: Callable[[], T]) -> Callable[[], T | None]:
     """Start a call that waits for a far store, and return a function that waits for the call and returns its result.
 
-    That is ``None`` if the call has failed, or no thread has begun it yet: then it will not be made.
+    The result is ``None`` if the call has failed, or if no thread has begun it yet; then it is never made.
     """
     call = Call(work)
     _requests().start(call)
@@ -96,7 +96,7 @@ def _requests() -> Pool:
 
 
 def gather(work: Callable[[T], R], items: Iterable[T], requests: int) -> list[R]:
-    """Return the results of `work` for each item, in order; at most `requests` calls run at once, or one if it is 0.
+    """Return the results of `work` for each item, in order; at most `requests` calls are under way, one if it is 0.
 
     Examples
     --------
@@ -121,14 +121,14 @@ def results_of(work: Callable[[T], R], items: Iterable[T], requests: int) -> Ite
     Parameters
     ----------
     work, items
-        The function, and what to call it on. The next item is taken by the thread that asks for results.
+        The function, and the items to call it on. The thread that iterates over the results takes the next item.
     requests : int
-        The most calls that are under way at once. With 0 each is made when its result is asked for.
+        The most calls that are under way at the same time. With 0, each call is made when its result is requested.
 
     Raises
     ------
     Exception
-        That of the first item whose call raises; calls under way have ended then.
+        The error of the first item whose call raises. It is raised after the calls under way have ended.
 
     Examples
     --------
@@ -167,7 +167,7 @@ def results_of(work: Callable[[T], R], items: Iterable[T], requests: int) -> Ite
 
 
 def _check_wanted(is_over: Callable[[], bool]) -> None:
-    """Give up an operation that is a part of one that has failed elsewhere."""
+    """Give up an operation that is a part of another one, if that has failed elsewhere."""
     if is_over():
         raise GaveUp("stopped because another part of the operation failed")
 
@@ -179,23 +179,22 @@ def for_each(
     chains: Iterable[CodecChain | InnerChain] = (),
     requests: int = 0,
 ) -> None:
-    """Call `work` on each item; in parallel, the calling thread and those of the pool take items from one iterator.
+    """Call `work` on each item; if parallel, the calling thread and threads of the pool take items from one iterator.
 
     Parameters
     ----------
     work, items
-        The function, and what to call it on.
-    parallel : bool
-        Whether to use the threads of the setting ``threads``.
+        The function, and the items to call it on. parallel : bool Whether to use the threads of the setting
+        ``threads``.
     chains : iterable of CodecChain
-        Codecs that are imported before, so that no thread of the pool imports anything.
+        Codecs to import first, so that no thread of the pool imports anything.
     requests : int
         The `concurrency` of a store that each call waits for: this many threads are used, even if not `parallel`.
 
     Raises
     ------
     Exception
-        The first one that a call raises. No further item is taken then, and it is raised when the running calls have
+        The first error of a call. No further item is taken after it, and it is raised when the running calls have
         ended.
     """
     threads = config.current().threads if parallel else 1

@@ -30,14 +30,14 @@ before_threads([f"tegula.engine.{name}" for name in ("kernel", "reference", "cac
 
 
 class Preferred:
-    """An executor whose functions are those of another one, which the settings ask for; imported when it is used.
+    """An executor that has the functions of another executor, chosen by the settings and imported when it is used.
 
-    Arrays refer to this object, so that no operation has to look the settings up. `Executor` describes the functions.
+    Arrays refer to this object, so that no operation has to look up the settings. `Executor` describes the functions.
 
     Parameters
     ----------
     choice : (str, bool)
-        The module of the other executor, and whether it reads through the cache of decoded chunks.
+        The module of the other executor, and whether reads go through the cache of decoded chunks.
     """
 
     __slots__ = ("_choice", *_FUNCTIONS)
@@ -71,7 +71,7 @@ class Preferred:
 
 
 PREFERRED: Final = Preferred(("reference", False))
-"""The executor that the setting asks for."""
+"""The executor that the setting chooses."""
 
 FALLBACK: Final = Preferred(("reference", False))
 """The reference executor, for arrays that the kernel can't read; through the cache, if there is one."""
@@ -87,9 +87,9 @@ def _follow(
     fallback: Preferred = FALLBACK,
     modules: dict[str, ModuleType] = sys.modules,
 ) -> None:
-    """Let arrays use the executor that the setting asks for, through the cache of decoded chunks if there is one.
+    """Let arrays use the executor that the setting chooses, through the cache of decoded chunks if there is one.
 
-    What this needs is bound early, since a setting may also change while the interpreter exits.
+    The names that this function needs are bound early, since a setting may also change while the interpreter exits.
     """
     if cache_bytes or _CACHE in modules:
         (modules.get(_CACHE) or import_module(_CACHE)).CHUNKS.limit(cache_bytes)

@@ -1,4 +1,4 @@
-"""Chunks that are read before it is certain that they will be changed, in the same wave as something else."""
+"""Chunks that are read before it is certain that they will be changed, in the same wave as other requests."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ _MANY: Final = 2**16  # chunks of an append that are not examined one by one
 
 
 class ReadAhead(WrappingStore):
-    """A store that answers the first read for a change from what is known already.
+    """A store that answers the first read of each key from known values.
 
-    Such an answer may be outdated, or no more than a guess. The change is stored on condition that it is right; if it
-    is not, the next read asks the other store.
+    Such an answer may be outdated, or only a guess. The change is stored on condition that the answer is right; if it
+    is wrong, the next read goes to the other store.
 
     Parameters
     ----------
     store : Store
         The other store.
     found : dict of str to (bytes or None, generation)
-        What is known: the value of each key, and its generation.
+        The known value and generation of each key.
     """
 
     def __init__(self, store: Store, found: Found) -> None:
@@ -38,7 +38,7 @@ class ReadAhead(WrappingStore):
         self._found = found
 
     def get(self, key: str, byte_range: ByteRange | None = None, *, with_generation: bool = False) -> Any:
-        """Return what is known of a key, once, or do what the other store does."""
+        """Return the known value of a key at the first call; later, read from the other store."""
         if with_generation and byte_range is None and (known := self._found.pop(key, None)) is not None:
             return known
         return super().get(key, byte_range, with_generation=with_generation)
@@ -54,9 +54,9 @@ def foresee(array: StoredArray, plan: Plan, axis: int, start: int) -> Callable[[
     plan : Plan
         Covers the new part.
     axis, start : int
-        Where the new part begins. Chunks that are replaced as a whole need not be known. Others of which no element
-        existed before are taken for absent: that saves a request where it is true, and costs one where it is not. Where
-        chunks equal to the fill value are deleted, a wrong guess could go unnoticed, so they are looked up.
+        Where the new part begins. Chunks that are replaced as a whole are not read. Other chunks that hold only new
+        elements are assumed to be absent: a right guess saves a request, a wrong one costs a request. If chunks equal
+        to the fill value are deleted, a wrong guess could go unnoticed, so chunks are looked up then.
     """
     found: Found = {}
     if plan.nchunks > _MANY:
@@ -78,7 +78,7 @@ def foresee(array: StoredArray, plan: Plan, axis: int, start: int) -> Callable[[
 
 
 def fits(array: StoredArray, number: int) -> bool:
-    """Return whether this many chunks may be read ahead: they stay in memory until all of them have arrived."""
+    """Return whether this many chunks may be read ahead: they stay in memory until all have arrived."""
     return number * array.chunk_nbytes <= min(_MOST, config.current().buffer_bytes)
 
 

@@ -29,8 +29,8 @@ from tegula.stores.capabilities import blocked_by
 __all__ = ["delete_chunks", "empty", "get", "load", "may_hold_chunks", "read", "write", "write_chunk"]
 
 Array = npt.NDArray[Any]
-_LARGE = 2**26  # bytes of a result up to which the size of the memory is not looked up
-_PARALLEL_BYTES = 2**18  # below this the threads cost more than they save
+_LARGE = 2**26  # for results of up to so many bytes the size of the memory is not looked up
+_PARALLEL_BYTES = 2**18  # below this size threads cost more than they save
 _RETRIES = 10_000
 _MISSING = "the chunk is missing"
 
@@ -48,7 +48,7 @@ def get(array: StoredArray, selection: Any) -> Any:
     try:
         read(array, plan, out)
     except MemoryError:
-        return None  # reading by a plan reports which memory is missing
+        return None  # reading by a plan reports how much memory is missing
     except (CodecError, StoreError):
         if metadata.dense:
             return None  # reading by a plan checks whether the length has changed
@@ -57,14 +57,14 @@ def get(array: StoredArray, selection: Any) -> Any:
 
 
 def read(array: StoredArray, plan: Plan, out: Array) -> None:
-    """Fill `out`, a buffer of the plan's ``work_shape``, with what the plan selects.
+    """Fill `out`, a buffer of the plan's ``work_shape``, with the selected elements.
 
     Raises
     ------
     CodecError, StoreError
-        If a chunk can't be read or decoded; says which.
+        If a chunk can't be read or decoded; the error names it.
     NotFoundError
-        If chunks are absent because the array is.
+        If chunks are absent because the array has been deleted.
     """
     absent = False
     if not array.key_template:
@@ -93,7 +93,7 @@ def _read_chunk(array: StoredArray, item: Projection, out: Array) -> bool:
     coords, selection, place, _ = item
     key = array.key_template.format(*coords)
     try:
-        # the bytes that are stored under the chunk's key, decoded and copied to their place
+        # a stored chunk is decoded and copied to its place
         if array.chain.sharding is not None:
             if _read_shard(array, key, item, out):
                 return True
@@ -106,7 +106,7 @@ def _read_chunk(array: StoredArray, item: Projection, out: Array) -> bool:
                 copy_out(out, place, chunk, selection, array.field)
             return True
 
-        # nothing is stored: the fill value, unless the chunk had to be there
+        # a missing chunk is the fill value, or an error if the format stores every chunk
         if key and (cause := blocked_by(array.store, key)):
             raise StoreError(f"the chunk can't be read: {cause}")
         if array.metadata.dense:
@@ -119,7 +119,7 @@ def _read_chunk(array: StoredArray, item: Projection, out: Array) -> bool:
 
 
 def _read_part(array: StoredArray, item: Projection, out: Array) -> bool:
-    """Read part of a chunk as `_read_chunk` does, but only the byte ranges that hold it, if the chunk is large."""
+    """Read part of a chunk as `_read_chunk` does; of a large chunk read only the byte ranges that hold the part."""
     coords, selection, place, _ = item
     window = window_of(array, coords, selection)
     if window is None:
@@ -195,13 +195,13 @@ def _read_parts(array: StoredArray, key: str, shape: tuple[int, ...], selection:
 def write(array: StoredArray, plan: Plan, values: Array) -> None:
     """Store `values`, an array of the plan's ``work_shape``, where the plan says.
 
-    A chunk that is replaced as a whole is written without condition. Others are read, changed, and written on condition
-    that their generation is still the same; after a lost race this is repeated.
+    A chunk that is replaced as a whole is written without condition. Other chunks are read, changed, and written on
+    condition that their generation is still the same. After a lost race this is repeated.
 
     Raises
     ------
     CodecError, StoreError
-        If a chunk can't be encoded, read or written; says which. Other chunks of the selection may have been written.
+        If a chunk can't be encoded, read or written; the error names it. Other selected chunks may have been written.
     """
 
     def work(item: Any) -> None:

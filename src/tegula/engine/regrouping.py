@@ -1,7 +1,7 @@
 """Inner chunks copied from shards to shards of another shape, from chunks into shards, and out of shards.
 
-Their bytes stay as they are. A value of the target is put together from inner chunks; where the target has no shards,
-the inner chunks of one shard of the source are stored one by one.
+Their bytes stay as they are. A shard of the target is put together from inner chunks. If the target has no shards, the
+inner chunks of each shard of the source are stored one by one.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ __all__ = ["Regrouping", "can_regroup"]
 
 Coords = tuple[int, ...]
 Found = tuple[Coords, Any]
-_AT_ONCE: Final = 256  # chunks that are asked for together
+_AT_ONCE: Final = 256  # chunks that are requested together
 
 
 def can_regroup(source: StoredArray, target: StoredArray) -> bool:
-    """Return whether the inner chunks of two arrays, of which at least one has shards, decode to the same values."""
+    """Return whether inner chunks of two arrays decode to the same values; at least one array has shards."""
     old, new = source.metadata, target.metadata
     if old.dense or new.dense or not (old.ndim and old.grid.is_regular and new.grid.is_regular):
         return False
     for array in (source, target):
         sharding = array.chain.sharding
-        # a shard with codecs around it, and shards in shards, are no rows of inner chunks
+        # if a shard has codecs around it, or holds shards, inner chunks can't be copied out of it
         if (sharding is None) == any(codec.name == "sharding_indexed" for codec in array.metadata.codecs):
             return False
         if sharding is not None and sharding.inner.sharding is not None:
@@ -49,7 +49,7 @@ def can_regroup(source: StoredArray, target: StoredArray) -> bool:
 
 
 def _inner_shape(array: StoredArray) -> Coords:
-    """Return the shape of the inner chunks of an array with shards, or else of its chunks."""
+    """Return the shape of the inner chunks of an array, or of its chunks if it has no shards."""
     sharding = array.chain.sharding
     return array.metadata.grid.largest_chunk() if sharding is None else sharding.inner_shape
 
@@ -78,7 +78,7 @@ class Regrouping(ChunkCopies):
         try:
             self._take_apart(coords) if self.new is None else self._put_together(coords, self.new)
         except CodecError:
-            # an inner chunk that has to be decoded, or is damaged: then decoding says what is wrong with it
+            # an inner chunk has to be decoded or is damaged; decoding reports the damage
             self._decode(coords)
 
     def _put_together(self, coords: Coords, sharding: Sharding) -> None:
@@ -155,7 +155,7 @@ class Regrouping(ChunkCopies):
             yield from self._of_shard(self.old, coords, inside, product(*both))
 
     def _plain(self, cells: Iterable[Coords]) -> Iterator[Found]:
-        """Yield the cells that the source stores as chunks of their own."""
+        """Yield the inner chunks that the source stores as single chunks."""
         source = self.source
         every = iter(cells)
         while some := [*islice(every, _AT_ONCE)]:
@@ -169,7 +169,7 @@ class Regrouping(ChunkCopies):
     def _of_shard(
         self, sharding: Sharding, coords: Coords, inside: list[range], cells: Iterable[Coords]
     ) -> Iterator[Found]:
-        """Yield the cells that one shard of the source holds."""
+        """Yield the inner chunks that one shard of the source holds."""
         source, key = self.source, self.source.key(coords)
         shape = source.metadata.grid.chunk_shape(coords)
         try:

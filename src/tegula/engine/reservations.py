@@ -1,9 +1,9 @@
 """Reservations of a length, for stores without locks: random blanks after the document that holds the length.
 
-Blanks and tabs after a JSON document mean nothing to any reader. A document that ends in 64 of them is *reserved*, and
-each reservation has its own. A writer that finds the reservation of another one waits until it ends, or until it has
-stayed the same for `PATIENCE`: then the other writer is dead, or has stalled, and the reservation is replaced. No two
-clocks are compared; a waiting writer measures the time by its own.
+Readers ignore blanks and tabs after a JSON document. A document that ends in 64 of them is *reserved*; their order is
+the mark of one reservation. A writer that finds the reservation of another writer waits until it ends, or until it has
+stayed the same for `PATIENCE`. Then the other writer is dead or has stalled, and the reservation is replaced. A waiting
+writer measures the time by its own clock; no two clocks are compared.
 
 A reservation is not a lock. A writer that lost its reservation notices when it writes the length, and starts again.
 """
@@ -19,15 +19,15 @@ from tegula.stores import Store
 
 __all__ = ["PATIENCE", "Reservation", "keep_mark", "needs_reservation", "unmarked"]
 
-PATIENCE: Final = 20.0  # seconds: longer than a few requests and their retries take
+PATIENCE: Final = 20.0  # seconds, longer than a few requests and their retries take
 _BITS: Final = 64
 _find_mark = re.compile(rb"[ \t]{%d}\Z" % _BITS).search
 
 
 def needs_reservation(store: Store) -> bool:
-    """Return whether writers should wait for each other's reservations: without fresh generations, in a far store.
+    """Return whether writers wait for each other's reservations: without fresh generations, or in a far store.
 
-    Elsewhere a lost race costs less than waiting.
+    On other stores a lost race costs less than waiting.
 
     Examples
     --------
@@ -63,7 +63,7 @@ def keep_mark(old: bytes, new: bytes) -> bytes:
 
 
 class Reservation:
-    """The reservations that one operation makes, one after another, and what it knows of those of other writers.
+    """The reservations that one operation makes, one after another, and those of other writers that it has seen.
 
     Examples
     --------
@@ -81,11 +81,11 @@ class Reservation:
 
     @property
     def is_old(self) -> bool:
-        """``True`` once it should be renewed, so that no waiting writer takes this one for dead."""
+        """``True`` once the reservation should be renewed, so that no waiting writer takes this one for dead."""
         return time.monotonic() - self._made > PATIENCE / 4
 
     def marks(self, raw: bytes) -> bool:
-        """Return whether a document bears this reservation."""
+        """Return whether a document has this reservation."""
         return self._mark != b"" and raw.endswith(self._mark)
 
     def renew(self, raw: bytes) -> bytes:
@@ -96,7 +96,7 @@ class Reservation:
         return unmarked(raw) + self._mark
 
     def may_start(self, raw: bytes) -> bool:
-        """Return whether a document is not reserved, or reserved by this operation or one that has stalled."""
+        """Return whether a document has no reservation, or that of this operation or of a stalled one."""
         found = _find_mark(raw)
         if found is None or self.marks(raw):
             return True

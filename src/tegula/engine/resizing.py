@@ -35,9 +35,9 @@ Holds = Callable[[], bool]
 Change = Callable[[ArrayMetadata], ArrayMetadata]
 _RETRIES = 10_000
 _FEW = 64  # chunks that are always looked up one by one
-_SHARE = 4  # and up to this fraction of the grid: a lookup takes longer than an entry of a listing
+_SHARE = 4  # and up to this fraction of the grid; a lookup takes longer than an entry of a listing
 _MANY = 2**16  # chunks that are deleted without checking that they exist, a microsecond each
-_SMALL = 2**22  # bytes that are faster to read than to look up chunk by chunk
+_SMALL = 2**22  # chunks of up to so many bytes are faster to read than to look up one by one
 _EVERYWHERE = 2**63
 
 
@@ -108,12 +108,12 @@ def resize(
     shape : callable
         Returns the new shape for the stored metadata, or raises.
     update : callable
-        Applies a function to the stored metadata and stores the result; after a lost race, again. Returns the array as
-        it is then.
+        Applies a function to the stored metadata and stores the result; does so again after a lost race. Returns the
+        array as it is then.
     restored : callable
         Returns the array for some metadata.
     holds : callable, optional
-        Returns whether the stored shape still is that of some metadata; by default the documents are read.
+        Returns whether the stored shape still is that of the given metadata; by default the documents are read.
     reach : Reach, optional
         What is known of old chunks; `update` tells it the generations of the document.
 
@@ -139,7 +139,7 @@ def resize(
 
 
 def grown(grid: ChunkGrid, shape: Shape) -> ChunkGrid:
-    """Add one chunk where a rectilinear axis is to be longer than its chunks."""
+    """Add one chunk to a rectilinear axis that becomes longer than its chunks."""
     if grid.is_regular:
         return grid
     axes = [
@@ -154,8 +154,9 @@ def make_room(
 ) -> None:
     """Clear old chunks where an array is about to grow: leftovers of an interrupted shrink, or of another program.
 
-    Call it before the new shape is stored. A few new chunks are looked up one by one, or read where they are small; for
-    many, all stored chunks are listed. Chunks beyond the last new one may stay; growing that far clears them.
+    Call it before the new shape is stored. A few new chunks are looked up one by one, or read if they are small; for
+    many, all stored chunks are listed. Chunks beyond the last new one may stay; they are cleared when the array grows
+    that far.
 
     Parameters
     ----------
@@ -164,7 +165,7 @@ def make_room(
     path : str
         Its path in the store.
     holds : callable, optional
-        Says whether the stored shape is still that of `array`; without it the metadata are read.
+        Returns whether the stored shape is still that of `array`; by default the documents are read.
     reach : Reach, optional
         How far there are no old chunks; it is extended if the array grows along one axis only.
     """
@@ -217,12 +218,12 @@ def _make_room_far(
     if not fits(array, sum(across)):
         _clear(array, path, holds, ((coords, key) for key, coords in keys.items()))
         return
-    # a chunk that holds elements of the array is read, since it will be changed; of others it is enough to know of them
+    # a chunk that holds elements of the array is read, since it will be changed; for other chunks a lookup is enough
     looked_up = look_up(array.store, keys, [None if small or is_across else (0, 0) for is_across in across])
     stored = {key: raw for key, (raw, _) in looked_up.items() if raw is not None}
     if not stored:
         return
-    # a copy in memory tells whether all that is stored of the new part is the fill value
+    # a copy in memory tells whether the new part holds only the fill value
     copy = replace(grown, store=MemoryStore(stored), document=None, shared={})
     edges = [*_difference(tuple(map(min, shape, _ends(grid, before))), before)]
     is_outside = any(key in stored and not is_across for key, is_across in zip(keys, across))
@@ -233,9 +234,9 @@ def _make_room_far(
 def cut_off(array: StoredArray, path: str, before: Shape | None = None, holds: Holds | None = None) -> None:
     """Delete the chunks that lie outside an array, and clear the part of its outermost chunks beyond its edge.
 
-    Call it after the shape has been stored. It takes a few operations for each chunk outside or across the edge, and
-    one listing unless these are few, however large the array was. Chunks that another process appends at the same time
-    are left alone, since it stores the new shape before it fills them.
+    Call it after the shape has been stored. The cost is a few operations for each chunk outside or across the edge, and
+    one listing unless these chunks are few, however large the array was. Chunks that another process appends at the
+    same time stay, since that process stores the new shape before it writes them.
 
     Parameters
     ----------
@@ -244,7 +245,7 @@ def cut_off(array: StoredArray, path: str, before: Shape | None = None, holds: H
     path : str
         Its path in the store.
     before : tuple of int, optional
-        The shape it had; by default all chunks beyond the present shape are deleted.
+        The shape that the array had; by default all chunks beyond the present shape are deleted.
     holds : callable, optional
         Returns whether the array still has the shape that it was cut to; called after each chunk is read. By default
         the documents are read.
@@ -272,7 +273,7 @@ def cut_off(array: StoredArray, path: str, before: Shape | None = None, holds: H
 
 
 def _ends(grid: ChunkGrid, shape: Shape) -> Iterator[int]:
-    """Yield where the last chunk of each axis ends."""
+    """Yield the end of the last chunk along each axis."""
     for axis, count in zip(grid.axes, grid.counts(shape)):
         yield axis.start(count - 1) + axis.length(count - 1) if count else 0
 
@@ -285,7 +286,7 @@ def _shape_holds(array: StoredArray, path: str, holds: Holds | None) -> bool:
 
 
 def _difference(outer: Shape, inner: Shape) -> Iterator[Box]:
-    """Yield boxes that do not overlap, and together cover the part of one shape that lies outside another.
+    """Yield boxes that do not overlap and together cover the part of one shape that lies outside another.
 
     Examples
     --------
@@ -351,7 +352,8 @@ def _clear_chunk(array: StoredArray, path: str, holds: Holds | None, coords: Coo
             raw, generation = store.get(key, (0, 0) if reach == "outside" else None, with_generation=True)
             if raw is None:
                 return
-            # the shape is read after the chunk: a process that has grown the array since then changes the chunk, too
+            # the shape is read after the chunk: a process that grows the array later also changes the chunk, and the
+            # condition fails
             if holds is not None:
                 current: NodeMetadata | None = metadata if holds() else None
             else:
@@ -362,7 +364,7 @@ def _clear_chunk(array: StoredArray, path: str, holds: Holds | None, coords: Coo
             if reach == "inside":
                 return
             if before == "outside" and reach != "outside":
-                continue  # and read all of its bytes
+                continue  # and all of the chunk is read
             # delete or rewrite it, unless another writer has changed it
             try:
                 new = _outside(array, coords) if reach == "outside" else _cleared(array, raw, coords, current.shape)
@@ -388,7 +390,7 @@ def _clear_chunk(array: StoredArray, path: str, holds: Holds | None, coords: Coo
 def _outside(array: StoredArray, coords: Coords) -> Any | None:
     """Return the bytes that replace a chunk outside an array; ``None`` if it is to be deleted.
 
-    A delete that takes no condition could remove what another process stores there after growing the array. So the
+    A delete without a condition could remove a chunk that another process stores there after growing the array. So the
     fill value is stored instead, except in grids that have no chunk there. Rows of dense arrays are cut off under a
     reservation.
     """
@@ -401,7 +403,7 @@ def _outside(array: StoredArray, coords: Coords) -> Any | None:
 
 
 def _cleared(array: StoredArray, raw: bytes, coords: Coords, shape: Shape) -> Any | None:
-    """Return the bytes of a chunk with the fill value beyond the edge; ``None`` if it then holds nothing else."""
+    """Return the bytes of a chunk with the fill value beyond the edge; ``None`` if it then holds only that value."""
     grid = array.metadata.grid
     chunk = array.stored_shape(coords, raw)
     if array.metadata.dense:  # such chunks end where the array does

@@ -1,7 +1,7 @@
-"""Indexes of shards kept for later reads, as they are stored, with the generation of the shard that each belongs to.
+"""Indexes of shards kept for later reads, each as it is stored, with the generation of its shard.
 
-They need no setting: what is read by an index comes with a generation, and if that is another one, the index is read
-again. So reading from a shard that was read before takes one wave of requests, not two.
+They need no setting: the parts read by an index come with a generation, and if that is another one, the index is read
+again. So another read from the same shard takes one wave of requests, not two.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def get(store: Store, key: str) -> tuple[bytes, Generation] | None:
     """Return the index of a shard and the generation of the shard it belongs to, or ``None`` if it is not kept.
 
     The caller checks that the index has the expected length, and reads ranges of the shard with their generation. If
-    that is another one, the caller drops the index and begins anew.
+    the generation is another one, the caller drops the index and begins anew.
     """
     return KEPT.get(location(store.identity, key)) if KEPT else None
 

@@ -35,7 +35,7 @@ Box = tuple[tuple[int, int], ...]
 """A box of chunks: the first grid coordinate along each axis, and the one after the last."""
 
 _FEW = 2**12  # chunks that are always looked up one by one
-_LITTLE = 2**26  # bytes of elements that are visited as fast as a listing is made
+_LITTLE = 2**26  # bytes of elements that are visited in the time of a listing
 _SHARE = 4  # a lookup takes longer than an entry of a listing
 
 
@@ -59,7 +59,7 @@ class Executor(Protocol):
         """Read a selection of ints, slices and an ellipsis; return ``None`` if the caller has to make the plan."""
 
     def read(self, array: StoredArray, plan: Plan, out: Array, /) -> None:
-        """Fill `out`, a buffer of the plan's ``work_shape``, with what the plan selects."""
+        """Fill `out`, a buffer of the plan's ``work_shape``, with the selected elements."""
 
     def write(self, array: StoredArray, plan: Plan, values: Array, /) -> None:
         """Store `values`, an array of the plan's ``work_shape``, where the plan says."""
@@ -165,7 +165,7 @@ class StoredArray(frozen.Frozen):
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Type of the elements an operation reads or writes."""
+        """Type of the elements that an operation reads or writes."""
         dtype = self.metadata.data_type.numpy
         if self.field is None:
             return dtype
@@ -180,7 +180,7 @@ class StoredArray(frozen.Frozen):
         return config.current().write_empty_chunks if self.write_empty is None else self.write_empty
 
     def key(self, coords: tuple[int, ...]) -> str:
-        """Return the store's key of a chunk; ``""`` if the format has none for it (that of a 0-d array of Zarr v1)."""
+        """Return the store's key of a chunk; ``""`` if the format has none, as for a 0-d array of Zarr v1."""
         if not self.key_template:
             self.look_up()
         return self.key_template.format(*coords)
@@ -203,7 +203,7 @@ class StoredArray(frozen.Frozen):
         return (rows, *shape[1:])
 
     def check_exists(self) -> None:
-        """Check that the array still exists, as every read does that finds chunks absent.
+        """Check that the array still exists; every read that finds chunks absent calls this.
 
         Raises
         ------
@@ -254,7 +254,7 @@ class StoredArray(frozen.Frozen):
     def stored_chunks(self) -> Iterator[tuple[tuple[int, ...], str]]:
         """Yield grid coordinates and key of each chunk that has a value, in no particular order.
 
-        Where the store can't be listed, those outside the grid are not found.
+        If the store can't be listed, chunks outside the grid are not found.
         """
         if not self.store.listable:
             yield from grid_keys.stored_in_grid(self.store, self.prefix, self.metadata)

@@ -23,9 +23,9 @@ from tegula.stores import ByteRange, Generation
 
 __all__ = ["Fault", "Verdict", "stored_rows", "verify_chunk"]
 
-_WHOLE: Final = 2**24  # bytes of a shard that is fetched as a whole; of larger ones, one inner chunk after the other,
-# or so many bytes at once where requests take long
-_MOST_FAULTS: Final = 1000  # of one shard that are reported one by one
+_WHOLE: Final = 2**24  # bytes of a shard that is read as a whole; a larger shard is read by single inner chunks,
+# or by so many bytes at once where requests take long
+_MOST_FAULTS: Final = 1000  # faults of one shard that are reported one by one
 _RETRIES: Final = 100
 
 Shape = tuple[int, ...]
@@ -68,9 +68,9 @@ class Verdict:
 
 
 def verify_chunk(array: StoredArray, coords: Shape, key: str) -> Verdict | None:
-    """Decode all that is stored under the key of a chunk; return ``None`` if nothing is stored there.
+    """Decode the value under the key of a chunk; return ``None`` if there is none.
 
-    The whole value is in memory; of shards larger than 16 MiB, the index and one inner chunk at a time.
+    The whole value is in memory; of shards larger than 16 MiB, only the index and one inner chunk at a time.
     """
     try:
         if array.chain.sharding is not None:
@@ -98,7 +98,7 @@ def verify_chunk(array: StoredArray, coords: Shape, key: str) -> Verdict | None:
 
 
 def _is_read(array: StoredArray, coords: Shape) -> bool:
-    """Return whether the executor in use reads the chunk: the kernel decodes frames that Python's codecs do not."""
+    """Return whether the executor can read the chunk: the kernel decodes frames that Python's codecs do not."""
     plan = basic(part_of(array, coords), array.metadata.shape, array.metadata.grid)
     try:
         read_anew(array, plan, np.empty(plan.work_shape, array.dtype))
@@ -134,7 +134,7 @@ def _find_excess(array: StoredArray, coords: Shape, data: bytes, shape: Shape, v
         array.metadata.shape[0] - array.metadata.grid.axes[0].start(coords[0]),
     )
     if shape[0] > rows and not array.metadata.data_type.variable:
-        verdict.add("rows", f"it holds {shape[0]} rows, of which {rows} belong to the array")
+        verdict.add("rows", f"it holds {shape[0]} rows, but only {rows} belong to the array")
 
 
 def _verify_shard(array: StoredArray, sharding: Sharding, coords: Shape, key: str) -> Verdict | None:
@@ -162,14 +162,14 @@ def _verify_shard(array: StoredArray, sharding: Sharding, coords: Shape, key: st
         along: GetRange = get if whole or not array.store.concurrency else _read_along(get, size)
         verdict = Verdict(stored=size)
         _verify_inner(sharding, along, (0, size), shape, verdict, "")
-        if len(seen) <= 1:  # otherwise the shard was replaced while it was read
+        if len(seen) <= 1:  # otherwise the shard was replaced during the read
             return verdict
         back_off(attempt)
     return None  # other processes keep writing it, so it can't be verified now
 
 
 def _read_along(get: GetRange, size: int) -> GetRange:
-    """Return a function for ranges that also reads what follows them, since inner chunks come in order."""
+    """Return a function that reads ranges and the bytes after them, since inner chunks are read in order."""
     window = (0, b"")
 
     def read(byte_range: ByteRange) -> bytes:
@@ -209,7 +209,7 @@ def _verify_inner(
             verdict.add("damaged", f"{inner}bytes {offset} to {offset + length} lie outside a shard of {size}")
             continue
         if offset < end or offset + length > last:
-            verdict.add("overlap", f"{inner}bytes {offset} to {offset + length} also belong to something else")
+            verdict.add("overlap", f"{inner}bytes {offset} to {offset + length} overlap another part of the shard")
         end = max(end, offset + length)
         if sharding.inner.sharding is not None:
             _verify_inner(sharding.inner.sharding, get, (start + offset, length), sharding.inner_shape, verdict, inner)
@@ -224,7 +224,7 @@ def _entries(present: Any, ranges: Any, order: Any) -> Iterator[tuple[Shape, int
 
 
 def stored_rows(array: StoredArray, coords: Shape, key: str) -> int | None:
-    """Return how many rows the stored chunk of a dense array holds; ``None`` if there is none, or it is damaged."""
+    """Return how many rows the stored chunk of a dense array holds; ``None`` if the chunk is missing or damaged."""
     try:
         data = array.store.get(key)
         return None if data is None else array.chain.rows(data, array.metadata.grid.chunk_shape(coords))

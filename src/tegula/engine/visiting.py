@@ -1,7 +1,8 @@
 """The chunks that an operation visits: the stored ones, or all of the grid up to a limit.
 
-A grid may have more chunks than any operation can visit, of which few are stored. An operation that has nothing to do
-for absent chunks lists the store (`StoredArray.is_sparse`). One that visits each chunk calls `check_number` first.
+A grid may have more chunks than any operation can visit, and few of them stored. An operation that has nothing to do
+for absent chunks lists the store (`StoredArray.is_sparse`). An operation that visits each chunk calls `check_number`
+first.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ def batches(items: Iterable[T], size: int = _BATCH) -> Iterator[list[T]]:
 
 
 def in_order(found: Callable[[], Iterator[Coords]]) -> Iterator[Coords]:
-    """Yield coordinates in order, each once, in bounded memory: very many are ordered window by window.
+    """Yield coordinates in order, each once, in bounded memory: a very large number is sorted window by window.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """Windows into large chunks that are stored uncompressed: only the byte ranges that hold selected elements are read.
 
-Along the last axes the elements between the first and the last selected one lie so close together that a range takes
-them all; along the axes before them each selected index begins a range of its own.
+Along the last axes the selected elements lie so close together that one range takes all from the first to the last.
+Along the axes before them each selected index begins a range of its own.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tegula.stores.capabilities import Ranged
 __all__ = ["Window", "has_windows", "read_window", "window_of"]
 
 _LARGE: Final = 2**22  # bytes of a chunk up to which it is read as a whole
-_SHARE: Final = 2  # a window is not read if it takes more than this part of the chunk
+_SHARE: Final = 2  # a window is not read if it takes more than 1 / _SHARE of the chunk
 _MOST: Final = 2**12  # ranges of a window
 
 Array = npt.NDArray[Any]
@@ -53,7 +53,7 @@ class Window(NamedTuple):
 
 
 def has_windows(array: StoredArray) -> bool:
-    """Return whether parts of an array's chunks may be read by ranges: large, uncompressed ones of a far store."""
+    """Return whether parts of chunks may be read by ranges: large, uncompressed chunks of a far store."""
     return (
         array.store.concurrency > 0
         and array.chunk_nbytes > _LARGE
@@ -145,12 +145,12 @@ def _indices(part: Any, size: int) -> range | Array:
 
 
 def _widest(indices: range | Array) -> int:
-    """Return the largest distance of neighbours."""
+    """Return the largest distance between neighbours."""
     return indices.step if isinstance(indices, range) else int(np.diff(indices).max(initial=0))
 
 
 def _within(part: Any, indices: range | Array, exact: bool) -> Any:
-    """Return a selection along an axis as positions in `indices`, which are the selected ones alone if `exact`."""
+    """Return a selection along an axis as positions in `indices`; if `exact`, `indices` has only the selected ones."""
     if isinstance(part, slice):
         step = part.step or 1
         return slice(None, None, (1 if step > 0 else -1) if exact else step)  # the first and the last are selected
@@ -160,7 +160,7 @@ def _within(part: Any, indices: range | Array, exact: bool) -> Any:
 
 
 def _pieces(ranges: list[tuple[int, int]], most: int) -> Iterator[tuple[int, int]]:
-    """Cut ranges into requests of at most so many bytes."""
+    """Cut ranges into requests of limited length."""
     for start, length in ranges:
         for offset in range(0, length, most):
             yield start + offset, min(most, length - offset)

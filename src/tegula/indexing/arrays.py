@@ -16,13 +16,13 @@ __all__ = ["LONG", "Column", "Entry", "IntArray", "Lookup", "Points", "lookup", 
 IntArray: TypeAlias = npt.NDArray[np.int64]
 
 Entry: TypeAlias = tuple[int, Any, Any, bool]
-"""For a chunk along one axis: its number, the selection within the chunk, the one in the work buffer, and `whole`."""
+"""For a chunk along one axis: its number, the selections within the chunk and in the work buffer, and `whole`."""
 
 Column: TypeAlias = Iterable[Entry]
 """The entries of an axis: a list, or a reiterable object that computes them if there are more than `LONG`."""
 
 LONG: Final = 2**12
-"""Number of rows, beyond which they are computed in each iteration instead of stored."""
+"""If a table has more rows than this, they are computed in each iteration instead of stored."""
 
 
 class Lookup:
@@ -212,7 +212,7 @@ def lookup(index: IntArray, size: int, cut: ChunkAxis) -> Lookup:
     breaks[begins] = False
     consecutive = np.add.reduceat(breaks, begins, dtype=np.int64) == 0
 
-    # whole: consecutive and as many as the chunk has, or that many different ones
+    # whole: as many consecutive indices as the chunk has, or as many different ones
     whole = consecutive & (counts == extents)
     if (~consecutive & (counts >= extents)).any():
         fresh = np.diff(np.sort(index), prepend=-1) != 0
@@ -275,7 +275,7 @@ def _grouping(numbers: list[IntArray]) -> tuple[IntArray | None, IntArray]:
         span = int(number.max()) - low + 1
         total *= span
         if total >= 1 << 63:
-            # the numbers would overflow; their ranks have the same order and are below the number of points
+            # the numbers would overflow; their ranks have the same order and are smaller than the number of points
             ranks = [np.unique(each, return_inverse=True)[1].reshape(-1) for each in (key, number)]
             span = int(ranks[1].max()) + 1
             total = (int(ranks[0].max()) + 1) * span

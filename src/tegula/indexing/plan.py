@@ -1,10 +1,11 @@
-"""Plans: the chunks that a selection touches, what it selects of each, and where that is in the work buffer.
+"""Plans: the chunks that a selection touches, the selection in each, and its place in the work buffer.
 
-A read fills the *work buffer*, a write empties it. Its dimensions are those of NumPy's ``chunk[chunk_selection]``, so
-that an executor can assign one to the other: axes selected by an int are dropped, and the dimensions of index arrays
-are together, at the position of the first if no slice separates them (or separates them from an int), otherwise in
-front. `Plan.present` converts a work buffer to NumPy's result, `Plan.arrange` converts values to write to a work
-buffer. Both return their argument unless there are index arrays or new axes.
+A read fills the *work buffer*, a write takes values from it. Its dimensions are those of NumPy's
+``chunk[chunk_selection]``, so that an executor can assign one to the other: axes selected by an int are dropped, and
+the dimensions of index arrays are together. They are at the position of the first index array if no slice separates
+them (or separates them from an int), otherwise in front. `Plan.present` converts a work buffer to NumPy's result,
+`Plan.arrange` converts values to write to a work buffer. Both return their argument unless there are index arrays or
+new axes.
 
 Everything that a read by ints and slices executes is in this module, so that it can be followed from top to bottom.
 """
@@ -115,7 +116,7 @@ class Runs:
             return None
         start = cut.start(number)
         end = min(start + cut.length(number), self._size)
-        # the positions in the selection of the first and the last index that lies in the chunk
+        # positions in the selection: of the first and of the last index that lies in the chunk
         low, high = (start, end - 1) if step > 0 else (end - 1, start)
         first = max(0, -((self.start - low) // step))
         last = min(count - 1, (high - self.start) // step)
@@ -183,7 +184,7 @@ class Plan:
         self.shape = shape
         self.is_point = is_point
         self.points = points
-        # how to get from the work buffer to the result: reshape to the first, transpose by the second, add new axes
+        # from the work buffer to the result: reshape to the first item, transpose by the second, add new axes
         self._view = view
 
     def __repr__(self) -> str:
@@ -256,7 +257,7 @@ class Plan:
         return all(isinstance(table, Runs) for table in self.axes)
 
     def _columns(self) -> list[Column]:
-        """Return the entries of each axis; those of `points` are filled in group by group."""
+        """Return the entries of each axis; the entries of `points` are filled in group by group."""
         columns = []
         for table in self.axes:
             if type(table) is not Runs:
@@ -380,7 +381,7 @@ def _product(columns: list[Column]) -> Iterator[tuple[Entry, ...]]:
 
 
 def _product_by(columns: list[Column], axis: int) -> Iterator[tuple[Entry, ...]]:
-    """Yield the product of columns, iterating over the one of `axis`."""
+    """Yield the product of columns, iterating over the column of `axis`."""
     for entry in columns[axis]:
         yield from _product([*columns[:axis], [entry], *columns[axis + 1 :]])
 
@@ -453,5 +454,5 @@ def runs(part: slice, axis: int, size: int, cut: ChunkAxis) -> Runs:
     if length <= 0:
         return Runs(0, (0, 1, 0), size, cut)
     if length == 1:
-        step = 1  # it does not matter, and may exceed 64 bits
+        step = 1  # the step does not matter, and may exceed 64 bits
     return Runs(length, (start, step, length), size, cut)

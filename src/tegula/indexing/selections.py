@@ -58,8 +58,8 @@ def numpy_like(selection: Any, shape: tuple[int, ...], grid: ChunkGrid) -> Plan:
     """Plan any selection that NumPy accepts, except for scalar bools, with NumPy's meaning.
 
     Without arrays and lists this is `basic`. Otherwise index arrays and masks are broadcast together; their dimensions
-    come at their position if they are adjacent, and first if not. Unlike in NumPy, indices out of bounds are an error
-    even if they are broadcast with an empty array.
+    stand at the arrays' position if these are adjacent, and first if not. Unlike in NumPy, indices out of bounds are an
+    error even if they are broadcast with an empty array.
 
     Parameters
     ----------
@@ -257,7 +257,7 @@ def _compose(items: list[Item], shape: tuple[int, ...], grid: ChunkGrid, outer: 
 
 
 def _spread(arrays: dict[int, IntArray], outer: bool) -> dict[int, tuple[int, ...]]:
-    """Return the shape in the result of each axis selected by an array; as axis -1, of arrays broadcast together."""
+    """Return the shape in the result of each axis selected by an array; -1 stands for arrays broadcast together."""
     if outer or len(arrays) == 1:
         return {axis: array.shape for axis, array in arrays.items()}
     try:

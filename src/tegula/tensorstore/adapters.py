@@ -1,4 +1,4 @@
-"""Arrays that are made of others: NumPy arrays, converted, downsampled and combined arrays, and computed ones."""
+"""Arrays made of others: of NumPy arrays, of converted, downsampled and combined arrays, and of computed chunks."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ def array(
     context : Context, optional
         The source of shared resources.
     copy : bool, optional
-        Copy the array always, or never; by default only if necessary.
+        Whether to copy the array always or never; by default it is copied only if necessary.
     write : bool, optional
-        Whether the array must be writable, or must not; by default as the NumPy array.
+        Whether the array is writable; by default as the NumPy array is.
 
     Raises
     ------
@@ -196,7 +196,7 @@ def overlay(
     transaction: Transaction | None = None,
     **constraints: Any,
 ) -> TensorStore:
-    """Combine arrays by their domains; later ones cover earlier ones.
+    """Combine arrays by their domains; later arrays cover earlier ones.
 
     Parameters
     ----------
@@ -238,7 +238,7 @@ def stack(
     layers : sequence of (TensorStore or Spec)
         The arrays.
     axis : int
-        The new dimension; negative ones count from the end.
+        The new dimension; negative numbers count from the end.
     read, write, context, transaction, **constraints
         As for `overlay`.
 
@@ -374,7 +374,7 @@ def virtual_chunked(
     write_function : callable, optional
         Called with the domain of a chunk, the array to store, and `VirtualChunkedWriteParameters`.
     loop : asyncio.AbstractEventLoop, optional
-        The event loop for coroutines that they return; by default that of the caller, if there is one.
+        The event loop for coroutines that the functions return; by default the caller's event loop, if there is one.
     context : Context, optional
         The source of shared resources.
     transaction : Transaction, optional

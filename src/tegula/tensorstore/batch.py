@@ -41,7 +41,7 @@ class Batch:
         self._work: list[Callable[[], None]] | None = []
 
     def _defer(self, function: Callable[..., T], *args: Any, requests: int = 0) -> Future[T]:
-        """Delay a call until the batch is submitted; `requests` is the `concurrency` of the store that it waits for.
+        """Delay a call until the batch is submitted; `requests` is the `concurrency` of the store it waits for.
 
         Raises
         ------
@@ -73,12 +73,12 @@ class Batch:
         self.submit()
 
     def __del__(self) -> None:
-        if getattr(self, "_work", None):  # it has none if `__init__` has failed
+        if getattr(self, "_work", None):  # `_work` is missing if `__init__` has failed
             call_apart(self.submit)
 
 
 def _begun() -> Batch:
-    """Return a batch for calls that a submitted batch makes: it delays nothing."""
+    """Return a batch that delays nothing, for calls that a submitted batch makes."""
     batch = Batch()
     batch._begun = True
     return batch

@@ -1,8 +1,8 @@
 """Contexts: the resources that arrays and stores share, such as the values of stores in memory.
 
 A spec refers to its resources by name (``cache_pool``, ``cache_pool#a``) or describes them; *binding* it to a context
-makes each a `Context.Resource`. `Bindings` are the resources of one spec, bound or not. A `SpecBuilder` converts those
-of a tree of specs back to JSON, in which shared resources remain shared.
+makes each a `Context.Resource`. `Bindings` are the resources of one spec, bound or not. A `SpecBuilder` converts the
+resources of a tree of specs back to JSON, in which shared resources remain shared.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _MEMORY = "memory_key_value_store"
 
 
 class ResourceSpec:
-    """A resource that is not bound: a reference to one of a context, or the description of a new one.
+    """A resource that is not bound: a reference to a resource of a context, or the description of a new one.
 
     Attributes
     ----------
@@ -47,7 +47,7 @@ class ResourceSpec:
         self.json = split_reference(kind, json[0] if isinstance(json, list) and len(json) == 1 else json)
 
     def bind(self, context: Context) -> _Resource:
-        """Return the resource of a context that it refers to, or a new one."""
+        """Return the resource of the context that the reference names, or a new resource."""
         if isinstance(self.json, str):
             return context[self.json]
         return _Resource(self.kind, "", self.json, None)
@@ -147,7 +147,7 @@ class _Spec:
 
 
 class Context:
-    """A set of shared resources, each made when it is first asked for.
+    """A set of shared resources, each made when it is first used.
 
     Parameters
     ----------
@@ -244,12 +244,12 @@ Binding: TypeAlias = ResourceSpec | _Resource
 
 
 class Bindings:
-    """The resources of one spec by the names of its members, each bound or not, and its own context if it has one.
+    """The resources of one spec, bound or not, by the names of its members; and the spec's own context, if it has one.
 
     Parameters
     ----------
     kinds : mapping of str to str
-        The kind of resource that each member is.
+        The kind of resource of each member.
     """
 
     __slots__ = ("_given", "_home", "_kinds", "context")
@@ -295,7 +295,7 @@ class Bindings:
             self._kinds = {name: self._kinds[name] for name in self._kinds if name not in but or name in self._given}
 
     def home(self, context: Context) -> Context:
-        """Return the context of the resources: that of the spec with the given one as parent, or the given one."""
+        """Return the context of the resources: the spec's own, with the given one as parent, or the given one."""
         return context if self.context is None else Context(self.context, parent=context)
 
     def bound(self, home: Context) -> Bindings:
@@ -306,7 +306,7 @@ class Bindings:
         for name, found in self._given.items():
             other._given[name] = found.bind(home) if isinstance(found, ResourceSpec) else found
         other._home = home
-        if home._spec is not None:  # its references may be wrong; a default context provides every kind
+        if home._spec is not None:  # references of a context may be wrong; a default context provides every kind
             _ = other.resources
         return other
 
@@ -315,7 +315,7 @@ class Bindings:
         return Bindings(self._kinds)
 
     def resource(self, name: str) -> _Resource:
-        """Return a resource that is bound."""
+        """Return a bound resource."""
         found = self._given.get(name)
         if found is None and self._home is not None:
             return self._home[self._kinds[name]]
@@ -329,7 +329,7 @@ class Bindings:
         return self._home is not None
 
     def value(self, name: str) -> Any:
-        """Return the value of a bound resource; a default one is not created for this."""
+        """Return the value of a bound resource; no default resource is created."""
         if self._home is not None and name not in self._given:
             kind = KINDS[self._kinds[name]]
             if kind.name != _MEMORY:

@@ -1,6 +1,6 @@
 """The kinds of resources in a context: the members of their JSON, and the defaults.
 
-Most of them configure pools and locks, for which tegula has its own settings; they are validated and returned, but have
+Most of them configure pools and locks, for which tegula has its own settings; these are checked and returned, but have
 no effect. Exceptions are ``memory_key_value_store``, which identifies the values in memory, and ``file_io_sync``.
 """
 
@@ -30,7 +30,7 @@ class Kind:
     members : mapping of str to (reader, default)
         The members of its JSON object; `None` if it is a boolean instead.
     private : bool
-        Whether it is a setting only, which is never shared.
+        Whether the resource is only a setting and never shared.
     """
 
     name: str
@@ -159,7 +159,7 @@ KINDS: Final[dict[str, Kind]] = {
         ),
     )
 }
-"""Every kind by its name; kinds for storage without a driver here are accepted, too."""
+"""Every kind by its name, also kinds for storage that has no driver here."""
 
 
 def kind_of(identifier: str) -> Kind:
@@ -177,7 +177,7 @@ def kind_of(identifier: str) -> Kind:
 
 
 def split_reference(kind: Kind, json: Any) -> Any:
-    """Return a reference as it is; read any other JSON value as a description.
+    """Return a reference unchanged; read any other JSON value as a description.
 
     Raises
     ------

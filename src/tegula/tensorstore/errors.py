@@ -1,4 +1,4 @@
-"""The errors of this package: TegulaErrors that are also the built-in exceptions TensorStore raises.
+"""The errors of this package: TegulaErrors that are also the built-in exceptions that TensorStore raises.
 
 A failure has a *status*: one of a dozen codes and a sentence. The code determines the Python class. The text begins
 with the code, unless that is INVALID_ARGUMENT or UNIMPLEMENTED.
@@ -39,7 +39,7 @@ _HEX_DIGITS = frozenset(b"0123456789abcdefABCDEF")
 
 
 class StatusError(TegulaError):
-    """A failure with a status ``code`` and a ``sentence``; its text is the sentence, after the code if shown."""
+    """A failure with a status ``code`` and a ``sentence``; its text is both, or the sentence alone."""
 
     code: str
     sentence: str
@@ -57,7 +57,7 @@ class StatusError(TegulaError):
 
 
 class ValueStatusError(StatusError, ValueError):
-    """A failure whose code has no class of its own."""
+    """A failure with a code that has no class of its own."""
 
 
 class UnimplementedError(StatusError, NotImplementedError):
@@ -98,7 +98,7 @@ def invalid(message: str) -> StatusError:
 
 
 def index_error(message: str, code: str = "INVALID_ARGUMENT") -> IndexStatusError:
-    """Return the IndexError for a message; an ``OUT_OF_RANGE`` one shows its code."""
+    """Return the IndexError for a message; with ``OUT_OF_RANGE`` the text shows the code."""
     return IndexStatusError(code, message)
 
 
@@ -114,7 +114,7 @@ def annotate(error: BaseException, context: str) -> StatusError:
 
 
 def as_status(error: BaseException) -> StatusError:
-    """Convert an error of tegula or Python to a status; a status is returned as it is."""
+    """Convert an error of tegula or Python to a status; a status is returned unchanged."""
     if isinstance(error, StatusError):
         return error
     if isinstance(error, CodecError) and error.key is not None:
@@ -134,11 +134,11 @@ _CODES: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], str],
     (PermissionError, "PERMISSION_DENIED"),
     ((OSError, CodecError), "FAILED_PRECONDITION"),
 )
-"""Classes of errors and their codes; the first that fits counts."""
+"""Classes of errors and their codes; the first class that fits is used."""
 
 
 def key_bytes(key: str) -> bytes:
-    """Return the bytes of a key, by which keys are ordered."""
+    """Return the bytes of a key; keys are sorted by them."""
     try:
         return key.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:

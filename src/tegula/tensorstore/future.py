@@ -1,7 +1,7 @@
 """Futures: results of operations that may still run, to wait for, to await, or to receive in a callback.
 
-An operation that completes at once returns `ready` or `failed`, which are cheap; `background` runs a function in the
-thread pool of tegula.
+An operation that completes immediately returns `ready` or `failed`, which are cheap; `background` runs a function in
+the thread pool of tegula.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Future(Generic[T]):
     Parameters
     ----------
     future : Future, coroutine or any value
-        A future is returned as it is; a coroutine is run by the event loop; any other value is the result.
+        A future is returned unchanged; the event loop runs a coroutine; any other value is the result.
     loop : asyncio.AbstractEventLoop, optional
         The loop that runs a coroutine; the running one if it is not given.
 
@@ -117,7 +117,7 @@ class Future(Generic[T]):
         Raises
         ------
         TimeoutError
-            If the operation has not finished by then; it goes on.
+            If the operation has not finished by then; the operation continues.
         asyncio.CancelledError
             If the operation was cancelled.
         """
@@ -159,7 +159,7 @@ class Future(Generic[T]):
         return self._waiting is not None and self._waiting.cancelled()
 
     def force(self) -> None:
-        """Start the operation; here every operation starts at once."""
+        """Do nothing: every operation has already started."""
 
     def add_done_callback(self, callback: Callable[[Future[T]], Any]) -> None:
         """Call `callback` with this future when the operation has finished, in the thread that finishes it."""
@@ -197,7 +197,7 @@ class Future(Generic[T]):
 
 
 FutureLike: TypeAlias = Future[T] | Awaitable[T] | T
-"""A value, or a future or coroutine of it."""
+"""A value, or a future or coroutine that returns it."""
 
 
 class Promise(Generic[T]):
@@ -286,7 +286,7 @@ class WriteFutures:
         return self.commit.cancelled()
 
     def add_done_callback(self, callback: Callable[[Future[None]], Any]) -> None:
-        """Call `callback` with `commit` when that is done."""
+        """Call `callback` with `commit` when `commit` is done."""
         self.commit.add_done_callback(callback)
 
     def remove_done_callback(self, callback: Callable[[Future[None]], Any]) -> int:
@@ -315,7 +315,7 @@ def failed(error: BaseException) -> Future[Any]:
 
 
 def immediate(function: Callable[..., T], *args: Any) -> Future[T]:
-    """Call a function at once and return a future of its result or error."""
+    """Call a function immediately and return a future of its result or error."""
     caught = Caught()
     with caught:
         return ready(function(*args))
@@ -323,9 +323,10 @@ def immediate(function: Callable[..., T], *args: Any) -> Future[T]:
 
 
 def background(function: Callable[..., T], *args: Any, requests: int = 0) -> Future[T]:
-    """Call a function in the thread pool; at once if no thread is available.
+    """Call a function in the thread pool; call it immediately if no thread is available.
 
-    `requests` is the `concurrency` of the store that it waits for: those of far stores have a pool of their own.
+    `requests` is the `concurrency` of the store that the function waits for; calls for far stores have a pool of their
+    own.
     """
     waiting: _Waiting = futures.Future()
     _submit(waiting, Operation(requests=requests), function, args)
@@ -343,7 +344,7 @@ def _submit(waiting: _Waiting, operation: Operation, *work: Any) -> None:
 
 
 def _carry_out(waiting: _Waiting, operation: Operation, function: Callable[..., Any], args: tuple[Any, ...]) -> None:
-    """Make a call and give `waiting` the result or the error; repeat the call later if it has to wait."""
+    """Make a call and give its result or error to `waiting`; repeat the call later if it has to wait."""
     if waiting.cancelled():
         return
     caught = Caught()
@@ -382,5 +383,5 @@ def _call(callback: Callable[[Any], Any], future: Any) -> None:
     with caught:
         callback(future)
         return
-    error = caught.found()  # no future can raise it
+    error = caught.found()  # no future can raise the error
     sys.excepthook(type(error), error, error.__traceback__)

@@ -1,4 +1,4 @@
-"""Operations that wait for futures without blocking a thread: they stop, and are called again later."""
+"""Operations that wait for futures without blocking a thread: an operation stops, and is called again later."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _thread = threading.local()
 
 
 class Pending(BaseException):
-    """Ends a call of an operation that has to wait for a future."""
+    """Ends a call of an operation, which has to wait for a future."""
 
     def __init__(self, future: Any) -> None:
         super().__init__()
@@ -50,7 +50,7 @@ class Operation:
         return _within(self, function, *args)
 
     def next(self, begin: Callable[[], Steps[Any]]) -> _Started:
-        """Return the steps that the same `finish` has started in a previous call; each call repeats their order."""
+        """Return the steps that the same `finish` has started in a previous call; each call has the same order."""
         self._position += 1
         if len(self._started) < self._position:
             self._started.append(_Started(begin()))
@@ -118,4 +118,4 @@ def finish(begin: Callable[[], Steps[T]]) -> T:
             last: T = end.value
             return last
         with suppress(asyncio.CancelledError):
-            future.exception()  # the next step handles it
+            future.exception()  # the next step handles the error

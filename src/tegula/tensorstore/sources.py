@@ -24,7 +24,7 @@ _Values = npt.NDArray[Any]
 def as_source(source: Any, dtype: dtypes.dtype, rank: int) -> _Values:
     """Convert the source of a write to an array of a data type.
 
-    Arrays are converted if the conversion is safe; numbers and lists of numbers as NumPy does.
+    Arrays are converted if the conversion is safe; numbers and lists of numbers are converted as by NumPy.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ def as_source(source: Any, dtype: dtypes.dtype, rank: int) -> _Values:
     Raises
     ------
     TypeError, ValueError, OverflowError
-        If it cannot be converted, or has more dimensions.
+        If the source cannot be converted, or has more dimensions.
     """
     wanted = dtype.numpy_dtype
     if type(source) is np.ndarray and source.dtype == wanted and wanted.kind != "O" and source.ndim <= rank:
@@ -107,7 +107,7 @@ def _expect_text(value: Any) -> str:
 def align(source: IndexDomain, target: IndexDomain) -> tuple[int, ...]:
     """Match the dimensions of a source with those of a target.
 
-    If both have labels, dimensions with a label match by it; all others match in order, beginning with the last.
+    If both have labels, dimensions with a label match by label; all others match in order, beginning with the last.
     Matching dimensions have the same size, or size 1 in the source.
 
     Returns

@@ -41,11 +41,11 @@ __all__ = ["TensorStore"]
 
 T = TypeVar("T")
 _SMALL = 2**20
-"""Operations on fewer bytes run at once; starting them in a thread would cost more."""
+"""Operations on fewer bytes run immediately; starting a thread would take longer."""
 
 
 class _Statistics(NamedTuple):
-    """Statistics of the storage of an array; None for a fact that was not requested."""
+    """Statistics of the storage of an array; None for statistics that were not requested."""
 
     not_stored: bool | None = None
     fully_stored: bool | None = None
@@ -93,7 +93,7 @@ class TensorStore(Indexable):
     def _of(
         cls, driver: Driver, view: IndexTransform | None = None, transaction: Transaction | None = None
     ) -> TensorStore:
-        """Return a view of a base array, by default of all of it."""
+        """Return a view of a base array; by default of the whole array."""
         self = object.__new__(cls)
         self._driver, self._view, self._transaction, self._selection = driver, view, transaction, None
         return self
@@ -193,7 +193,7 @@ class TensorStore(Indexable):
 
     @property
     def dimension_units(self) -> tuple[Unit | None, ...]:
-        """The physical unit of each dimension; None for one that has none."""
+        """The physical unit of each dimension; None for a dimension without a unit."""
         units = self._driver.dimension_units
         if units is None:
             return (None,) * self.rank
@@ -201,7 +201,7 @@ class TensorStore(Indexable):
 
     @property
     def schema(self) -> Schema:
-        """All constraints that a new array like this one would have."""
+        """The schema for a new array like this one."""
         return Schema(
             dtype=self.dtype,
             domain=self.domain,
@@ -213,7 +213,7 @@ class TensorStore(Indexable):
 
     @property
     def base(self) -> TensorStore | None:
-        """The array below an adapter; None if there is none, or several."""
+        """The array below an adapter; None if there is no such array, or several."""
         base = getattr(self._driver, "base_view", None)
         found: tuple[Driver, IndexTransform] | None = None if base is None else base(self._transform())
         return None if found is None else TensorStore._of(found[0], found[1], self._transaction)
@@ -333,7 +333,7 @@ class TensorStore(Indexable):
         return self._start(self._read, order)
 
     def _start(self, function: Callable[..., T], *args: Any) -> Future[T]:
-        """Call a function at once if the view is small and the storage near, otherwise in the background."""
+        """Call a function immediately if the view is small and the storage near, otherwise in the background."""
         selection, driver = self._selection, self._driver
         size = self.domain.size if selection is None else selection.size
         requests = driver.requests
@@ -352,7 +352,7 @@ class TensorStore(Indexable):
         return self._latest()._read_bounded(order)
 
     def _read_bounded(self, order: Literal["C", "F"]) -> npt.NDArray[Any]:
-        """Read the view within its bounds, even if those of the array have changed."""
+        """Read the view within its bounds, even if the bounds of the array have changed."""
         selection = self._selected()
         if not selection.size:
             return np.zeros(selection.shape, self._driver.dtype.numpy_dtype, order)
@@ -380,7 +380,7 @@ class TensorStore(Indexable):
         Parameters
         ----------
         source : TensorStore or array_like
-            The values. Dimensions match by label, or from the last on; dimensions of size 1 broadcast.
+            The values. Dimensions match by label, or in order from the last one; dimensions of size 1 broadcast.
         batch : Batch, optional
             Delay the write until this batch is submitted; the source must be a TensorStore.
         can_reference_source_data_indefinitely : bool, optional
@@ -426,7 +426,7 @@ class TensorStore(Indexable):
         arranged = selection.arrange(values)
         if self._transaction is None:
             self._driver.write(selection.indices, arranged)
-        else:  # the commit may call it again, so it gets a copy
+        else:  # the commit may call the function again, so it gets a copy
             self._transaction._perform(self._driver.write, selection.indices, arranged.copy())
 
     def _write_from(self, source: TensorStore) -> None:
@@ -452,7 +452,7 @@ class TensorStore(Indexable):
         fix_resizable_bounds : bool
             Make all bounds explicit.
         batch : Batch, optional
-            Delay this until the batch is submitted.
+            Delay the call until the batch is submitted.
         """
 
         def act() -> TensorStore:
@@ -474,7 +474,7 @@ class TensorStore(Indexable):
         expand_only: bool = False,
         shrink_only: bool = False,
     ) -> Future[TensorStore]:
-        """Change the implicit bounds of the stored array, and return the view with the new ones.
+        """Change the implicit bounds of the stored array, and return the view with the new bounds.
 
         Parameters
         ----------
@@ -485,7 +485,7 @@ class TensorStore(Indexable):
         resize_tied_bounds : bool
             Allow a resize that also adds or removes elements outside this view.
         expand_only, shrink_only : bool
-            Refuse to shrink, or to expand.
+            Raise if the array would shrink, or would grow.
         """
         lower = _bounds(inclusive_min)
         upper = _bounds(exclusive_max)

@@ -1,8 +1,8 @@
 """Views as selections of a base array.
 
 A `Selection` is made from an index transform. Its ``indices`` are the elements of the base that the view shows.
-`present` arranges what a driver reads at these indices in the axes of the view; `arrange` does the reverse for writes.
-Both return NumPy views.
+`present` arranges the result of a driver's read at these indices in the axes of the view; `arrange` does the reverse
+for writes. Both return NumPy views.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class Selection:
     shape : tuple of int
         Shape of the view.
     axes : tuple of int or None
-        The axis of the driver's result for each axis of the view; -1 for an axis along which all elements are the same.
-        None if the result needs no arrangement.
+        The axis of the driver's result for each axis of the view; -1 if all elements along the axis are the same. None
+        if the result needs no arrangement.
     """
 
     __slots__ = ("axes", "indices", "shape", "size")
@@ -93,7 +93,7 @@ def select(transform: IndexTransform, base: IndexDomain) -> Selection:
 
 
 def _select_basic(transform: IndexTransform, base: IndexDomain) -> Selection | None:
-    """Return the selection of a view by integers and slices in order, as most views are; None for other views."""
+    """Return the selection of a view by integers and slices in order, the usual case; None for other views."""
     domain = transform._domain
     shape: list[int] = []
     indices: list[int | slice | npt.NDArray[np.int64]] = []

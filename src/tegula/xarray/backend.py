@@ -51,7 +51,7 @@ class TegulaBackendEntrypoint(BackendEntrypoint):
     supports_groups = True
 
     def guess_can_open(self, filename_or_obj: Any) -> bool:
-        """Return whether to open something for which no engine is named: only what the engine ``zarr`` can't."""
+        """Return whether to open a target without a named engine: only what the engine ``zarr`` can't open."""
         return can_open(filename_or_obj)
 
     def open_dataset(

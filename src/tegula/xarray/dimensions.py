@@ -84,7 +84,7 @@ def dimensions_of(arrays: Mapping[str, Array], given: Given = None, first: str =
             named[name] = (name,)
     usual = [first or "dim_0", *(f"dim_{axis}" for axis in range(1, 33))]
 
-    # a made-up name stands for one length only, as any name does
+    # a made-up name stands for one length, as any name does
     lengths: dict[str, set[int]] = {}
     for name, array in arrays.items():
         for axis, (dim, size) in enumerate(zip(named[name], array.shape)):
@@ -111,12 +111,12 @@ def check_used(given: Given, arrays: Mapping[str, Array]) -> None:
     --------
     >>> check_used({"u": ("x",)}, {})
     Traceback (most recent call last):
-    tegula.errors.MetadataError: dims names 'u', and there is no such variable (field 'dims')
+    tegula.errors.MetadataError: dims names 'u', but there is no such variable (field 'dims')
     """
     if isinstance(given, Mapping):
         for name in given:
             if name not in arrays:
-                raise MetadataError(f"dims names {name!r:.80}, and there is no such variable", field="dims")
+                raise MetadataError(f"dims names {name!r:.80}, but there is no such variable", field="dims")
     elif given and all(len(given) != array.ndim or _stored(array) for array in arrays.values()):
         raise MetadataError(
             f"there is no array of {len(given)} axes without names; dims may be a mapping of variables to names, too",
@@ -125,7 +125,7 @@ def check_used(given: Given, arrays: Mapping[str, Array]) -> None:
 
 
 def _given_or_stored(name: str, array: Array, given: Given) -> tuple[str | None, ...]:
-    """Return the names of an array's axes, with ``None`` where there is none."""
+    """Return the names of an array's axes, ``None`` for an axis without a name."""
     if isinstance(given, Mapping) and name in given:
         if len(given[name]) != array.ndim:
             raise MetadataError(
@@ -143,7 +143,7 @@ def _stored(array: Array) -> tuple[str | None, ...] | None:
 
 
 def _netcdf_names(array: Array) -> tuple[str, ...] | None:
-    """Return the names that netCDF's own library stores in a document of Zarr v2, as paths; ``None`` if it did not."""
+    """Return the names that the netCDF library adds to documents of Zarr v2, as paths; ``None`` without them."""
     raw = array.metadata.documents.get(ZARRAY)
     if raw is None or b"_NCZARR_ARRAY" not in raw:
         return None

@@ -25,7 +25,7 @@ _KNOWN: Final = frozenset(
     "chunks shards compressors filters serializer cache_metadata write_empty_chunks chunk_key_encoding".split()
 )
 _DROPPED: Final = frozenset({"source", "original_shape", "preferred_chunks"})
-"""Encoding that says where a variable comes from, and nothing of how to store it."""
+"""Encoding that names the source of a variable, and has no effect on how the variable is stored."""
 
 
 class EncodingTypeError(MetadataError, TypeError):
@@ -76,8 +76,7 @@ def options_of(
     format : str
         ``"zarr2"`` or ``"zarr3"``.
     checked : bool
-        Whether encoding that has no meaning here is an error; the encoding that a variable has from another file is
-        not.
+        Whether encoding that has no meaning here is an error; in a variable that was read from another file it is not.
     write_empty_chunks : bool, optional
         As for ``Group.create_array``, unless the encoding says the same.
 
@@ -91,7 +90,7 @@ def options_of(
     encoding = {key: value for key, value in variable.encoding.items() if key not in _DROPPED}
     known = _KNOWN | ({"fill_value"} if format == "zarr3" else set())
     attributes = dict(variable.attrs)
-    if encoding.get(_MASK, 0) is None:  # says that nothing marks missing elements
+    if encoding.get(_MASK, 0) is None:  # no value marks missing elements
         del encoding[_MASK]
     elif _MASK in encoding:
         raise MetadataError(f"the encoding of {name!r} has a {_MASK} that could not be applied", field=_MASK)
@@ -119,7 +118,7 @@ def options_of(
 
 
 def _fill_value(variable: Variable, attributes: dict[str, Any], encoding: Mapping[str, Any], format: str) -> Any:
-    """Return the fill value; the value that marks missing elements is that in Zarr v2, and an attribute in v3."""
+    """Return the fill value. In Zarr v2 it also marks missing elements; in v3 an attribute has the value that does."""
     mask = attributes.pop(_MASK, None)
     if format == "zarr2":
         return mask
@@ -146,7 +145,7 @@ def _chunks(variable: Variable, name: Hashable, wanted: Any) -> Any:
         return tuple(wanted)
     if not variable.chunks:
         return "auto"
-    # the parts that tasks write need not be whole chunks, so uneven parts are no reason to refuse
+    # tasks may write parts of chunks, so chunks of dask that are not uniform are no error
     return tuple(max(1, *lengths) if _uneven(lengths) else max(1, lengths[0]) for lengths in variable.chunks)
 
 
@@ -155,7 +154,7 @@ def _uneven(lengths: tuple[int, ...]) -> bool:
 
 
 def _codecs(encoding: Mapping[str, Any], format: str, *, is_text: bool) -> Any:
-    """Join filters, serializer and compressors; what is not given is automatic."""
+    """Join filters, serializer and compressors; codecs that are not given are automatic."""
     parts = {key: _given(encoding.get(key, "auto")) for key in ("filters", "serializer", "compressors")}
     if all(part == "auto" for part in parts.values()):
         return "auto"

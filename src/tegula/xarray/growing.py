@@ -44,7 +44,7 @@ def reserve(arrays: Mapping[str, tuple[Array, int]], dim: Hashable, count: int) 
     first = str(dim) if dim in arrays else min(arrays)
     leader, axis = arrays[first]
     others = [(name, *pair) for name, pair in arrays.items() if name != first]
-    # the first is read last: no other is longer, unless a writer without this rule made it so
+    # the first array is read last: no other array is longer, unless a writer without this rule has changed it
     requests = leader.store.concurrency
     gather(lambda other: other[1].refresh(), others, requests)
     leader.refresh()

@@ -10,7 +10,7 @@ __all__ = ["can_open"]
 
 _OURS: Final = frozenset({"tegula.arrays.array", "tegula.hierarchy.group", "tegula.tables.table"})
 _V1: Final = ("meta", "attrs")  # the documents of an array of Zarr v1
-_BCOLZ: Final = (os.path.join("meta", "storage"), "__rootdirs__")  # of which an array, and a table, have one
+_BCOLZ: Final = (os.path.join("meta", "storage"), "__rootdirs__")  # an array has the first, a table the second
 
 
 def can_open(target: Any) -> bool:

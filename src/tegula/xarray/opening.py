@@ -21,7 +21,7 @@ from tegula.xarray.variables import variable_of
 __all__ = ["NodeStore", "Opener"]
 
 _ALONE = "data"
-"""The variable of an array at the root of its store; the same for all, so that several can be combined."""
+"""The variable of an array at the root of its store; the same for all arrays, so that they can be combined."""
 
 
 class NodeStore(AbstractDataStore):
@@ -34,7 +34,7 @@ class NodeStore(AbstractDataStore):
     attributes : mapping
         The attributes of the group.
     close : callable
-        Closes what was opened.
+        Closes the opened store.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class NodeStore(AbstractDataStore):
         }
 
     def close(self) -> None:
-        """Close what was opened by name."""
+        """Close the store, if it was opened by name."""
         self._close()
 
 
@@ -142,7 +142,7 @@ class Opener:
 
 
 def _arrays_in(node: Any, members: Iterable[tuple[str, Any]] = ()) -> dict[str, Array]:
-    """Return the arrays of a data set: one alone, the columns of a table, or those among the members of a group."""
+    """Return the arrays of a data set: a single array, the columns of a table, or the member arrays of a group."""
     if isinstance(node, Array):
         return {node.name or _ALONE: node}
     if isinstance(node, Table):
@@ -151,7 +151,7 @@ def _arrays_in(node: Any, members: Iterable[tuple[str, Any]] = ()) -> dict[str, 
 
 
 def _closing(node: Node, target: Any) -> Callable[[], None]:
-    """Return what closes a node: nothing, if the caller opened it."""
+    """Return the function that closes a node, which does nothing if the caller opened the node."""
     return _nothing if isinstance(target, Node) else node.close
 
 

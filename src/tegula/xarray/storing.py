@@ -41,7 +41,7 @@ class GroupWriter:
     def add(self, dataset: xr.Dataset, encoding: Mapping[Any, Mapping[str, Any]], writer: ArrayWriter) -> None:
         """Store metadata, attributes and elements in memory; leave chunked elements to `writer`.
 
-        Everything that the data set itself can have wrong is found before anything is stored.
+        All errors of the data set itself are found before anything is stored.
         """
         names = {name: _stored_name(name) for name in dataset.variables}
         self._check_encoding(dataset, encoding)
@@ -51,7 +51,7 @@ class GroupWriter:
             dataset = dataset.drop_vars(dataset.indexes)  # which a region can't change
         self._check_dimension()
 
-        # encode: variables that exist as they are stored, others as they say themselves
+        # encode: existing variables as they are stored, new ones by their own encoding
         variables, attributes = conventions.encode_dataset_coordinates(dataset)
         for name, wanted in encoding.items():
             variables[name].encoding = dict(wanted)
@@ -76,7 +76,7 @@ class GroupWriter:
         existing = {names[name]: variables[name] for name in variables if name not in encoded}
         changed = {name: self._fitted(name, variable, region) for name, variable in self._like_stored(existing).items()}
 
-        # store: attributes, new arrays, room for what is appended, elements
+        # store: attributes, new arrays, room for appended elements, elements
         if self.mode != "r+":
             self._put_attributes(encode_attributes(attributes, self.group._place))
         requests = self.group.store.concurrency
@@ -92,7 +92,7 @@ class GroupWriter:
                 array = _with_empty_chunks(array, self.write_empty_chunks)
             writer.add(variable.data, array, tuple(parts.get(dim, slice(None)) for dim in variable.dims))
 
-    # --- what is stored
+    # --- stored variables
 
     @cached_property
     def _arrays(self) -> dict[str, Array]:
@@ -111,7 +111,7 @@ class GroupWriter:
             if not isinstance(wanted, Mapping):
                 raise EncodingTypeError(f"the encoding of {name!r:.80} must be castable to a dict, not {wanted!r:.80}")
             if name not in dataset.variables:
-                raise NotFoundError(f"encoding was given for {name!r:.80}, and there is no such variable")
+                raise NotFoundError(f"encoding was given for {name!r:.80}, but there is no such variable")
             if name in self._arrays:
                 raise MetadataError(
                     f"variable {name!r} already exists, but encoding was provided; it keeps its own",
@@ -150,7 +150,7 @@ class GroupWriter:
         return variable
 
     def _like_stored(self, variables: Mapping[str, Variable]) -> dict[str, Variable]:
-        """Encode variables as those that are stored."""
+        """Encode variables like the stored ones."""
         if not variables:
             return {}
         decoded, _, _ = conventions.decode_cf_variables({name: self._stored[name] for name in variables}, {})
@@ -168,7 +168,7 @@ class GroupWriter:
             encoded[name] = encode_variable(like, name, self.group.format)
         return encoded
 
-    # --- changes of what is stored
+    # --- changes of the stored variables
 
     def _put_attributes(self, attributes: Mapping[str, Any]) -> None:
         if attributes != self.group.attrs.asdict():
@@ -187,7 +187,7 @@ class GroupWriter:
             raise error.within(path=path) from None
 
     def _reserved(self, variables: Mapping[str, Variable]) -> dict[Hashable, slice]:
-        """Make existing arrays longer and return the part of the dimension that is new; nothing without one."""
+        """Make existing arrays longer and return the new part of the dimension; nothing without `append_dim`."""
         growing = {
             name: (self._arrays[name], variable.dims.index(self.append_dim))
             for name, variable in variables.items()

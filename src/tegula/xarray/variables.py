@@ -101,7 +101,7 @@ def _dtype(array: Array) -> np.dtype[Any]:
         text = getattr(np.dtypes, "StringDType", None) if HAS_STRING_DTYPE else None
         made: np.dtype[Any] = create_vlen_dtype(str) if text is None else text()
         return made
-    if array.dtype.names is not None or array.dtype.kind == "U":  # of which xarray can't change the order of bytes
+    if array.dtype.names is not None or array.dtype.kind == "U":  # xarray can't change the byte order of these
         return array.dtype.newbyteorder("=")
     return array.dtype
 
@@ -144,7 +144,7 @@ def variable_of(array: Array, dims: tuple[str, ...], mask: bool | None = None) -
     elif array.format == "zarr3":
         encoding["fill_value"] = array.fill_value
         if _MASK in attributes:
-            with suppress(ValueError, TypeError, KeyError, OverflowError):  # another program's plain number
+            with suppress(ValueError, TypeError, KeyError, OverflowError):  # a plain number, written by another program
                 attributes[_MASK] = FillValueCoder.decode(attributes[_MASK], lazy.dtype)
     return Variable(dims, indexing.LazilyIndexedArray(lazy), attributes, encoding)
 
@@ -171,7 +171,7 @@ def _encoding(array: Array, dtype: np.dtype[Any], dims: tuple[str, ...]) -> dict
         encoding |= {"compressors": array.compressors, "filters": array.filters, "serializer": _serializer(array)}
     elif array.format == "zarr2":
         encoding |= {"compressors": _numcodecs(array.compressors), "filters": _numcodecs(array.filters)}
-    if array.format in ("zarr3", "zarr2"):  # others have no codecs that a new array could take as they are
+    if array.format in ("zarr3", "zarr2"):  # other formats have no codecs that a new array could take unchanged
         encoding["shards"] = array.shards
     if dtype.kind == "T":
         encoding["dtype"] = dtype
@@ -179,7 +179,7 @@ def _encoding(array: Array, dtype: np.dtype[Any], dims: tuple[str, ...]) -> dict
 
 
 def _length(item: Any, size: int) -> Any:
-    """Return the length of chunks along an axis; a tuple of those within `size` where they differ."""
+    """Return the length of chunks along an axis; if lengths differ, a tuple of those within `size`."""
     if not isinstance(item, tuple):
         return item
     inside: list[int] = []
@@ -193,7 +193,7 @@ def _length(item: Any, size: int) -> Any:
 
 
 def _numcodecs(codecs: tuple[dict[str, Any], ...]) -> tuple[Any, ...]:
-    """Return codecs of Zarr v2 as objects of numcodecs, which zarr-python requires; as they are if it lacks one."""
+    """Return codecs of Zarr v2 as numcodecs objects, which zarr-python requires; unchanged if numcodecs lacks one."""
     made = []
     for codec in codecs:
         try:

@@ -51,8 +51,7 @@ def write(
     """Store a data set as Zarr v3 or v2, in the form of ``Dataset.to_zarr``.
 
     Any number of threads, processes and dask workers can write regions and append at once: a chunk or shard that
-    several of them change keeps what each has written, and each append gets a part of its own, the same in all
-    variables.
+    several of them change keeps the changes of each, and each append gets a part of its own, the same in all variables.
 
     Parameters
     ----------
@@ -63,9 +62,10 @@ def write(
     group : str, optional
         Path of the group in the target.
     mode : {"w", "w-", "a", "a-", "r+"}, optional
-        ``w`` deletes what is there; ``w-`` fails if something is; ``a`` adds variables and replaces the elements of
-        existing ones; ``a-`` does so, but with `append_dim` leaves existing variables without this dimension as they
-        are; ``r+`` replaces elements only. The default is ``a`` with `append_dim`, ``r+`` with `region`, else ``w-``.
+        ``w`` deletes everything there; ``w-`` fails if anything is there; ``a`` adds variables and replaces the
+        elements of existing ones; ``a-`` does so, but with `append_dim` leaves existing variables without this
+        dimension as they are; ``r+`` replaces elements only. The default is ``a`` with `append_dim`, ``r+`` with
+        `region`, else ``w-``.
     append_dim : str, optional
         The dimension along which stored variables become longer.
     region : "auto" or mapping of dimension to slice or "auto", optional
@@ -94,7 +94,7 @@ def write(
     Returns
     -------
     None or dask.delayed.Delayed
-        With ``compute=False``, what stores the elements of dask arrays.
+        With ``compute=False``, an object whose ``compute()`` stores the elements of dask arrays.
 
     Raises
     ------
@@ -102,7 +102,7 @@ def write(
         If an argument is invalid, or the data does not fit the stored data: other dimensions, sizes or text of
         another length. It is a ``ValueError``, and also a ``TypeError`` where ``to_zarr`` raises one.
     AlreadyExistsError, NotFoundError
-        If the mode does not allow what is there, or something is missing.
+        If the mode does not allow an existing node, or if a node is missing.
     UnsupportedError
         If the format can't hold the data.
 

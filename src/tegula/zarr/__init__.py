@@ -41,15 +41,15 @@ def store(
 ) -> TegulaStore:
     """Return a node of any format as a store of zarr-python 3, which shows it as Zarr v3.
 
-    What is stored in Zarr v3 is passed on byte for byte. Documents of other formats are described anew; chunks are
-    passed on as they are stored where Zarr v3 can describe their codecs, and are decoded and encoded again where it
-    can not. Arrays in Zarr v2 can be written, too; those in Zarr v1 and bcolz are read-only.
+    Nodes in Zarr v3 are passed on byte for byte. For other formats, the documents are written anew. Chunks are passed
+    on as they are stored if Zarr v3 can describe their codecs; otherwise they are decoded and encoded again. Arrays in
+    Zarr v2 can be written, too; those in Zarr v1 and bcolz are read-only.
 
     Parameters
     ----------
     target : str, path, mapping, Store, Array, Group or Table
-        What is shown: anything that `tegula.open` opens, or an open node. An empty place becomes whatever is created
-        in it, in Zarr v3.
+        The node to show: anything that `tegula.open` opens, or an open node. At an empty place, new nodes are created
+        in Zarr v3.
     path : str
         Path of the node in `target`.
     read_only : bool
@@ -65,7 +65,7 @@ def store(
     Raises
     ------
     MetadataError, StoreError
-        If `target` is nothing that can be opened, or its documents can't be read.
+        If `target` can't be opened, or its documents can't be read.
 
     Examples
     --------

@@ -1,9 +1,9 @@
-"""Batches of zarr-python's codec pipeline: the selection of the array that a list of chunks was made of.
+"""Batches of zarr-python's codec pipeline: the selection of the array behind a list of chunks.
 
-zarr-python divides a selection into chunks before it calls a pipeline: a list of the key of each chunk, what is
-selected of it, and where that is in the result. Here the selection is put together again, so that the engine carries
-it out in one call. It is guessed from the first and the last chunk along each axis, and then compared with every chunk
-of the list; lists that are made in any other way are not understood, and left to zarr-python.
+zarr-python divides a selection into chunks before it calls a pipeline, and passes a list: for each chunk its key, the
+selection in it, and the place in the result. This module puts the selection together again, so that the engine carries
+it out in one call. It guesses the selection from the first and the last chunk along each axis, and compares it with
+every chunk of the list. Lists that differ are left to zarr-python.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ Item = tuple[Any, Any, Any, Any, bool]
 
 
 class Selected(NamedTuple):
-    """A selection of an array that is as long as it says.
+    """A selection, and the array lengths that it needs.
 
     Parameters
     ----------
     kind : {"basic", "orthogonal", "vectorized"}
-        How the items of the selection go together.
+        The kind of selection, as in `tegula.indexing`.
     selection : tuple
         The selection.
     ends : tuple of int
@@ -71,7 +71,7 @@ def _pattern(keys: ChunkKeyEncoding, ndim: int) -> re.Pattern[str]:
 
 
 def selected(batch: Sequence[Item], keys: ChunkKeyEncoding, grid: ChunkGrid, drop: tuple[int, ...]) -> Selected | None:
-    """Return the selection that a batch was made of, ``None`` if that can't be found out.
+    """Return the selection behind a batch, ``None`` if it can't be found.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ def selected(batch: Sequence[Item], keys: ChunkKeyEncoding, grid: ChunkGrid, dro
     keys, grid : ChunkKeyEncoding, ChunkGrid
         The array's.
     drop : tuple of int
-        Axes that are selected by an int beside arrays.
+        Axes that are selected by an int, in a selection that also has arrays.
     """
     ndim = len(grid.axes)
     first, last = place_of(batch[0][0].path, keys, ndim), place_of(batch[-1][0].path, keys, ndim)
@@ -89,7 +89,7 @@ def selected(batch: Sequence[Item], keys: ChunkKeyEncoding, grid: ChunkGrid, dro
     prefix = first[0]
     if type(batch[0][3]) is not tuple:
         return _points(batch, prefix, keys, grid)
-    # the product of the chunks along each axis, which lists of boxes are in C order
+    # lists of boxes are the product of the chunks along each axis, in C order
     if any(len(item[2]) != ndim for item in batch):
         return None
     coords: list[Sequence[int]] = [range(start, stop + 1) for start, stop in zip(first[1], last[1])]
@@ -106,7 +106,7 @@ def selected(batch: Sequence[Item], keys: ChunkKeyEncoding, grid: ChunkGrid, dro
 
 
 def _fits(batch: Sequence[Item], places: Sequence[tuple[int, ...]], grid: ChunkGrid) -> bool:
-    """Return whether the chunks have the shapes of the grid's, which may have got more chunks since."""
+    """Return whether the chunks have the shapes of those in the grid, which may have grown since."""
     if grid.is_regular:
         return bool(batch[0][1].shape == grid.largest_chunk())
     ends = [len(cut.edges) if isinstance(cut, VaryingAxis) else None for cut in grid.axes]
@@ -118,7 +118,7 @@ def _fits(batch: Sequence[Item], places: Sequence[tuple[int, ...]], grid: ChunkG
 
 
 def _numbers(batch: Sequence[Item], keys: ChunkKeyEncoding, ndim: int) -> list[Sequence[int]]:
-    """Return the numbers of the chunks along each axis, as they come up."""
+    """Return the numbers of the chunks along each axis, in the order of their first occurrence."""
     found = [place[1] for item in batch if (place := place_of(item[0].path, keys, ndim)) is not None]
     return [[*dict.fromkeys(numbers)] for numbers in zip(*found)]
 
@@ -129,7 +129,7 @@ def _boxes(
     """Return a basic or orthogonal selection."""
     counts = [len(each) for each in coords]
     strides = [prod(counts[axis + 1 :]) for axis in range(len(counts))]
-    # what the chunks along each axis select, and where that is; in the result ints have no axis
+    # along each axis: the selection in each chunk, and its place in the result, where ints have no axis
     inner = [
         [batch[number * stride][2][axis] for number in range(count)]
         for axis, (count, stride) in enumerate(zip(counts, strides))
@@ -142,7 +142,7 @@ def _boxes(
         axis: [batch[number * strides[axis]][3][position] for number in range(counts[axis])]
         for position, axis in enumerate(kept)
     }
-    # every chunk is compared with what its axes say
+    # compare every chunk with the selections along its axes
     if not _agree([item[2] for item in batch], inner, arrays):
         return None
     if not _agree([item[3] for item in batch], [outer[axis] for axis in kept], arrays, counts, kept):
@@ -170,7 +170,7 @@ def _agree(
     axes: Sequence[int] = (),
 ) -> bool:
     """Return whether the selections of all chunks are the product of those along each axis."""
-    if counts:  # axes without a column say nothing
+    if counts:  # axes without a column are not compared
         columns = [columns[axes.index(axis)] if axis in axes else [None] * count for axis, count in enumerate(counts)]
         expected = [tuple([item for item in each if item is not None]) for each in product(*columns)]
     else:
@@ -189,7 +189,7 @@ def _same(one: Any, two: Any) -> bool:
 def _axis(
     inner: Sequence[Any], outer: Sequence[Any] | None, numbers: Sequence[int], cut: ChunkAxis, *, dropped: bool
 ) -> tuple[Any, int] | None:
-    """Return what is selected along one axis, and the index after the last one."""
+    """Return the selection along one axis, and the index after the last one."""
     first = inner[0]
     if isinstance(first, slice):
         return _slice(inner, outer or (), numbers, cut)
@@ -198,7 +198,7 @@ def _axis(
             return None
         index = cut.start(numbers[0]) + int(np.ravel(first)[0])
         return index, index + 1
-    # index arrays, which np.ix_ has given as many dimensions as the array has
+    # index arrays, to which np.ix_ has given as many dimensions as the array has
     parts = [cut.start(number) + _indices(item) for number, item in zip(numbers, inner)]
     places = [np.r_[item] if isinstance(item, slice) else np.ravel(item) for item in outer or ()]
     if [len(part) for part in parts] != [len(place) for place in places]:
@@ -214,7 +214,7 @@ def _axis(
 
 
 def _indices(item: Any) -> Any:
-    """Return what an index array or a mask along one axis selects."""
+    """Return the indices that an index array or a mask along one axis selects."""
     flat = np.ravel(item)
     return np.flatnonzero(flat) if flat.dtype == bool else flat
 
@@ -222,7 +222,7 @@ def _indices(item: Any) -> Any:
 def _slice(
     inner: Sequence[Any], outer: Sequence[Any], numbers: Sequence[int], cut: ChunkAxis
 ) -> tuple[slice, int] | None:
-    """Return the slice along one axis, of which each chunk has a part."""
+    """Return the slice along one axis that the selections in the chunks add up to."""
     step = inner[0].step or 1
     start = cut.start(numbers[0]) + inner[0].start
     place = last = 0
@@ -238,7 +238,7 @@ def _slice(
 
 
 def _points(batch: Sequence[Item], prefix: str, keys: ChunkKeyEncoding, grid: ChunkGrid) -> Selected | None:
-    """Return a selection by coordinates, of which each chunk has some."""
+    """Return the selection by coordinates that the selections in the chunks add up to."""
     ndim = len(grid.axes)
     indices: list[list[Any]] = [[] for _ in range(ndim)]
     places: list[Any] = []

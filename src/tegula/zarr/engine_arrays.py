@@ -28,8 +28,8 @@ from tegula.zarr.zarr_store import TegulaStore
 __all__ = ["EngineArray", "engine_array", "metadata_of", "metadata_of_codecs", "stack"]
 
 _OWN: Final = ("zarr.codecs.", "numcodecs.")
-_ORDERS: Final = frozenset({"morton", "lexicographic", "unordered"})  # any order will do, except one asked for
-_MOST: Final = 8  # shapes of an array that are kept
+_ORDERS: Final = frozenset({"morton", "lexicographic", "unordered"})  # any order that was not requested explicitly
+_MOST: Final = 8  # shapes of an array that are cached
 _Memory = stores.MemoryStore | stores.MappingStore | MemoryBuffers
 
 
@@ -39,7 +39,7 @@ class EngineArray:
     Parameters
     ----------
     stored : StoredArray
-        The array, in whatever format it is stored.
+        The array, of any format.
     keys, grid : ChunkKeyEncoding, ChunkGrid
         Keys and chunks as zarr-python sees them.
     prefix : str
@@ -48,7 +48,7 @@ class EngineArray:
     Attributes
     ----------
     is_quick : bool
-        Whether operations wait for nothing but the memory and the files of this machine.
+        Whether operations wait only for the memory and the files of this machine.
     """
 
     def __init__(self, stored: StoredArray, keys: ChunkKeyEncoding, grid: ChunkGrid, prefix: str) -> None:
@@ -65,8 +65,8 @@ class EngineArray:
     def of(self, chosen: Selected, write_empty: bool | None = None) -> StoredArray | None:
         """Return the array for a selection, ``None`` if it ends before that.
 
-        zarr-python may have resized the array since its pipeline was made. What a write does not select of the last
-        chunk stays as it is, wherever the array ends.
+        zarr-python may have resized the array since its pipeline was made. The elements of the last chunk that a write
+        does not select stay unchanged, wherever the array ends.
 
         Parameters
         ----------
@@ -91,7 +91,7 @@ class EngineArray:
 
 
 def metadata_of(zarr_metadata: Any) -> ArrayMetadata | None:
-    """Return the metadata of an array of zarr-python, ``None`` if tegula can't read it, or its codecs are not its own.
+    """Return the metadata of an array of zarr-python, ``None`` if tegula can't read it or codecs are another library's.
 
     Examples
     --------
@@ -113,14 +113,14 @@ def metadata_of(zarr_metadata: Any) -> ArrayMetadata | None:
     if not isinstance(found, ArrayMetadata):
         return None
     fill = found.fill_value
-    if fill is not None and fill.dtype.kind in "fc":  # with all bits of a NaN, which a document may not have
+    if fill is not None and fill.dtype.kind in "fc":  # with all bits of a NaN, which a document may lack
         fill = np.asarray(zarr_metadata.fill_value).astype(fill.dtype)
     return replace(found, documents={}, fill_value=fill)
 
 
 @lru_cache(256)
 def metadata_of_codecs(codecs: tuple[Any, ...], data_type: Any, fill: Any) -> ArrayMetadata | None:
-    """Return metadata of an array with these codecs, data type and fill value, ``None`` if tegula can't read it.
+    """Return metadata of an array with these codecs, data type and fill value, ``None`` if tegula can't read the array.
 
     Raises
     ------
@@ -148,7 +148,7 @@ def metadata_of_codecs(codecs: tuple[Any, ...], data_type: Any, fill: Any) -> Ar
 
 
 def _are_own(codecs: Any) -> bool:
-    """Return whether codecs are those of zarr-python and numcodecs themselves: what others mean, only they know."""
+    """Return whether all codecs are from zarr-python and numcodecs: tegula can't know the meaning of others."""
     for codec in codecs:
         if not f"{type(codec).__module__}.".startswith(_OWN):
             return False
@@ -197,7 +197,7 @@ def engine_array(metadata: ArrayMetadata, store: Any, key: str, *, writing: bool
 
 
 def _store_of(store: Any, *, writing: bool) -> tuple[stores.Store | None, str]:
-    """Return the store of tegula over the storage of one of zarr-python, if there is one that is as good."""
+    """Return a store of tegula over the storage of a store of zarr-python, if tegula has an equivalent one."""
     kind = type(store)
     if kind is LocalStore:
         return stores.LocalStore(os.fspath(store.root)), ""
@@ -211,7 +211,7 @@ def _store_of(store: Any, *, writing: bool) -> tuple[stores.Store | None, str]:
 
 
 def _is_native(stored: StoredArray) -> bool:
-    """Return whether the kernel reads and writes an array; what it can't do, zarr-python does about as fast."""
+    """Return whether the kernel reads and writes an array; zarr-python is about as fast where the kernel can't."""
     if executors.choose(current().executor) is None or stored.metadata.data_type.variable:
         return False
     return stored.dtype.itemsize > 0 and stored.chain.native is not None

@@ -19,7 +19,7 @@ __all__ = ["MemoryBuffers"]
 
 
 class _State:
-    """The generation of a buffer: equal for the same object only, which it keeps alive."""
+    """The generation of a buffer, which keeps the buffer alive: two are equal if the buffer is the same object."""
 
     __slots__ = ("_buffer",)
 
@@ -34,7 +34,7 @@ class _State:
 
 
 class MemoryBuffers(Store):
-    """The buffers in a mapping of keys to buffers, which are read where they are.
+    """A store over a mapping of keys to buffers; values are read without a copy.
 
     Conditions hold between the writers that use this object.
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["Pipeline"]
 
 T = TypeVar("T")
-_QUICK: Final = 2**18  # bytes that are read or written in the event loop, since a thread takes about as long to begin
+_QUICK: Final = 2**18  # bytes that take about as long as starting a thread; read or written in the event loop
 _PLANS: Final = {"basic": indexing.basic, "orthogonal": indexing.orthogonal, "vectorized": indexing.vectorized}
 _KINDS: Final = frozenset("biufcmMSUV")
 
@@ -40,11 +40,11 @@ _KINDS: Final = frozenset("biufcmMSUV")
 class Pipeline(BatchedCodecPipeline):
     """A codec pipeline for zarr-python 3 that reads and writes with tegula, and otherwise does what zarr-python does.
 
-    With the setting ``codec_pipeline.path`` all arrays that are opened from then on use it. A selection of an array in
-    a `zarr.storage.LocalStore`, `MemoryStore`, `ObjectStore` (reading) or `TegulaStore` is read or written in one call
-    of tegula's kernel: chunks at once, parts of shards, without Python in between. In other stores zarr-python reads
-    and writes the values, and tegula decodes and encodes them. What the kernel does not know (codecs of your own, data
-    types of variable length, memory of a GPU) goes to the pipeline of zarr-python itself, and so does any operation
+    After the setting ``codec_pipeline.path``, all arrays that are opened use it. A selection of an array in a
+    `zarr.storage.LocalStore`, `MemoryStore`, `ObjectStore` (reading) or `TegulaStore` is read or written in one call of
+    tegula's kernel: chunks in parallel, parts of shards, without Python in between. In other stores zarr-python reads
+    and writes the values, and tegula decodes and encodes them. Arrays that the kernel does not support (codecs of your
+    own, data types of variable length, memory of a GPU) go to the pipeline of zarr-python itself. So does any operation
     that fails, so that errors are those of zarr-python.
 
     Examples
@@ -66,7 +66,7 @@ class Pipeline(BatchedCodecPipeline):
     def from_array_metadata_and_store(cls, array_metadata: Any, store: Store) -> Self:
         """Make the pipeline of an array."""
         made: Any = create_codec_pipeline(array_metadata)  # with codecs that know the data type
-        if not isinstance(made, cls):  # another one is set at present
+        if not isinstance(made, cls):  # another pipeline is set at present
             made = cls.from_codecs([*made])
         found: Self = replace(made, metadata=array_metadata, store=store, kept={})
         return found
@@ -103,7 +103,7 @@ class Pipeline(BatchedCodecPipeline):
         if array is None or target is None or not _same_elements(target.dtype, array.dtype):
             return False
         if not getattr(batch[0][1].config, "read_missing_chunks", True):
-            return False  # the caller wants to know which chunks there are
+            return False  # the caller wants to know which chunks exist
         chosen = selected(batch, array.keys, array.grid, drop_axes)
         stored = None if chosen is None else array.of(chosen)
         if chosen is None or stored is None:
@@ -131,7 +131,7 @@ class Pipeline(BatchedCodecPipeline):
             return False
         chosen = selected(batch, array.keys, array.grid, drop_axes)
         if chosen is None or (chosen.kind != "basic" and not _are_unique(chosen)):
-            return False  # of several values for one element the last one counts
+            return False  # if an element has several values, the last one counts
         stored = array.of(chosen, batch[0][1].config.write_empty_chunks)
         if stored is None:
             return False
@@ -167,7 +167,7 @@ class Pipeline(BatchedCodecPipeline):
         return found
 
     def _described(self, spec: ArraySpec) -> ArrayMetadata | None:
-        """Return metadata that fit chunks, also without an array: those of the inner chunks of a shard, say."""
+        """Return metadata that fit chunks, also without an array, as for the inner chunks of a shard."""
         if self.metadata is not None:
             return self._metadata()
         try:
@@ -253,18 +253,18 @@ def _is_plain(spec: ArraySpec) -> bool:
 
 
 def _plain(buffer: Any) -> np.ndarray[Any, Any] | None:
-    """Return the elements of a buffer, ``None`` unless they are a NumPy array of a plain data type."""
+    """Return the elements of a buffer, ``None`` unless it is a NumPy array of a plain data type."""
     found = buffer.as_ndarray_like()
     return found if type(found) is np.ndarray and found.dtype.kind in _KINDS and _can_swap(found.dtype) else None
 
 
 def _can_swap(dtype: np.dtype[Any]) -> bool:
-    """Return whether NumPy swaps the bytes of elements where it has to: not those of times without a unit."""
+    """Return whether NumPy swaps the bytes of elements correctly, which it does not for times without a unit."""
     return dtype.kind not in "mM" or dtype.isnative or np.datetime_data(dtype)[0] != "generic"
 
 
 def _same_elements(one: np.dtype[Any], other: np.dtype[Any]) -> bool:
-    """Return whether two data types differ in nothing but their byte order."""
+    """Return whether two data types are the same except for their byte order."""
     return one == other or one.newbyteorder("=") == other.newbyteorder("=")
 
 
@@ -281,5 +281,5 @@ async def _run(work: Callable[[], T], quick: bool) -> T:
     return work() if quick else await asyncio.to_thread(work)
 
 
-Pipeline.__module__ = "tegula.zarr"  # zarr-python knows pipelines by where they are
+Pipeline.__module__ = "tegula.zarr"  # zarr-python knows pipelines by their import path
 register_pipeline(Pipeline)

@@ -73,21 +73,21 @@ class TegulaStore(Store):
 
     @property
     def supports_listing(self) -> bool:
-        """Whether keys can be listed, as on a web server they can not."""
+        """Whether keys can be listed; on a web server they can't."""
         return self.store.listable
 
     @property
     def supports_consolidated_metadata(self) -> bool:
-        """Whether consolidated metadata can be written: in Zarr v3 they can."""
+        """Whether consolidated metadata can be written: only if the node is stored in Zarr v3."""
         return not isinstance(self.store, Zarr3View)
 
     @property
     def _supports_sync_io(self) -> bool:
-        """Whether zarr-python should call the methods that are no coroutines: not where each of them has to wait."""
+        """Whether zarr-python should call the synchronous methods: not if each of them has to wait."""
         return not self.store.concurrency
 
     def with_read_only(self, read_only: bool = False) -> TegulaStore:
-        """Return the store for reading only, or for writing, too, if that is possible."""
+        """Return the store for reading only, or also for writing if that is possible."""
         return type(self)(self.store, self.path, read_only=read_only)
 
     async def _run(self, work: Callable[[], T]) -> T:
@@ -125,7 +125,7 @@ class TegulaStore(Store):
     async def get_ranges(
         self, key: str, byte_ranges: Sequence[ByteRequest | None], *, prototype: BufferPrototype, **limits: Any
     ) -> AsyncIterator[Sequence[tuple[int, Buffer | None]]]:
-        """Yield parts of one value, with their positions in `byte_ranges`; of one state where the store can do that."""
+        """Yield parts of one value, with their positions in `byte_ranges`; of one generation if the store can."""
         spans = [(item.start, item.end - item.start) for item in byte_ranges if isinstance(item, RangeByteRequest)]
         if not isinstance(self.store, Ranged) or len(spans) != len(byte_ranges):
             base: Any = super()  # zarr-python 3.1 has no such method, and does not call it
@@ -178,7 +178,7 @@ class TegulaStore(Store):
         await self._run(lambda: self.set_sync(key, value))
 
     async def set_if_not_exists(self, key: str, value: Buffer) -> None:
-        """Store a value unless there is one; of several writers at once one wins."""
+        """Store a value unless there is one; of several concurrent writers one succeeds."""
         await self._ensure_open()
         self._check_writable()
         raw = _raw(value)
@@ -225,7 +225,7 @@ class TegulaStore(Store):
                 yield key[len(self._prefix) :]
 
     async def list_dir(self, prefix: str) -> AsyncIterator[str]:
-        """Yield the names directly below `prefix`, of keys and of what has keys below it."""
+        """Yield the names directly below `prefix`: of keys, and of prefixes that have keys below them."""
         await self._ensure_open()
         below = self._listing(prefix)
         keys, prefixes = await self._run(lambda: self.store.list_dir(below))
@@ -237,7 +237,7 @@ class TegulaStore(Store):
         inner = (self._prefix + prefix).strip("/")
         return f"{inner}/" if inner else ""
 
-    # --- what makes two stores equal
+    # --- equality of stores
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, TegulaStore):

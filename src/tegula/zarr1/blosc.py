@@ -74,12 +74,12 @@ def compname_to_compcode(cname: str | bytes) -> int:
 
 
 def get_nthreads() -> int:
-    """Return the number of chunks that are processed at once."""
+    """Return the number of chunks that are processed in parallel."""
     return config.current().threads
 
 
 def set_nthreads(nthreads: int) -> int:
-    """Set the number of chunks that are processed at once, and return the previous number.
+    """Set the number of chunks that are processed in parallel, and return the previous number.
 
     Examples
     --------

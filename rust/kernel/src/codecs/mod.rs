@@ -90,7 +90,7 @@ pub trait Codec: Send + Sync {
         Ok(None)
     }
 
-    /// Return the decoded bytes where they are a part of `data`, after checking them (checksums, containers).
+    /// Return the decoded bytes if they are a part of `data`, after checking them (checksums, containers).
     fn payload<'a>(&self, _data: &'a [u8]) -> Option<Result<&'a [u8]>> {
         None
     }
@@ -125,7 +125,7 @@ pub trait Blocks: Send + Sync {
     ) -> Result<()>;
 }
 
-/// The layout of encoded data, as far as its head shows it.
+/// The layout of encoded data, as far as the head shows it.
 #[derive(Debug)]
 pub enum Layout {
     /// The head has to be this long, in bytes.

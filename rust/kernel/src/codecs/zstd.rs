@@ -23,8 +23,8 @@ const BLOCK: usize = 128 * 1024;
 /// Encoded bytes that are decoded at once where only the beginning of a frame is needed.
 const STEP: usize = 64 * 1024;
 
-/// Of the ways to look for places where a block is best divided, the one that costs least; 0 leaves the choice to the
-/// library, which takes a twelfth more time for one per cent less output.
+/// The cheapest way of the library to look for places to divide a block. With 0 the library chooses, which takes a
+/// twelfth more time for one per cent less output.
 const SPLITTING: c_int = 2;
 
 /// The logarithm of the largest window that the library knows.
@@ -150,7 +150,7 @@ impl Drop for Encoder {
     }
 }
 
-/// Contexts that threads leave to each other where only few of them work at once.
+/// Contexts that threads leave to each other if only few threads work at the same time.
 static DECODERS: Spare<Decoder> = Spare::empty();
 static ENCODERS: Spare<Encoder> = Spare::empty();
 
@@ -209,7 +209,7 @@ fn decode_beginning(decoder: &mut Decoder, data: &[u8], needed: usize, mut buffe
     unsafe {
         checked(zstd_sys::ZSTD_DCtx_reset(decoder.0.as_ptr(), ZSTD_ResetDirective::ZSTD_reset_session_only))?;
         let stable_output = ZSTD_dParameter::ZSTD_d_experimentalParam2;
-        // a limit for windows is one of memory, of which they take none here
+        // the limit for windows limits memory, and windows take no memory here
         for (option, value) in [(stable_output, 1), (ZSTD_dParameter::ZSTD_d_windowLogMax, LARGEST_WINDOW)] {
             checked(zstd_sys::ZSTD_DCtx_setParameter(decoder.0.as_ptr(), option, value))?;
         }

@@ -69,7 +69,7 @@ impl Block {
         self.memory.as_ref().map_or(std::ptr::null_mut(), |memory| memory.start)
     }
 
-    /// Return the size that was asked for, in bytes.
+    /// Return the requested size, in bytes.
     pub fn size(&self) -> usize {
         self.size
     }

@@ -17,7 +17,7 @@ thread_local! {
     static KEPT: RefCell<Vec<Buffer>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Buffers that threads leave to each other where only few of them work at once.
+/// Buffers that threads leave to each other if only few threads work at the same time.
 static SPARE: Spare<Buffer> = Spare::empty();
 
 /// A buffer whose bytes are all initialised.

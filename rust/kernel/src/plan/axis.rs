@@ -1,4 +1,4 @@
-//! One axis of a chunk grid, and what a plan selects of one chunk along it.
+//! One axis of a chunk grid, and the selection of a plan in one chunk along it.
 
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
-//! Turns: how many threads work at once, where an operation uses many threads because they mostly wait.
+//! Turns: a limit on the threads that work at the same time, for operations with many threads that mostly wait.
 //!
-//! Of 64 threads that have been answered together, all would encode or decode large chunks at the same time, on a few
-//! cores: each of them slowly, with a working memory of its own, and all ready at the end. In turns the first chunks are
-//! ready early, and are sent while others are encoded.
+//! If 64 threads get their answers together, all would encode or decode large chunks at the same time, on a few cores:
+//! each slowly, with its own working memory, and all would be ready at the end. In turns the first chunks are ready
+//! early, and are sent while others are encoded.
 
 use std::cell::Cell;
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -16,13 +16,14 @@ pub(super) struct Turns {
 }
 
 thread_local! {
-    /// How many threads may have a turn at once while this one has none; 0 where it needs none.
+    /// How many threads may have a turn at the same time; 0 if this thread needs no turn.
     static LIMIT: Cell<usize> = const { Cell::new(0) };
     /// The turn of this thread.
     static HELD: Cell<Option<&'static Turns>> = const { Cell::new(None) };
 }
 
-/// Run a task in which at most `limit` threads at once work between `take_turn` and [`end_turn`]; any number if it is 0.
+/// Run a task in which at most `limit` threads work at the same time between `take_turn` and [`end_turn`]; 0 means no
+/// limit.
 pub fn in_turns<T>(limit: usize, task: impl FnOnce() -> T) -> T {
     let _ending = Ending(LIMIT.replace(limit));
     task()
@@ -38,7 +39,7 @@ impl Drop for Ending {
     }
 }
 
-/// Take a turn of those of the process, as soon as there is one, unless this thread has one or needs none.
+/// Wait for a turn of the process and take it, unless this thread has a turn or needs none.
 pub(super) fn take(turns: impl FnOnce() -> &'static Turns) {
     let limit = LIMIT.get();
     if limit == 0 || has_turn() {
@@ -65,22 +66,22 @@ fn has_turn() -> bool {
     HELD.get().is_some()
 }
 
-/// What threads with a turn leave to each other, as working memory: no more is needed than there are turns.
+/// Working memory that threads with a turn leave to each other: there are at most as many pieces as turns.
 pub struct Spare<T>(Mutex<Vec<T>>);
 
 impl<T> Spare<T> {
-    /// Make it, with nothing to take.
+    /// Make an empty collection.
     pub const fn empty() -> Spare<T> {
         Spare(Mutex::new(Vec::new()))
     }
 
-    /// Take something, if this thread has a turn and there is any.
+    /// Take a piece, if this thread has a turn and there is one.
     pub fn take(&self) -> Option<T> {
         // In a forked child the lock may be held forever.
         if has_turn() { self.0.try_lock().ok()?.pop() } else { None }
     }
 
-    /// Leave something to others; returned if this thread has no turn, or if there is more than enough.
+    /// Leave a piece to other threads; return it if this thread has no turn, or if there are enough.
     pub fn give(&self, value: T) -> Option<T> {
         if !has_turn() {
             return Some(value);

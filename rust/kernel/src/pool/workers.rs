@@ -91,7 +91,7 @@ impl Pool {
         }
     }
 
-    /// Get up to `most` workers to look at the queue: awake ones, sleeping ones, then new threads, up to `limit` in all.
+    /// Make up to `most` workers look at the queue: awake ones, sleeping ones, then new threads, up to `limit` in all.
     fn wake(&'static self, mut state: MutexGuard<'_, State>, limit: usize, most: usize) {
         let wanted = state.queue.iter().map(|(_, wanted)| wanted).sum::<usize>();
         let needed = most.min(wanted.saturating_sub(state.awake));
@@ -152,7 +152,7 @@ impl Pool {
             }
             let up = state.threads - state.asleep;
             drop(state);
-            // where threads wait for a store there are more than cores, and others have better use for this one
+            // if threads wait for a store, there are more threads than cores, and another thread can use this core
             if up <= self.cores {
                 self.spin();
             }

@@ -26,7 +26,7 @@ pub(super) fn fill(chain: &Chain, shape: &[u64], item: &Item<'_>, value: &[u8], 
     Ok(())
 }
 
-/// Return whether `count` chunks of `content` bytes take less time than to wake another thread.
+/// Return whether `count` chunks of `content` bytes take less time than waking another thread.
 pub(super) fn is_small(chain: &Chain, count: usize, content: u64) -> bool {
     let weight = if chain.buffers.iter().any(|codec| codec.is_slow()) { 4 } else { 1 };
     (count as u64).saturating_mul(content.saturating_mul(weight).saturating_add(8192)) < 120_000

@@ -55,28 +55,28 @@ pub unsafe fn read(store: &dyn Store, array: &Array, plan: &Plan, work: WorkBuff
     })
 }
 
-/// Return how many threads are to wait for a store: 0 if what they wait for comes from memory.
+/// Return how many threads are to wait for a store; 0 if the chunks come from memory.
 fn waiting(store: &dyn Store, array: &Array, plan: &Plan, threads: usize) -> usize {
     let far = store.concurrency();
     let (count, content) = (plan.len(), content(array));
     let few = threads < 2 || count < 4 * threads || is_small(&array.chain, count, content);
-    // parts of a shard arrive together by other means
+    // parts of a shard are read together in another way
     if far > 0 || few || array.chain.sharding().is_some() {
         return far;
     }
-    // whether one of the chunks has to come from a disk says what to expect of all
+    // if one of the chunks has to come from a disk, probably all do
     let key = array.keys.encode(&plan.item(count / 2).coords);
     let most = usize::try_from(UNDER_WAY / content.max(1)).unwrap_or(usize::MAX).min(WAITING);
     if most > threads && store.waits(&key) { most } else { 0 }
 }
 
-/// How many threads wait for a disk at once.
+/// How many threads wait for a disk at the same time.
 const WAITING: usize = 16;
 /// The most memory for chunks that come from a disk, in bytes.
 const UNDER_WAY: u64 = 1 << 27;
 
-/// Call `work` with each chunk of a plan, and with the number of threads that it may use for this chunk; `waiting` threads
-/// are to wait for the store, where it takes long to answer.
+/// Call `work` with each chunk of a plan, and with the number of threads that it may use for this chunk; `waiting`
+/// threads are to wait for a store that takes long to answer.
 pub(crate) fn each_chunk(
     array: &Array,
     plan: &Plan,
@@ -90,8 +90,8 @@ pub(crate) fn each_chunk(
     let shared = count > 1 && (far || array.chain.sharding().is_none() || count / 2 >= call.threads);
     let threads = if shared { 1 } else { call.threads };
     let content = content(array);
-    // threads that wait for a store are many more than there are cores; one more than these may work, since a core has
-    // nothing to do while the system wakes the thread whose turn it is
+    // many more threads than cores wait for a store; one thread more than there are cores may work, since a core is
+    // idle while the system wakes the next thread
     let turns = match call.threads {
         _ if !far || content < LARGE as u64 / 2 => 0,
         1 => 1,
@@ -149,7 +149,7 @@ fn read_key(
     threads: usize,
     absent: &AtomicBool,
 ) -> Result<()> {
-    // parts of shards take room when it is known how many bytes they are
+    // parts of shards take room once their number of bytes is known
     let _held = array.chain.sharding().is_none().then(|| Held::new(store)).transpose()?;
     let value = if key.is_empty() { None } else { store.open(key)? };
     let shape = array.chunk_shape(&item.coords);
@@ -173,7 +173,7 @@ fn read_key(
     reading.value(value.as_ref(), &stored, item)
 }
 
-/// Return the number of rows of a chunk of `shape` that the array has, all of which have to be stored.
+/// Return the number of rows of a chunk of `shape` that lie within the array; all of them have to be stored.
 pub(crate) fn least_rows(array: &Array, shape: &[u64], item: &Item<'_>) -> u64 {
     shape[0].min(array.shape[0].saturating_sub(item.coords[0].saturating_mul(shape[0])))
 }

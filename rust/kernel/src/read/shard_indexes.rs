@@ -1,6 +1,7 @@
-//! Decoded indexes of shards, kept for later reads with the state of the value that each belongs to. Called by `shards`.
+//! Decoded indexes of shards, kept for later reads, each with the state of its shard. Called by `shards`.
 //!
-//! The lock is only ever tried: in a child of `fork` its holder may not exist. A read that finds it taken reads the index, too.
+//! No thread waits for the lock: in a child of `fork` its holder may not exist. A read that finds the lock taken reads
+//! the index itself.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,7 +17,7 @@ pub(super) type Key = (State, u64);
 
 /// The most memory for indexes, in bytes.
 const MOST: usize = 1 << 26;
-/// What the table itself takes for each index, in bytes, more or less.
+/// Memory of the table itself for each index, roughly, in bytes.
 const ENTRY: usize = 160;
 
 static KEPT: RwLock<Option<Kept>> = RwLock::new(None);

@@ -84,7 +84,7 @@ impl Reading<'_> {
         value.with_range(start, length, &mut |data| self.decode_run(data, (sharding, plan), run))
     }
 
-    /// Read many runs with few requests, as many at once as there is room for, and decode them with several threads.
+    /// Read many runs with few requests, as many together as there is room for, and decode them with several threads.
     fn together(&self, far: &dyn FarValue, of: (&Sharding, &Plan), runs: &[&[Wanted]], threads: usize) -> Result<()> {
         let most = far.at_once()?;
         let mut rest = runs;
@@ -155,13 +155,13 @@ type Wanted = (u64, u64, usize);
 /// Number of inner chunks that are looked up before they are read, which bounds the memory for the list.
 const BATCH: usize = 1 << 15;
 
-/// Number of runs that the store hears of before they are read.
+/// Number of runs that are announced to the store before they are read.
 const AHEAD: usize = 256;
 
-/// So few runs are read without telling the store: it might cost more than it saves.
+/// So few runs are read without announcing them, which might cost more than it saves.
 const FEW: usize = 4;
 
-/// How to join inner chunks that are in memory already.
+/// How to join inner chunks that are already in memory.
 const IN_MEMORY: Parts = Parts { gap: 0, span: 1 << 17 };
 
 /// How to join inner chunks that are shards themselves: not at all, since only parts of them are needed.

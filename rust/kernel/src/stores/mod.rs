@@ -24,7 +24,8 @@ impl Generation {
     }
 }
 
-/// What tells the state of a value, or of a range of one, from every other state of any value, while the process runs.
+/// The name of a state of a value, or of a range of one: no other state of any value has the same name while the
+/// process runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct State(pub [u64; 7]);
 
@@ -60,12 +61,12 @@ pub trait Store: Send + Sync {
     /// Remove the value of `key` if there is one; conditions and errors as for `set`.
     fn delete(&self, key: &str, expected: Option<&Expected>) -> Result<()>;
 
-    /// How many requests should be under way at once: 0 for no more than there are cores.
+    /// How many requests should be under way at the same time; 0 for as many as there are cores.
     fn concurrency(&self) -> usize {
         0
     }
 
-    /// Whether reading the value of `key` means waiting for a disk, so that many values are best read at once.
+    /// Whether reading the value of `key` means waiting for a disk, so that many values are best read in parallel.
     fn waits(&self, _key: &str) -> bool {
         false
     }
@@ -75,7 +76,7 @@ pub trait Store: Send + Sync {
         Ok(())
     }
 
-    /// Give back what `acquire` has taken.
+    /// Give back the room that `acquire` has taken.
     fn release(&self) {}
 
     /// The store's own, slower way, which is tried after `Error::Unusual`.
@@ -111,7 +112,7 @@ pub enum Expected {
     Absent,
     /// The state of a local file.
     File(Generation),
-    /// The state of a value in another store, which alone can read it.
+    /// The state of a value in another store; only that store understands it.
     Foreign(Box<dyn std::any::Any + Send + Sync>),
 }
 
@@ -119,7 +120,7 @@ pub enum Expected {
 ///
 /// Where a store can't keep the state, reading fails with `Conflict` once it has changed.
 pub trait Value: Send + Sync {
-    /// Read all of it, and hand it to `work`.
+    /// Read the whole value, and pass it to `work`.
     fn with_all(&self, work: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()>;
 
     /// Read `out.len()` bytes from `start` on; fewer if it ends before. Returns how many.
@@ -161,15 +162,17 @@ pub trait Value: Send + Sync {
         false
     }
 
-    /// Hear of ranges that will be read next, given as offsets and lengths: if they are on a disk, it can begin.
+    /// Announce ranges that will be read next, given as offsets and lengths: if they are on a disk, it can begin to
+    /// read them.
     fn expect(&self, _ranges: &mut dyn Iterator<Item = (u64, u64)>) {}
 
-    /// Whether `Store::set_like` may store copies that share its bytes, and it is so large that this is worth while.
+    /// Whether `Store::set_like` may store copies that share the bytes of this value, and the value is so large that
+    /// this pays.
     fn is_shared(&self) -> bool {
         false
     }
 
-    /// The file it is in.
+    /// The file of the value.
     #[cfg(unix)]
     fn file(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
         None
@@ -183,7 +186,7 @@ pub trait Value: Send + Sync {
         false
     }
 
-    /// The same value as one in a far store, so that many ranges take no longer than one; `None` if it is not.
+    /// The value as one in a far store, where many ranges take no longer than one; `None` for other stores.
     fn far(&self) -> Option<&dyn FarValue> {
         None
     }
@@ -194,7 +197,7 @@ pub trait FarValue {
     /// Return whether a shard of `nbytes` bytes is best read as a whole, to get `wanted` of a number of inner chunks.
     fn reads_whole(&self, nbytes: usize, wanted: usize, number: usize) -> Result<bool>;
 
-    /// How many bytes may be asked for together.
+    /// How many bytes may be requested together.
     fn at_once(&self) -> Result<u64>;
 
     /// Read ranges, given as offsets and lengths, all at once, and hand them to `work`; shorter ones at the end.
@@ -206,7 +209,7 @@ pub trait FarValue {
 pub struct Parts {
     /// Reading up to this many unneeded bytes is cheaper than one more request.
     pub gap: u64,
-    /// So many bytes, more or less, are read at once.
+    /// About so many bytes are read with one request.
     pub span: u64,
 }
 

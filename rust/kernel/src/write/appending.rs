@@ -1,7 +1,7 @@
 //! Writes a small part of a large shard by appending to a copy of it that shares its bytes on the disk. Called by `write`.
 //!
 //! The format allows unused bytes in a shard, so that changed inner chunks and, unless it comes first, the index are
-//! appended. The bytes that they replace stay until they are half of the shard; then it is written anew.
+//! appended. The replaced bytes stay until they are half of the shard; then the shard is written anew.
 
 use super::Writing;
 use crate::chain::{Chain, EMPTY};
@@ -11,12 +11,12 @@ use crate::read::shard_index;
 use crate::stores::{Piece, Value};
 use crate::{Error, Result};
 
-/// Number of inner chunks from which on the shard is written anew, by several threads.
+/// If at least so many inner chunks change, the shard is written anew, by several threads.
 const MOST: usize = 64;
 
 impl Writing<'_> {
-    /// Change part of the shard `old`; `put` stores it with some pieces changed and appended, if that is possible. Returns
-    /// whether it is stored; if not, it is to be written anew.
+    /// Change part of the shard `old`; `put` stores the shard with some pieces changed and appended, if that is
+    /// possible. Returns whether the shard is stored; if not, the caller writes it anew.
     pub(super) fn append_to_shard(
         &self,
         chain: &Chain,
@@ -25,7 +25,7 @@ impl Writing<'_> {
         old: &dyn Value,
         put: &mut dyn FnMut(&[Piece<'_>]) -> Result<bool>,
     ) -> Result<bool> {
-        // a shard of which little changes
+        // a shard with few changes
         let Some(sharding) = chain.sharding().filter(|_| chain.buffers.is_empty()) else { return Ok(false) };
         let grid = sharding.grid(&chain.stored_shape(shape));
         let plan = item.refine(chain.order.as_deref(), &sharding.inner_shape)?;
@@ -38,7 +38,7 @@ impl Writing<'_> {
         let mut entries = try_collect(index.iter().copied())?;
         let mut pieces = Vec::new();
         let mut end = old.size()?;
-        // in a shard that was cut off, what is appended must not be taken for what is missing
+        // in a truncated shard, appended bytes must not be mistaken for the missing ones
         if entries.iter().any(|&(offset, length)| length != EMPTY && offset.saturating_add(length) > end) {
             return Ok(false);
         }

@@ -30,7 +30,7 @@ impl Writing<'_> {
         if changes.is_empty() || changes.len() > count - count.div_ceil(4) {
             return Ok(false);
         }
-        // decode the blocks that change, and put the new elements in
+        // decode the blocks that change, and put the new elements into them
         let kept = self.kept(&table, &changes, copy, elements.size)?;
         with_scratch(content, |chunk| {
             decode_each(blocks, old, &table, &kept, self.threads, chunk)?;

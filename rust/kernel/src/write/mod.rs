@@ -50,7 +50,7 @@ fn write_key(store: &dyn Store, array: &Array, key: &str, item: &Item<'_>, writi
             None => store.delete(key, None),
         });
     }
-    // a chunk of which something is kept, or whose length depends on what is stored
+    // a chunk that changes in part, or whose length depends on the stored chunk
     let old = store.open_for_change(key)?;
     let mut stored = shape;
     if array.dense {
@@ -157,7 +157,7 @@ impl Writing<'_> {
                 }),
             });
         }
-        // a whole chunk that lies in the work buffer as it is encoded
+        // a whole chunk whose elements lie in the work buffer in the encoded order
         let Some(elements) = chain.elements() else { return Ok(()) };
         let content = content_size(&stored, elements.size)?;
         let mut points = Vec::new();
@@ -167,7 +167,7 @@ impl Writing<'_> {
             let chunk = unsafe { std::slice::from_raw_parts(self.work.start.offset(copy.target), content) };
             return self.put(chain, chunk, self.fill, put);
         }
-        // part of a chunk of which only some blocks change
+        // part of a chunk in which only some blocks change
         let mut fill = self.fill.to_vec();
         if elements.swap > 1 {
             strided::swap_in_place(&mut fill, elements.swap);

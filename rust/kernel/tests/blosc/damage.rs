@@ -1,10 +1,10 @@
-//! Frames that are torn or changed, decoded between pages that may not be touched.
+//! Truncated or changed frames, decoded in memory between pages that must not be accessed.
 
 use tegula_kernel::codecs::{Codec, Layout};
 
 use crate::{Contents, NAMES, codec, decoded, encoded, fixture};
 
-/// Memory that ends where no more may be read or written: a step too far ends the process.
+/// Memory that ends at a protected page: an access beyond the end kills the process.
 #[cfg(unix)]
 struct Guarded {
     start: *mut u8,
@@ -66,7 +66,7 @@ impl Guarded {
     }
 }
 
-/// Decode damaged bytes in every way; whatever comes of it, it comes.
+/// Decode damaged bytes in every way; any result will do, but each call must return.
 fn try_damaged(codec: &dyn Codec, bytes: &[u8], size: usize, room: &mut (Guarded, Guarded)) -> bool {
     let data = room.0.of(bytes.len());
     data.copy_from_slice(bytes);
@@ -119,7 +119,7 @@ fn damage_is_found_or_does_no_harm() {
         assert!(try_damaged(&*codec, frame, *size, &mut room));
         for end in 0..frame.len() {
             assert!(!try_damaged(&*codec, &frame[..end], *size, &mut room));
-            // torn, but with a header that knows
+            // truncated, with a header that states the shorter length
             if end >= 16 {
                 let mut torn = frame[..end].to_vec();
                 torn[12..16].copy_from_slice(&(end as u32).to_le_bytes());
@@ -129,7 +129,7 @@ fn damage_is_found_or_does_no_harm() {
         for _ in 0..ROUNDS {
             let mut damaged = frame.clone();
             for _ in 0..=random(3) {
-                // more often where lengths are
+                // more often in the places of lengths
                 let most = if random(2) == 0 { damaged.len() } else { damaged.len().min(64) };
                 let value = [0, 1, 0xff, 0x7f, 0x80, random(256) as u8][random(6)];
                 damaged[random(most)] = value;
@@ -144,7 +144,7 @@ const ROUNDS: usize = if cfg!(debug_assertions) { 3000 } else { 30_000 };
 
 #[test]
 fn lengths_of_blosclz_do_not_overflow() {
-    // a match whose length is coded as nine million times 255, which is more than an i32 holds
+    // a match whose length is encoded as nine million times 255, which exceeds an i32
     let (size, bytes) = (16 << 20, 9 << 20);
     let mut frame = vec![2, 1, 0x10, 1];
     for number in [size, size, 24 + bytes, 20, 4 + bytes] {

@@ -1,4 +1,4 @@
-//! Blosc against frames of other writers, against itself, and against damage.
+//! Blosc: frames of other writers, frames of its own, and damaged frames.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -65,7 +65,7 @@ fn encoded(codec: &dyn Codec, data: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Decode through the blocks, reading no more than it takes.
+/// Decode block by block, and read only the bytes that this needs.
 fn decoded_by_blocks(codec: &dyn Codec, data: &[u8], size: usize) -> Result<Vec<u8>> {
     let blocks = codec.blocks().unwrap();
     let total = data.len() as u64;
@@ -114,7 +114,7 @@ fn frames_are_those_of_numcodecs() {
             different.push((name.to_owned(), line.to_owned(), frame.len()));
         }
     }
-    // the bytes of zlib are libdeflate's here, and zstd is not of the same release
+    // zlib streams come from libdeflate here, and zstd is of another release
     different.retain(|(name, ..)| name != "zlib");
     let (of_zstd, different): (Vec<_>, Vec<_>) = different.into_iter().partition(|(name, ..)| name == "zstd");
     assert!(different.is_empty(), "{same} the same; not {different:#?}");
@@ -205,7 +205,7 @@ fn chunk_files_of_bcolz_are_read() {
     assert_eq!(encoded(&*container, &encoded(&*any, walk)), file, "the same bytes as bcolz");
     assert_eq!(container.encoded_size(frame.len()), Some(file.len()));
     assert_eq!(decoded_by_blocks(&*container, &file, 9000).unwrap(), walk);
-    // what follows the frame is left alone, what is missing is not
+    // bytes after the frame are ignored, missing bytes are an error
     let mut longer = file.clone();
     longer.extend([1; 50]);
     assert_eq!(decoded_by_blocks(&*container, &longer, 9000).unwrap(), walk);
@@ -216,7 +216,7 @@ fn chunk_files_of_bcolz_are_read() {
         assert!(decoded_by_blocks(&*container, &file[..end], 9000).is_err());
     }
     assert!(container.decode_up_to(&file, file.len() - 17, &mut frame).is_err());
-    // the frame says it is shorter than its header
+    // the frame states a length shorter than its header
     let mut shorter = file.clone();
     shorter[16 + 12..16 + 16].copy_from_slice(&3_u32.to_le_bytes());
     assert!(container.decode_up_to(&shorter, file.len(), &mut frame).is_err());

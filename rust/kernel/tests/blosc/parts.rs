@@ -60,7 +60,7 @@ fn parts_of_blocks_are_those_of_the_whole() {
     assert!(seen > 50_000, "{seen}");
 }
 
-/// Content of which about `parts` of a hundred can't be compressed.
+/// Content of which about `parts` per cent can't be compressed.
 fn mixed(contents: &Contents, parts: usize) -> Vec<u8> {
     let runs = contents.walk.chunks(4096).zip(contents.noise.chunks(4096)).enumerate();
     runs.flat_map(|(index, (walk, noise))| if index * 37 % 100 < parts { noise } else { walk }).copied().collect()
@@ -135,7 +135,7 @@ fn replaced_blocks_are_in_the_frame_and_others_stay() {
                     }
                     frame = made;
                 }
-                // replacing it all leads to what encoding gives
+                // replacing all blocks gives the same bytes as encoding
                 let all: Vec<usize> = (0..table(&*codec, &frame, content.len()).unwrap().ranges.len()).collect();
                 let mut new = contents.of("walk", 120_003).to_vec();
                 new.chunks_mut(700).step_by(2).for_each(|run| run.fill(1));
@@ -169,13 +169,13 @@ fn frames_that_another_codec_would_make_are_not_changed() {
     ] {
         assert!(!try_with(name, level, shuffle, block, typesize, zeros), "{name} {level} {shuffle} {block} {typesize}");
     }
-    // a frame may be no longer than its content and a header
+    // a frame must not be longer than its content and a header
     let noise = contents.of("noise", 120_000);
     let mut tight = walk.to_vec();
     let count = table(&*this, &frame, 120_000).unwrap().ranges.len();
     let all: Vec<usize> = (0..count).collect();
     assert!(replaced(&*this, &frame, &mut tight, &all, noise).is_none());
-    // numbers that are none
+    // numbers of blocks that do not exist
     let table = table(&*this, &frame, 120_000).unwrap();
     assert!(this.replace(&frame, &table, &[count], walk, 1, &mut Vec::new()).unwrap().is_none());
 }

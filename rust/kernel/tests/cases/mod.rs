@@ -1,10 +1,10 @@
-//! What numcodecs and Python's own modules make of small data; see `data/make_codecs.py`.
+//! Small data encoded and decoded by numcodecs and Python's own modules; see `data/make_codecs.py`.
 
 #![allow(clippy::unwrap_used, clippy::panic, dead_code)]
 
 use tegula_kernel::codecs::{Number, Options, build};
 
-/// Bytes that go into a codec, and the expected result.
+/// The input of a codec, and the expected result.
 pub struct Case {
     /// The codec's name.
     pub name: String,
@@ -12,7 +12,7 @@ pub struct Case {
     pub options: Options,
     /// Whether to encode rather than to decode.
     pub encodes: bool,
-    /// What goes in.
+    /// The input.
     pub given: Vec<u8>,
     /// The expected result; `None` if the codec has to refuse it.
     pub wanted: Option<Vec<u8>>,

@@ -1,4 +1,4 @@
-//! Arrays by chance, and what is in them.
+//! Random arrays and their elements.
 
 use tegula_kernel::array::{Array, Keys};
 use tegula_kernel::chain::{Chain, Elements, Serializer, Sharding};
@@ -97,7 +97,7 @@ fn keys(random: &mut Random, first_only: bool) -> Keys {
     Keys { prefix: "a/c".into(), separator, suffix: String::new(), scalar: "a/c".into(), first_only }
 }
 
-/// Few different elements, the fill value often, in runs.
+/// Few different elements, in runs, often the fill value.
 pub fn content(random: &mut Random, count: usize, fill: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(count * fill.len());
     while out.len() < count * fill.len() {
@@ -129,7 +129,7 @@ impl Case {
             let chunk = 1 + random.below(length + 3);
             longest.push(chunk);
             if random.once_in(4) {
-                // shards all have the same inner chunks, and so lengths that have those in common
+                // all shards have the same inner chunks, so their lengths are multiples of one length
                 let mut starts = vec![0];
                 while starts[starts.len() - 1] < length as u64 {
                     let times = if depth > 0 { 1 + random.below(2) } else { 1 };
@@ -145,7 +145,7 @@ impl Case {
         Case::of(random, shape, chunk_axes, chain, size)
     }
 
-    /// An array of a given form that holds anything.
+    /// An array of a given form with random elements.
     pub fn of(random: &mut Random, shape: Vec<usize>, chunk_axes: Vec<ChunkAxis>, chain: Chain, size: usize) -> Case {
         let fill: Vec<u8> = (0..size).map(|_| random.below(2) as u8).collect();
         let edges: Vec<Vec<usize>> = chunk_axes
@@ -192,7 +192,7 @@ impl Case {
         });
     }
 
-    /// What the model has for a chunk.
+    /// The elements of a chunk in the model.
     pub fn chunk(&self, coords: &[usize]) -> Vec<u8> {
         let mut out = Vec::new();
         self.places(coords, |at| out.extend_from_slice(&self.model[at..at + self.size]));
@@ -212,7 +212,7 @@ impl Case {
         naive::encode(&self.array.chain, &self.chunk_shape(coords), &self.chunk(coords), &style, random)
     }
 
-    /// Store the model, without some of the chunks, which then are of the fill value.
+    /// Store the model, except for some chunks, which then hold the fill value.
     pub fn store(&mut self, store: &Memory, random: &mut Random) {
         for coords in self.chunks() {
             if random.once_in(4) {
@@ -224,7 +224,7 @@ impl Case {
         }
     }
 
-    /// What a store has for a chunk.
+    /// The value of a chunk in a store.
     pub fn stored(&self, store: &Memory, coords: &[usize], seen: &mut dyn FnMut(Option<&[u8]>)) -> Vec<u8> {
         let shape = self.chunk_shape(coords);
         match store.get(&self.key(coords)) {

@@ -1,4 +1,4 @@
-//! bcolz: every chunk is there, and the last holds only the rows that the array has, or some more.
+//! bcolz: every chunk is stored, and the last one holds only the rows of the array, or some more.
 
 use tegula_kernel::Error;
 use tegula_kernel::chain::{Chain, Elements, Serializer};
@@ -126,14 +126,14 @@ fn a_chunk_with_too_few_rows_is_an_error_unless_it_is_replaced() {
         let last = case.chunks().pop().unwrap();
         let needed = least(&case, last[0]);
         if needed == case.chunk_shape(&last)[0] {
-            continue; // nothing of it lies beyond the array, and so it is replaced without a look at it
+            continue; // no part lies beyond the array, so the chunk is replaced without reading it
         }
         match random.below(3) {
             0 => memory.put(&case.key(&last), encoded(&case, &last, needed - 1, &mut random)),
             1 => memory.put(&case.key(&last), b"no chunk".to_vec()),
             _ => {
                 let mut data = encoded(&case, &last, needed, &mut random);
-                data[20] ^= 1; // more or fewer bytes than whole rows make
+                data[20] ^= 1; // more or fewer bytes than whole rows
                 data[24] ^= 1;
                 memory.put(&case.key(&last), data);
             }

@@ -116,7 +116,7 @@ fn writers_at_once_lose_nothing() {
         } else {
             case.store(&store, &mut random);
         }
-        // each writer has rows of its own, of every chunk
+        // each writer has its own rows of every chunk
         let mut jobs = Vec::new();
         for writer in 0..4.min(length) {
             let mut picks: Vec<Pick> =

@@ -38,7 +38,7 @@ fn mutate(random: &mut Random, data: &mut Vec<u8>) {
     }
 }
 
-/// Read something; everything around the elements that were asked for has to stay as it was.
+/// Read a selection; all memory around the selected elements must stay unchanged.
 fn read_somehow(random: &mut Random, case: &Case, store: &Memory, about: &str) {
     let selection = Selection::new(random, case, false);
     let plan = selection.plan(random, case);
@@ -95,13 +95,13 @@ fn a_damaged_chunk_can_be_replaced() {
         let store = Memory::new(Reading::Whole);
         case.store(&store, &mut random);
         for key in store.keys() {
-            // no chain takes this for a chunk
+            // no chain accepts this as a chunk
             store.put(&key, vec![0xFF]);
         }
         let fill = case.array.fill.repeat(case.padded.iter().product());
         let one = case.array.fill.len() == 1 && case.chunks().len() == case.model.len();
         if one {
-            continue; // a chunk of one byte may be anything
+            continue; // a chunk of one byte may have any value
         }
         case.model = fill;
         let all = Selection::all(&mut random, &case);

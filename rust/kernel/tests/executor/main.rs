@@ -1,4 +1,4 @@
-//! Plans carried out against a store in memory, compared with a model that does it element by element.
+//! Plans carried out on a store in memory, compared with a model that works element by element.
 //!
 //! `TEGULA_FUZZ_SEED` and `TEGULA_FUZZ_RUNS` (times the usual number) make other or longer runs.
 
@@ -59,7 +59,7 @@ fn put(
     call(threads, keep_empty, |call| unsafe { write(store, &case.array, plan, work, call) })
 }
 
-/// What reading a selection should give.
+/// The expected result of reading a selection.
 fn expected(case: &Case, selection: &Selection) -> Vec<u8> {
     let mut buffer = vec![0xAA; selection.bytes];
     selection.each(|index, at| {
@@ -69,7 +69,7 @@ fn expected(case: &Case, selection: &Selection) -> Vec<u8> {
     buffer
 }
 
-/// Do to the model what writing a selection should do.
+/// Change the model as writing a selection should.
 fn change(case: &mut Case, selection: &Selection, values: &[u8]) {
     let (padded, size) = (case.padded.clone(), case.size);
     selection.each(|index, at| {
@@ -89,7 +89,7 @@ fn values(random: &mut Random, case: &Case, selection: &Selection) -> Vec<u8> {
     values
 }
 
-/// Whether a panic was caught on the way; that is an error of the kernel whatever came in.
+/// Whether a panic was caught; for any input that is an error of the kernel.
 fn is_panic(error: &Error) -> bool {
     match error {
         Error::At(_, inner) => is_panic(inner),
@@ -154,7 +154,8 @@ fn what_is_stored_is_what_was_written() {
     assert!(shared > 100, "{shared} writes into copies");
 }
 
-/// A chunk that was written is there if it holds anything but the fill value, or if all are kept; no other is.
+/// A written chunk is stored if it holds other elements than the fill value, or if all chunks are kept; no others are
+/// stored.
 fn check_presence(case: &Case, store: &Memory, coords: &[usize], keep_empty: bool, about: &str) {
     let empty = case.chunk(coords).chunks_exact(case.size).all(|element| element == case.array.fill);
     let there = store.get(&case.key(coords)).is_some();

@@ -38,10 +38,10 @@ fn sizes(shape: &[u64]) -> Vec<usize> {
     shape.iter().map(|&length| length as usize).collect()
 }
 
-/// What a chunk is encoded with besides its chain.
+/// The parameters for encoding a chunk, besides its chain.
 pub struct Style<'s> {
     pub fill: &'s [u8],
-    /// Whether inner chunks of nothing but the fill value are left out.
+    /// Whether inner chunks that hold only the fill value are left out.
     pub elide: bool,
 }
 
@@ -55,7 +55,7 @@ fn block(content: &[u8], shape: &[usize], start: &[usize], inner: &[usize], size
     out
 }
 
-/// Encode a chunk of `shape`; inner chunks lie in any order, and somewhat apart.
+/// Encode a chunk of `shape`; inner chunks are in any order, with gaps between them.
 pub fn encode(chain: &Chain, shape: &[usize], content: &[u8], style: &Style<'_>, random: &mut Random) -> Vec<u8> {
     let size = style.fill.len();
     let order = order(chain, shape.len());

@@ -1,4 +1,4 @@
-//! Chunks so large that only parts of them are read, or by several threads.
+//! Chunks so large that reads take only parts of them, or use several threads.
 
 use std::sync::atomic::Ordering;
 
@@ -37,7 +37,7 @@ fn large(random: &mut Random, bytes: usize) -> Case {
     array(random, bytes, buffers, elements)
 }
 
-/// A few elements here and there, so that the model is not what takes the time.
+/// A few scattered elements, so that the model does not take most of the time.
 fn few(random: &mut Random, case: &Case) -> Selection {
     let picks: Vec<Pick> = case
         .shape()
@@ -158,7 +158,7 @@ fn text_is_checked_where_it_is_read() {
                 assert!(found == expected(&case, &selection), "seed {seed}, {way:?}");
             }
         }
-        // one of the characters that are read is none
+        // one of the characters that are read is not valid
         let mut bad = 0;
         selection.each(|index, _| bad = crate::flat(&case.padded, index));
         let at = bad * size + 4 * random.below(size / 4) + if big { 0 } else { 3 };
@@ -191,7 +191,7 @@ fn locate(case: &Case, axis: usize, element: usize) -> usize {
     case.edges[axis].iter().rposition(|&start| start <= index).unwrap()
 }
 
-/// An array of one chunk of 20 blocks, its content a slow walk.
+/// An array of one chunk of 20 blocks, whose content changes slowly.
 fn of_blocks(random: &mut Random, contained: bool) -> Case {
     let options = blosc_options("lz4", [5, 1, 16384, 4]);
     let mut buffers = vec![codec(&options)];
@@ -211,7 +211,7 @@ fn of_blocks(random: &mut Random, contained: bool) -> Case {
     case
 }
 
-/// Where the blocks of a chunk are.
+/// The places of the blocks of a chunk.
 fn ranges(case: &Case, data: &[u8]) -> Vec<std::ops::Range<usize>> {
     match case.array.chain.blocks().unwrap().layout(data, data.len() as u64, case.model.len()).unwrap() {
         Layout::Blocks(table) => table.ranges.iter().map(|range| range.0 as usize..range.1 as usize).collect(),
@@ -235,7 +235,7 @@ fn only_blocks_that_change_are_encoded() {
         let old = store.get(&key).unwrap();
         let before = ranges(&case, &old);
         assert_eq!(before.len(), 20);
-        // a byte of block 3 is damaged: who changes another one does not look at it, and leaves it alone
+        // a byte of block 3 is damaged: a change of another block neither reads nor changes block 3
         let mut damaged = old.to_vec();
         damaged[before[3].start + 20..][..30].fill(0xff);
         store.put(&key, damaged.clone());
@@ -255,7 +255,7 @@ fn only_blocks_that_change_are_encoded() {
         for block in touched {
             assert!(new[after[block].clone()] != damaged[before[block].clone()], "block {block}");
         }
-        // with that block in order again everything is as it should be
+        // with that block repaired, all elements are as expected
         let mut repaired = new.to_vec();
         repaired[after[3].clone()].copy_from_slice(&old[before[3].clone()]);
         store.put(&key, repaired);
@@ -273,7 +273,7 @@ fn a_chunk_of_blocks_is_left_out_once_it_is_empty() {
         let fill = case.array.fill.clone();
         case.model = fill.repeat(case.model.len() / 4);
         let full = case.model.len() / 4;
-        // something in two blocks, which is taken back one by one
+        // changes in two blocks, undone one by one
         for at in [100_000, 200_000] {
             case.model[4 * at] = 1;
         }

@@ -1,6 +1,6 @@
 //! A small generator of numbers.
 
-/// Numbers that look as if by chance, the same for the same seed.
+/// Pseudo-random numbers, the same for the same seed.
 pub struct Random(u64);
 
 impl Random {
@@ -23,7 +23,7 @@ impl Random {
         (self.next() >> 11) as usize % limit
     }
 
-    /// Once in `times`.
+    /// True once in `times`.
     pub fn once_in(&mut self, times: usize) -> bool {
         self.below(times) == 0
     }

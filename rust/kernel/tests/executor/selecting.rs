@@ -1,4 +1,4 @@
-//! Selections by chance, and what they mean element by element.
+//! Random selections, and their elements one by one.
 
 use tegula_kernel::plan::{List, Plan, Points, Run, Table, covers_box};
 use tegula_kernel::strided_copy::WorkBuffer;
@@ -16,18 +16,18 @@ pub enum Pick {
         count: usize,
     },
     List(Vec<usize>),
-    /// The axis is one of the points'; their indices along it.
+    /// The axis is one of the axes of the points: their indices along it.
     Points(Vec<usize>),
 }
 
 #[derive(Debug)]
 pub struct Selection {
     pub picks: Vec<Pick>,
-    /// How far neighbours along each axis are apart in the work buffer.
+    /// The distance of neighbours along each axis in the work buffer.
     pub strides: Vec<isize>,
     /// As `strides`, for the points.
     pub points: isize,
-    /// Where the element at index 0 of everything is, in a buffer of `bytes`.
+    /// The place of the element at index 0 of all axes, in a buffer of `bytes`.
     pub base: usize,
     pub bytes: usize,
     /// Which bytes of elements are in the buffer.
@@ -61,7 +61,7 @@ fn pick(random: &mut Random, length: usize) -> Pick {
 }
 
 impl Selection {
-    /// Anything; for writing also elements that are one in memory.
+    /// Any selection; for writing, also elements that share memory.
     pub fn new(random: &mut Random, case: &Case, writing: bool) -> Selection {
         let shape = case.shape();
         let mut picks: Vec<Pick> = shape.iter().map(|&length| pick(random, length)).collect();
@@ -83,14 +83,14 @@ impl Selection {
         Selection { offset, size, ..Selection::laid_out(random, picks, size, writing) }
     }
 
-    /// Everything.
+    /// The whole array.
     pub fn all(random: &mut Random, case: &Case) -> Selection {
         let whole = |length| Pick::Run { first: 0, step: 1, count: length };
         let picks = case.shape().into_iter().map(whole).collect();
         Selection { size: case.size, ..Selection::laid_out(random, picks, case.size, false) }
     }
 
-    /// Lay picks out in memory: in any order, apart, backwards; when writing some of it broadcast.
+    /// Lay picks out in memory: in any order, with gaps, backwards; for writing, some of them broadcast.
     pub fn laid_out(random: &mut Random, picks: Vec<Pick>, size: usize, writing: bool) -> Selection {
         let (mut strides, mut points) = (vec![0; picks.len()], 0);
         let (mut step, mut base, mut end) = (size, 0, size);
@@ -242,7 +242,7 @@ fn extent(case: &Case, axis: usize, number: usize) -> u64 {
     (edges[number + 1].min(case.array.shape[axis] as usize) - edges[number]) as u64
 }
 
-/// Where things go that have been sorted; if they have not moved, that may go without saying.
+/// The positions of sorted items; if no item has moved, they may be left out.
 fn positions(random: &mut Random, order: &[usize]) -> Option<Vec<i64>> {
     let moved = order.iter().enumerate().any(|(place, &i)| place != i);
     (moved || random.once_in(3)).then(|| order.iter().map(|&i| i as i64).collect())

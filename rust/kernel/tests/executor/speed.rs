@@ -11,7 +11,7 @@ use crate::selecting::{Pick, Selection};
 use crate::store::{Memory, Reading};
 use crate::{get, put};
 
-/// An array of one chunk of 16-bit numbers that walk up and down a little.
+/// An array of one chunk of 16-bit numbers that change by small steps.
 fn array(random: &mut Random, count: usize, (name, level, shuffle): (&str, i64, i64), slow: bool) -> Case {
     let elements = Elements { size: 2, swap: 0, text: None };
     let options = blosc_options(name, [level, shuffle, 0, 2]);
@@ -35,7 +35,7 @@ fn selection(random: &mut Random, pick: Pick) -> Selection {
     selection
 }
 
-/// What a clock says.
+/// The time of a clock.
 fn clock(clock: libc::clockid_t) -> Duration {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the answer is written there
@@ -43,7 +43,7 @@ fn clock(clock: libc::clockid_t) -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// The least time of several rounds, each of `count` times.
+/// The shortest time of several rounds of `count` calls.
 fn least(rounds: usize, count: usize, id: libc::clockid_t, mut work: impl FnMut(usize)) -> f64 {
     let once = |_| {
         let start = clock(id);

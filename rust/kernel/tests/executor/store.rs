@@ -12,9 +12,9 @@ use tegula_kernel::{Error, Result};
 pub enum Reading {
     /// As a whole only.
     Whole,
-    /// By parts, at the state they were opened at, as local files are.
+    /// By parts, in the state in which they were opened, as local files are.
     Parts(u64, u64),
-    /// By ranges of what is there at the moment, as other stores are.
+    /// By ranges of the present value, as other stores are.
     Ranges(u64, u64),
 }
 
@@ -25,17 +25,17 @@ pub struct Memory {
     pub reading: Reading,
     generations: AtomicU64,
     pub calls: AtomicUsize,
-    /// How many bytes were handed out.
+    /// How many bytes were returned.
     pub bytes: AtomicUsize,
     /// Which call fails, from 1 on.
     pub fails: AtomicUsize,
-    /// After each of so many ranges the value is replaced by the next of `versions`.
+    /// After each of so many ranges, the next of `versions` replaces the value.
     pub churn: AtomicUsize,
     pub versions: Mutex<Vec<Vec<u8>>>,
-    /// Added to the size of values, and bytes missing at the end of ranges, as if they had shrunk.
+    /// The bytes added to the size of values and missing at the end of ranges, as if values had shrunk.
     pub lie: u64,
     pub shrunk: usize,
-    /// Whether values are changed by writing into copies of them, and how many were.
+    /// Whether values are changed by writing into copies of them, and how many were changed so.
     pub shares: bool,
     pub shared: AtomicUsize,
     /// How long a writer waits between reading and changing a value.
@@ -163,7 +163,7 @@ impl Store for Memory {
     }
 }
 
-/// A value at the state it was opened at.
+/// A value in the state in which it was opened.
 struct Snapshot<'s> {
     store: &'s Memory,
     stored: Stored,
@@ -212,7 +212,7 @@ impl Value for Snapshot<'_> {
     }
 }
 
-/// A value that is asked for anew each time.
+/// A value that is read again each time.
 struct Ranges<'s> {
     store: &'s Memory,
     key: String,

@@ -88,7 +88,7 @@ class Grid(Constraints):
     shape, shape_soft_constraint : sequence of (int or None), optional
         The size of a chunk in each dimension; None or 0 is no constraint, -1 the whole extent of the domain.
     aspect_ratio, aspect_ratio_soft_constraint : sequence of (float or None), optional
-        How the sizes not given relate to each other; None or 0 is no constraint.
+        The ratios between the sizes that are not given; None or 0 is no constraint.
     elements, elements_soft_constraint : int, optional
         The number of elements of a chunk that should not be exceeded.
     grid, grid_soft_constraint : Grid, optional

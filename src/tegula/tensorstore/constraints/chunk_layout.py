@@ -33,7 +33,7 @@ _PARTS: dict[str, Callable[[Any], Any]] = {"shape": read_indices, "aspect_ratio"
 
 
 def _usages(prefix: str, part: str) -> tuple[str, ...]:
-    """Return the grids that a constraint is for: ``chunk`` means all; that of the codec for aspect ratios only."""
+    """Return the grids that a constraint applies to: ``chunk`` means all, the codec's grid only for aspect ratios."""
     if prefix != "chunk":
         return (prefix.removesuffix("_chunk"),)
     return USAGES if part == "aspect_ratio" else USAGES[:2]
@@ -57,7 +57,7 @@ class ChunkLayout(Constraints):
     chunk_shape, write_chunk_aspect_ratio, read_chunk_elements, ... : optional
         Parts of such a grid, hard or with the suffix ``_soft_constraint``.
     finalize : bool, optional
-        Keep the hard constraints only, and refuse what is not a complete layout.
+        Keep the hard constraints only, and refuse an incomplete layout.
 
     Examples
     --------
@@ -214,12 +214,12 @@ class ChunkLayout(Constraints):
 
     @property
     def write_chunk_template(self) -> IndexDomain:
-        """The chunk to write whole that lies at the grid's origin; unbounded where no hard constraint fixes it."""
+        """The write chunk at the grid's origin; unbounded in dimensions without hard constraints."""
         return _template_domain(self._chunk_template("write"))
 
     @property
     def read_chunk_template(self) -> IndexDomain:
-        """The chunk to read whole that lies at the grid's origin; unbounded where no hard constraint fixes it."""
+        """The read chunk at the grid's origin; unbounded in dimensions without hard constraints."""
         return _template_domain(self._chunk_template("read"))
 
     def _set_rank(self, rank: int) -> None:

@@ -2,7 +2,7 @@
 
 Everything here works on plain numbers. A size of 0 is not given, a size of -1 stands for the whole extent, an extent of
 None is unbounded. The search is a bisection over one common factor ``f``: each size that is not given becomes
-``aspect_ratio * f``, at most the extent. The result depends on the path of the bisection, so that is part of the
+``aspect_ratio * f``, at most the extent. The result depends on the steps of the bisection, so they are part of the
 definition.
 """
 

@@ -55,7 +55,7 @@ class CodecSpec:
 
     @classmethod
     def _of(cls, driver: str, **members: Any) -> CodecSpec:
-        """Return a spec with members that are valid already."""
+        """Return a spec with members that have been checked."""
         self = cls.__new__(cls)
         self._driver, self._members = driver, members
         return self
@@ -103,7 +103,7 @@ def _merge_member(name: str, first: Any, second: Any) -> Any:
         return second
     if isinstance(first, Chain):
         return merge_chains(first, second)
-    # null is also the JSON of filters that are not given
+    # null is also the JSON of missing filters
     if name == "filters" and (first is None or second is None):
         return second if first is None else first
     raise invalid(f"{dump(name)} does not match")

@@ -57,8 +57,8 @@ class dtype:
     Parameters
     ----------
     dtype : str, numpy.dtype, type or dtype
-        A name such as ``"int32"``, or a dtype of NumPy. Byte order is not part of a data type. Dates, times,
-        strings of characters and structures of NumPy, which have no name here, are accepted as they are.
+        A name such as ``"int32"``, or a dtype of NumPy. Byte order is not part of a data type. Dates, times, strings of
+        characters and structures of NumPy have no name here; their dtypes are accepted, too.
 
     Examples
     --------
@@ -236,7 +236,7 @@ def _by_numpy(given: np.dtype[Any] | type) -> dtype:
 
 
 def _carried(numpy_dtype: np.dtype[Any]) -> dtype:
-    """Return the type for a NumPy dtype that has no name here; the name of a structure is its list of fields."""
+    """Return the type for a NumPy dtype that TensorStore lacks; the name of a structure is its list of fields."""
     if numpy_dtype.names is None:
         numpy_dtype = numpy_dtype.newbyteorder("=")
     return _new(dump(numpy_dtype.descr) if numpy_dtype.names else numpy_dtype.str, numpy_dtype)

@@ -35,7 +35,7 @@ _OBJECT = np.dtype(object)
 
 
 def from_argument(value: Any, wanted: dtype | None) -> Array:
-    """Return a fill value given in Python as an array, of the wanted data type if there is one.
+    """Return a fill value given in Python as an array, of the required data type if there is one.
 
     Examples
     --------

@@ -247,7 +247,7 @@ class Schema(Constraints, Indexable):
         return self._through(transform, None if self._domain is None else transform.domain)
 
     def _through(self, transform: IndexTransform, domain: IndexDomain | None) -> Schema:
-        """Return the schema of a view of the array, which has this domain."""
+        """Return the schema of a view, which has the given domain; `transform` maps it to the array."""
         new = Schema()
         new._rank, new._dtype, new._codec, new._domain = transform.input_rank, self._dtype, self._codec, domain
         new._layout = layout_through(self._layout, transform)
@@ -258,7 +258,7 @@ class Schema(Constraints, Indexable):
         return new
 
     def _set_rank(self, rank: int, name: str) -> None:
-        """Set the rank; errors name the argument that gives it."""
+        """Set the rank; errors name the argument that sets it."""
         if self._rank is not None and self._rank != rank:
             raise invalid(
                 f"Rank specified by {name} ({rank}) does not match existing rank specified by schema ({self._rank})"

@@ -51,7 +51,7 @@ def layout_through(layout: ChunkLayout, transform: IndexTransform) -> ChunkLayou
         From the view's indices to the array's.
     """
     if layout.rank == -1:
-        return layout.copy()  # it has at most a constraint on the number of elements
+        return layout.copy()  # the layout has at most a constraint on the number of elements
     sources = _sources(transform)
     axes = [None if source is None else source[0] for source in sources]
     view = type(layout)(rank=len(axes))
@@ -156,7 +156,7 @@ def fill_through(fill: npt.NDArray[Any], domain: IndexDomain | None, transform: 
 
 
 def _along(found: OutputIndexMap, rank: int, transform: IndexTransform, size: int, origin: int | None) -> Any:
-    """Return the positions in the fill value that one dimension of the view selects, along that axis."""
+    """Return the positions along one axis of the fill value that a dimension of the view selects."""
     axis = found.input_dimension or 0
     dim = transform.domain[axis]
     if origin is None or not dim.size <= MAX_INDEX:

@@ -1,6 +1,6 @@
 """Compressors and filters of Zarr v2 in metadata and codec specs: checked, defaults filled in.
 
-TensorStore knows five compressors and no filters. Any other codec of numcodecs is accepted as it is.
+TensorStore knows five compressors and no filters. Any other codec of numcodecs is accepted without checks.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def compressor_from_json(value: Any) -> dict[str, Any] | None:
     if name in _LEVELS:
         found: dict[str, Any] = {"id": name, "level": _take(members, "level", *_LEVELS[name], 1)}
         if name == "zstd" and isinstance(members.get("checksum"), bool):
-            found["checksum"] = members.pop("checksum")  # as numcodecs writes it
+            found["checksum"] = members.pop("checksum")  # in the form that numcodecs writes
         known_only(members)
         return found
     _check_known(name, members)
@@ -81,7 +81,7 @@ def _check_known(name: str, members: dict[str, Any]) -> None:
 
 
 def filters_from_json(value: Any) -> list[dict[str, Any]] | None:
-    """Read ``filters``; an empty list is none."""
+    """Read ``filters``; an empty list means no filters."""
     if value is not None and not isinstance(value, (list, tuple)):
         raise expected("null or array", value)
     if not value:

@@ -33,7 +33,7 @@ __all__ = ["CNAMES", "Chain", "Codec", "chain_from_json", "merge_chains", "spell
 ReadOption = Callable[[Any, bool], Any]
 
 CNAMES: Final = ("blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd")
-"""What Blosc can compress with."""
+"""The compressors of Blosc."""
 _MAX_RANK: Final = 32
 _MOST: Final = 2**63 - 1
 _LOOSE: Final = frozenset(("packbits", "vlen-utf8", "vlen-bytes", "cast_value", "scale_offset"))  # any configuration
@@ -41,7 +41,7 @@ _LOOSE: Final = frozenset(("packbits", "vlen-utf8", "vlen-bytes", "cast_value", 
 
 @dataclass(frozen=True, slots=True)
 class Codec:
-    """The name of a codec and the options that are given, in which inner chains are `Chain`."""
+    """The name of a codec and its given options; inner chains are `Chain` objects."""
 
     name: str
     options: dict[str, Any] = field(default_factory=dict)
@@ -60,7 +60,7 @@ class Codec:
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """A chain of codecs, as far as it is given."""
+    """A chain of codecs, which may be incomplete."""
 
     arrays: tuple[Codec, ...] = ()
     serializer: Codec | None = None
@@ -73,7 +73,7 @@ class Chain:
 
     @property
     def sharding_height(self) -> int:
-        """How deep shards are nested; 0 without them."""
+        """The number of levels of nested shards; 0 without shards."""
         if self.serializer is None or self.serializer.name != "sharding_indexed":
             return 0
         inner = self.serializer.options.get("codecs")
@@ -218,7 +218,7 @@ _OPTIONS: Final[dict[str, dict[str, ReadOption]]] = {
 """The options of each codec, in the order in which they are read."""
 _OPTIONAL: Final = frozenset(("checksum", "endian", "index_location"))
 _USUAL: Final[dict[str, dict[str, Any]]] = {"zstd": {"checksum": False}, "sharding_indexed": {"index_location": "end"}}
-"""What it means that a stored document leaves an option out."""
+"""The value of each option that a stored document leaves out."""
 
 
 # --- merging
@@ -232,8 +232,8 @@ def merge_chains(first: Chain | None, second: Chain | None, *, strict: bool = Fa
     first, second : Chain or None
         The chains; ``None`` stands for any.
     strict : bool
-        Refuse to put a chain without shards inside the shards of the other, and to take over a transposition that
-        only one of them has.
+        Refuse to put a chain without shards inside the shards of the other chain, and to add a transposition that only
+        one chain has.
 
     Raises
     ------

@@ -168,7 +168,7 @@ def _parse(value: Any, dtype: dtypes.dtype, rank: int | None) -> _Values:
     """Read nested arrays of JSON."""
     if dtype.name.startswith("complex") or not convertible("json", dtype.name):
         raise invalid(f"Conversion from JSON to {dtype.name} is not implemented")
-    # elements of type JSON may be arrays themselves
+    # elements of type JSON may themselves be arrays
     shape = nested_shape(value, rank) if rank is not None and dtype == dtypes.json else nested_shape(value)
     if rank is not None and len(shape) != rank:
         raise invalid(f"Array rank ({len(shape)}) does not match expected rank ({rank})")

@@ -24,7 +24,7 @@ class ArraySpec(StoredSpec):
     constraints
         The ``metadata`` member.
     field : str
-        Name of the field or column to show; empty for the only one there is.
+        Name of the field or column to show; empty if there is only one.
     """
 
     anything: ClassVar[Metadata] = Metadata()
@@ -44,16 +44,16 @@ class ArraySpec(StoredSpec):
 
     @abstractmethod
     def found(self, kvstore: KvStore, flags: OpenMode) -> Driver | None:
-        """Open the stored array, if there is one and the flags allow it."""
+        """Open the stored array, if there is one and the flags allow opening."""
 
     @abstractmethod
     def created(self, kvstore: KvStore, *, overwrite: bool) -> Driver:
-        """Create the array; `overwrite` deletes what is stored at its path.
+        """Create the array; `overwrite` deletes everything at its path.
 
         Raises
         ------
         AlreadyExistsError
-            If something is stored there and `overwrite` is false.
+            If anything is stored there and `overwrite` is false.
         """
 
     def open(self, request: Opening) -> Driver:
@@ -73,7 +73,7 @@ class ArraySpec(StoredSpec):
         try:
             return self.created(kvstore, overwrite=flags.delete_existing)
         except AlreadyExistsError as error:
-            driver = self.found(kvstore, flags)  # another creator was faster
+            driver = self.found(kvstore, flags)  # another process has created the array
             if driver is not None:
                 return driver
             text = error.message.replace("overwrite=True", "delete_existing=True")
@@ -84,12 +84,12 @@ class ArraySpec(StoredSpec):
         return status("ALREADY_EXISTS", f"Error writing {self.shown_key(kvstore)}")
 
     def not_created(self, kvstore: KvStore, error: BaseException) -> StatusError:
-        """Return the error for a spec from which no array can be made."""
+        """Return the error for a spec that does not determine an array."""
         error = annotate(error, 'Cannot create using specified "metadata" and schema')
         return annotate(error, f"Error writing {self.shown_key(kvstore)}")
 
     def shown_key(self, kvstore: KvStore) -> str:
-        """Return the document's key as messages show it."""
+        """Return the document's key for messages."""
         return kvstore._describe_key(self.key)
 
     # --- other specs

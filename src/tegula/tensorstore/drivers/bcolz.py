@@ -50,7 +50,7 @@ class BcolzSpec(DocumentedSpec):
             if any(chunk < size for chunk, size in zip(chunks[1:], shape[1:])):
                 raise invalid("bcolz cuts arrays along the first dimension only")
             chunklen = chunks[0]
-        # the documents, in which members of `metadata` come before the rest of the spec
+        # the documents, in which members of `metadata` take precedence over the rest of the spec
         codec = {} if self.schema.codec is None else self.schema.codec._members.get("compressor") or {"clevel": 0}
         storage: dict[str, Any] = {
             "dtype": str(wanted.numpy_dtype),

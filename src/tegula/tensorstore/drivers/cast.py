@@ -32,7 +32,7 @@ _Values = npt.NDArray[Any]
 
 
 class CastSpec(VirtualSpec):
-    """The spec of a converted array; its view is not part of the spec of the base."""
+    """The spec of a converted array; the spec of the base does not include the view."""
 
     name: ClassVar[str] = "cast"
     uses_kvstore: ClassVar[bool] = True
@@ -121,7 +121,7 @@ class CastDriver(AdapterDriver):
     Raises
     ------
     ValueError
-        If no conversion exists for an access that the base allows.
+        If there is no conversion for reading or for writing that the base allows.
     """
 
     name = "cast"

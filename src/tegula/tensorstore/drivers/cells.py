@@ -36,7 +36,7 @@ def cells(indices: Indices, locate: Callable[[int, _Numbers], _Numbers]) -> Iter
     part : tuple
         The indices in the cell.
     place : tuple
-        Their position in the result: ``result[place]`` has the shape of what reading the part returns.
+        Their position in the result: ``result[place]`` has the shape that reading the part returns.
     """
     arrays = [axis for axis, item in enumerate(indices) if isinstance(item, np.ndarray)]
     slices = [axis for axis, item in enumerate(indices) if isinstance(item, slice)]

@@ -147,7 +147,7 @@ class DocumentedSpec(ArraySpec):
         return driver
 
     def _check_metadata(self, array: tegula.Array) -> None:
-        """Raise unless a stored array has the metadata that the spec asks for."""
+        """Raise unless a stored array has the metadata that the spec requires."""
         stored = self.describe(array)
         for name, value in self.constraints.json.items():
             if not _same(name, value, stored.get(name, MISSING)):

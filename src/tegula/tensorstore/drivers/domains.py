@@ -1,6 +1,6 @@
-"""The dimensions of stored arrays: how many there are, and their bounds.
+"""The dimensions of stored arrays: their number and their bounds.
 
-Dimensions of the array come first, then the ones that its elements have.
+Dimensions of the array come first, then dimensions of its elements.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Ranks:
 
 
 def ranks(chunked: int | None, full: int | None, shown: Elements | None) -> Ranks:
-    """Derive one number of dimensions from the other, if the part of the elements that is shown is known.
+    """Derive one number of dimensions from the other, if the shown part of the elements is known.
 
     Raises
     ------

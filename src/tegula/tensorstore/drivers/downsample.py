@@ -171,9 +171,10 @@ class DownsampleDriver(AdapterDriver):
         return DownsampleSpec.of(Spec._of(found, transform), self.factors, self.method), view
 
     def base_view(self, view: IndexTransform) -> tuple[Driver, IndexTransform] | None:
-        """Return the base, and the view of it whose blocks a view of this array shows; None if there is none."""
+        """Return the base, and its view whose blocks a view of this array shows; None if there is no such view."""
         below = self._below.domain
-        # the view of the base has the dimensions of this view, and one more for each that a single index selects
+        # the view of the base has the dimensions of this view, and one more for each dimension selected by a single
+        # index
         dims = list(view.domain)
         maps: list[OutputIndexMap] = []
         for axis, (output, factor) in enumerate(zip(view.output, self.factors, strict=True)):
@@ -187,7 +188,7 @@ class DownsampleDriver(AdapterDriver):
                 maps.append(OutputIndexMap(input_dimension=len(dims), offset=low))
                 dims.append(Dim(max(high - low, 0)))
                 continue
-            # an interval of blocks: the dimension gets their extent
+            # an interval of blocks: the dimension gets the extent of the blocks
             dim = dims[number]
             first, last = sorted(output.offset + stride * end for end in (dim.inclusive_min, dim.inclusive_max))
             low = max(first * factor, start)

@@ -86,7 +86,7 @@ class Elements:
         return self.dtype.numpy_dtype if self._split else self._item
 
     def present(self, values: _Values) -> _Values:
-        """Return stored values as elements of `dtype`, the added dimensions last."""
+        """Return stored values as elements of `dtype`; the added dimensions come last."""
         if self.plain:
             return values
         wanted = self.dtype.numpy_dtype
@@ -97,7 +97,7 @@ class Elements:
         return parts.reshape((*values.shape[: values.ndim - len(self._inner)], *self.shape))
 
     def store(self, values: _Values) -> _Values:
-        """Return elements as the stored array has them."""
+        """Return elements in the form of the stored array."""
         if self.plain or not self._split:
             return values
         outer = values.shape[: values.ndim - 1]
@@ -105,7 +105,7 @@ class Elements:
 
 
 def pick(values: _Values, joint: int, inner: Indices) -> _Values:
-    """Select along the added dimensions of values that have all of them.
+    """Select along the added dimensions of whole elements.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ def pick(values: _Values, joint: int, inner: Indices) -> _Values:
 
 
 def put(values: _Values, heads: tuple[npt.NDArray[np.int64], ...], inner: Indices, part: _Values) -> None:
-    """Replace the elements that `pick` returns; ``heads`` index the first dimensions, which come from index arrays."""
+    """Replace the elements that `pick` returns; `heads` has the indices of the first dimensions, of index arrays."""
     order, selection = _ordered(values.ndim, len(heads), heads, inner)
     values.transpose(order)[selection] = part
 
@@ -132,7 +132,7 @@ def _has_arrays(indices: Indices) -> bool:
 
 
 def _ordered(ndim: int, joint: int, heads: tuple[Any, ...], inner: Indices) -> tuple[tuple[int, ...], tuple[Any, ...]]:
-    """Return an order of the axes, with the ones of index arrays first, and the selection along them in that order."""
+    """Return an order of the axes, with those of index arrays first, and the selection in that order."""
     outer = ndim - len(inner)
     arrays = [axis for axis, item in enumerate(inner) if isinstance(item, np.ndarray)]
     rest = [axis for axis, item in enumerate(inner) if not isinstance(item, np.ndarray)]
@@ -147,7 +147,7 @@ def _ordered(ndim: int, joint: int, heads: tuple[Any, ...], inner: Indices) -> t
     return order, tuple(selection)
 
 
-# --- what a spec shows, and its fill value
+# --- the part that a spec shows, and its fill value
 
 
 def shown_part(stored: DataType, field: str, void: bool, records: bool = False) -> Elements:
@@ -156,7 +156,7 @@ def shown_part(stored: DataType, field: str, void: bool, records: bool = False) 
     Raises
     ------
     ValueError
-        If there is no field of that name, or several and no name.
+        If there is no field of that name, or no name is given and there are several fields.
     """
     if void or records:
         return Elements(stored, None, void)
@@ -202,7 +202,7 @@ def stored_fill(fill: npt.NDArray[Any], stored: DataType, shown: Elements) -> np
 
 
 def fill_of(fill: npt.NDArray[Any] | None, shown: Elements) -> npt.NDArray[Any] | None:
-    """Return the value that a missing element shows; ``None`` if there is none, or it is an object."""
+    """Return the value of missing elements; ``None`` if there is none, or it is an object."""
     if fill is None or fill.dtype.kind == "O":
         return None
     return shown.present(fill if shown.field is None else np.asarray(fill[shown.field]))

@@ -36,7 +36,7 @@ _SCALAR = IndexDomain(rank=0)
 
 
 class JsonSpec(StoredSpec):
-    """The spec of a value in a JSON document; there is no separate step of creation."""
+    """The spec of a value in a JSON document; the array is not created in a separate step."""
 
     name: ClassVar[str] = "json"
     directory: ClassVar[bool] = False
@@ -65,7 +65,7 @@ class JsonSpec(StoredSpec):
         return self
 
     def _check(self) -> None:
-        """Refuse constraints that JSON values do not support, and set those they have."""
+        """Refuse constraints that JSON values do not support, and set their own."""
         schema = self.schema
         schema._set_dtype(dtypes.json)
         if schema.rank:

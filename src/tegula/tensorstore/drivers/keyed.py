@@ -1,8 +1,8 @@
 """Specs of arrays of Zarr v2 and v3, whose metadata is one document under one key.
 
 A driver reads documents (`KeyedSpec.parse`), checks them against a spec (`check`) and chooses a new one
-(`new_document`). The part of the elements that a spec shows is common to both. `tegula.engine` creates arrays and
-changes documents, as it does for every node.
+(`new_document`). Both formats choose the part of the elements to show in the same way. `tegula.engine` creates arrays
+and changes documents, as it does for every node.
 """
 
 from __future__ import annotations
@@ -87,10 +87,10 @@ class KeyedSpec(ArraySpec):
         """Return the error for a spec that no URL can express."""
         return invalid(f"{self.format_name} URL syntax not supported with {what}")
 
-    # --- the schema, as far as it is known before opening
+    # --- the schema, as far as known before opening
 
     def part_of(self, metadata: Metadata) -> Elements:
-        """Return the part that is shown of the elements of an array."""
+        """Return the shown part of the elements of an array."""
         key = self.field, self.void, self.records
         shown = metadata.parts.get(key)
         if shown is None:
@@ -105,7 +105,7 @@ class KeyedSpec(ArraySpec):
 
     @abstractmethod
     def codec_constraint(self) -> CodecSpec:
-        """Return the codec that the ``metadata`` member asks for."""
+        """Return the codec that the ``metadata`` member requires."""
 
     def ranks(self) -> Ranks:
         """Return the numbers of dimensions, as far as they are known."""
@@ -197,9 +197,9 @@ class KeyedSpec(ArraySpec):
         except StatusError as error:
             raise self.not_created(kvstore, error) from None
         driver = self.driver(kvstore, metadata)
-        if overwrite:  # all keys below the path go, not only those of a node
+        if overwrite:  # all keys below the path are deleted, not only those of a node
             if kvstore.transaction is None:
-                delete_node(store, path)  # the document first: a deletion that is interrupted leaves no array
+                delete_node(store, path)  # the document is deleted first: an interrupted deletion leaves no array
             kvstore.delete_range(KvStore.KeyRange()).result()
         node = replace(driver.array.metadata, documents={self.key: raw})
         create_node(store, path, self.format(kvstore), node, overwrite, driver.array._stored, anywhere=True)
@@ -209,7 +209,7 @@ class KeyedSpec(ArraySpec):
         return dump(self.new_document()).encode("utf-8", "surrogatepass")
 
     def format(self, kvstore: KvStore) -> Format:
-        """Return the format, with the array's document under its own key and checked as this interface checks it."""
+        """Return the format, with the array's document under its own key and with the checks of this interface."""
         item = find_format(self.format_name)
 
         def parse(documents: Mapping[str, bytes]) -> ArrayMetadata | None:
@@ -234,11 +234,11 @@ class KeyedSpec(ArraySpec):
             shape_key=self.key,
             parse=parse,
             serialize=serialize,
-            attributes_at=None,  # what is written is always read back
+            attributes_at=None,  # written documents are always read back
         )
 
     def read_document(self, kvstore: KvStore, raw: bytes) -> Metadata:
-        """Read a document, and say where it is if that fails."""
+        """Read a document; errors name its place."""
         try:
             return self.parse(raw)
         except TegulaError as error:

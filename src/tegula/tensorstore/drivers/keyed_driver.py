@@ -103,12 +103,12 @@ class KeyedDriver(NodeDriver):
             store.depend(self._kvstore()._path + self.source.key, writes=writes)
 
     def _current(self) -> ArrayMetadata:
-        """Return the array as its document describes it now.
+        """Return the array that its document describes now.
 
         Raises
         ------
         ValueError
-            If the document is gone, or of another array.
+            If the document is gone, or is that of another array.
         """
         kvstore = self._kvstore()
         raw = kvstore._store.get(kvstore._path + self.source.key)
@@ -120,7 +120,7 @@ class KeyedDriver(NodeDriver):
         return status("FAILED_PRECONDITION", f"Metadata at {self.source.shown_key(self._kvstore())} does not exist")
 
     def _compatible(self, found: Metadata) -> ArrayMetadata:
-        """Return the array that a document describes, unless its chunks or dimensions are others."""
+        """Return the array that a document describes; raise if its chunks or dimensions have changed."""
         known = self.metadata
         if found.has_chunks_of(known):
             return self.source.node_of(found)
@@ -160,7 +160,7 @@ class KeyedDriver(NodeDriver):
         def update(change: Callable[[ArrayMetadata], ArrayMetadata]) -> StoredArray:
             return array._update(change, item=item, shape_only=True)
 
-        # the engine stores the shape, and deletes what is cut off
+        # the engine stores the shape, and deletes the elements that are cut off
         try:
             if options.metadata_only:
                 resized = update(lambda node: replace(node, shape=shape_of(node)))

@@ -1,7 +1,7 @@
-"""Metadata documents of Zarr v2 and v3: all members of a stored one, or the ones that a spec asks for.
+"""Metadata documents of Zarr v2 and v3: all members of a stored document, or the members in a spec.
 
-The members are JSON. `Reader` checks them with TensorStore's words for what is wrong, and brings them into the form
-that is written; `tegula.formats` reads the array from them.
+The members are JSON. `Reader` checks them with the messages of TensorStore, and converts them to the form that is
+written; `tegula.formats` reads the array from them.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Metadata:
     names, units : tuple or None
         Name and unit of each dimension, of Zarr v3.
     attributes : mapping
-        The user's attributes as they stand in the document, of Zarr v3.
+        The user's attributes in the document, of Zarr v3.
     parts : dict
         The parts of the elements that specs have shown, by field name and flags.
     nodes : dict
@@ -73,11 +73,11 @@ class Metadata:
         return next((len(item) for item in known if item is not None), None)
 
     def has_chunks_of(self, other: Metadata) -> bool:
-        """Return whether two documents say the same of the chunks; the shape and the attributes may differ."""
+        """Return whether two documents describe the same chunks; shape and attributes may differ."""
         return self is other or _about_chunks(self.json) == _about_chunks(other.json)
 
     def with_members(self, shape: tuple[int, ...], **members: Any) -> Self:
-        """Return the same with another shape, and with other members of JSON."""
+        """Return a copy with another shape, and with other members of JSON."""
         return replace(self, json={**self.json, "shape": [*shape], **members}, shape=shape, nodes={})
 
 
@@ -90,14 +90,14 @@ def _about_chunks(members: Mapping[str, Any]) -> str:
 
 
 class Reader:
-    """A reader of the members of an object, which must agree about the rank.
+    """A reader of the members of an object, which must have one rank.
 
     Parameters
     ----------
     members : dict
         The object; members are removed as they are read.
     required : bool
-        Whether each member must be there, as in a stored document.
+        Whether each member is required, as in a stored document.
 
     Attributes
     ----------
@@ -112,7 +112,7 @@ class Reader:
         self.json: dict[str, Any] = {}
 
     def take(self, name: str, read: Callable[[Any], Any], *, optional: bool = False) -> Any:
-        """Return a member as it was read; ``None`` if it is not there and need not be."""
+        """Return the value of a member; ``None`` if an optional member is missing."""
         value = self.members.pop(name, MISSING)
         if value is MISSING and (optional or not self.required):
             return None
@@ -192,6 +192,6 @@ def described(describe: Callable[[dict[str, Any]], ArrayMetadata], members: dict
 
 
 def mismatch(name: str, wanted: Any, stored: Any) -> StatusError:
-    """Return the error for a stored member that is not as a spec asks for."""
+    """Return the error for a stored member that differs from the spec."""
     found = "<discarded>" if stored is MISSING else dump(stored)
     return status("FAILED_PRECONDITION", f"Expected {dump(name)} of {dump(wanted)} but received: {found}")

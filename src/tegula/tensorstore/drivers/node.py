@@ -39,9 +39,9 @@ class NodeDriver(Driver):
     Parameters
     ----------
     array : tegula.Array
-        The array, with the bounds it was opened with. After a resize, another driver has the new bounds.
+        The array, with the bounds that it was opened with. After a resize, another driver has the new bounds.
     elements : Elements, optional
-        How its elements are shown; whole by default.
+        The part of the elements to show; by default whole elements.
     labels : iterable of str, optional
         Labels of the dimensions.
     fill_missing : bool
@@ -52,9 +52,9 @@ class NodeDriver(Driver):
     array : tegula.Array
         The array that it reads and writes.
     elements : Elements
-        How its elements are shown.
+        The part of the elements to show.
     newest : tegula.Array or None
-        The array with its latest known bounds, which drivers made from each other share.
+        The array with its latest known bounds; drivers that were made from each other share it.
     """
 
     source: StoredSpec
@@ -186,7 +186,7 @@ class NodeDriver(Driver):
         return found
 
     def count_stored(self, plan: Plan) -> tuple[int, int]:
-        """Return the number of stored chunks that a plan touches, and of all that it touches."""
+        """Return how many stored chunks a plan touches, and how many chunks it touches in all."""
         stored = self.array._stored
         if plan.nchunks > _FEW_CHUNKS and plan.is_basic:
             return sum(plan.at(coords) is not None for coords, _ in stored.stored_chunks()), plan.nchunks
@@ -233,7 +233,7 @@ class NodeDriver(Driver):
 
 
 def _same(array: tegula.Array) -> tegula.Array:
-    """Return another object for an array, with bounds of its own; copying would read them from the store."""
+    """Return another object for an array, with its own bounds; a copy would read the bounds from the store."""
     return tegula.Array(array._stored, array.path, read_only=array.read_only, allow_pickle=array._allow_pickle)
 
 
@@ -244,7 +244,7 @@ def _is_slice(item: Any) -> bool:
 def _once(
     selection: tuple[Any, ...], inner: Indices, joint: int
 ) -> tuple[tuple[Any, ...], tuple[npt.NDArray[np.int64], ...], int]:
-    """Return a selection that has each element once, and the place in it of each index of the index arrays."""
+    """Return a selection that has each element once, and the position in it of each index of the index arrays."""
     if not joint:
         return selection, (), 0
     arrays = [item for item in selection if isinstance(item, np.ndarray)]
@@ -257,7 +257,7 @@ def _once(
 
 
 def new_shape(old: tuple[int, ...], options: ResizeOptions) -> tuple[int, ...]:
-    """Return the shape that a resize asks for.
+    """Return the new shape for a resize.
 
     Raises
     ------

@@ -30,7 +30,7 @@ _Values = npt.NDArray[Any]
 
 
 class Layer:
-    """One layer of a stack: an open array, or a spec that is opened when it is needed.
+    """One layer of a stack: an open array, or a spec that is opened when the array is needed.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ class Layer:
         self.opened = None if isinstance(source, Spec) else source
 
     def open(self, request: Opening) -> Viewed:
-        """Return the array, opened if need be."""
+        """Return the array; open it if necessary."""
         if self.opened is None:
             assert self.spec is not None
             self.opened = Viewed(*self.spec._open(request))
@@ -130,7 +130,7 @@ class StackDriver(Driver):
     Parameters
     ----------
     layers : sequence of Layer
-        The layers; later ones cover earlier ones.
+        The layers; later layers cover earlier ones.
     schema : Schema
         Data type, and the domain and units if they are given.
     context, transaction
@@ -193,7 +193,7 @@ class StackDriver(Driver):
     def load(self, indices: Indices | None) -> None:
         if indices is None:
             indices = tuple(slice(*ends, 1) for ends in zip(self.domain.inclusive_min, self.domain.exclusive_max))
-        with suppress(TegulaError):  # the operation itself will raise it
+        with suppress(TegulaError):  # the operation itself raises the error
             for numbers, _, _ in cells(indices, self._locate):
                 self._layer_at(numbers).driver.load(None)
 
@@ -228,12 +228,12 @@ class StackDriver(Driver):
 
 
 def checked_layers(sources: Sequence[Spec | Viewed], schema: Schema, mismatch: str) -> list[Layer]:
-    """Return the layers of arrays that fit each other and a schema.
+    """Return the layers of arrays, which must fit each other and a schema.
 
     Raises
     ------
     ValueError
-        If one has no domain, another data type (`mismatch` is the message), or another number of dimensions.
+        If a layer has no domain, another data type (`mismatch` is the message), or another number of dimensions.
     """
     layers = []
     for number, source in enumerate(sources):

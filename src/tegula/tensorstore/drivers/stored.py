@@ -34,7 +34,7 @@ __all__ = ["FLAGS", "StoredSpec", "read_flags", "read_recheck", "read_schema", "
 
 FLAGS = ("open", "create", "delete_existing", "assume_metadata", "assume_cached_metadata")
 _TO_OPEN = OpenMode(open=True)
-_UNSPOKEN = frozenset(("metadata_cache_pool",))  # which is the cache pool by default
+_UNSPOKEN = frozenset(("metadata_cache_pool",))  # by default the cache pool is used
 
 
 class StoredSpec(DriverSpec):
@@ -246,7 +246,7 @@ def read_flags(members: dict[str, Any]) -> OpenMode:
 
 
 def write_flags(flags: OpenMode, include_defaults: bool) -> dict[str, Any]:
-    """Write the flags; to open what exists is the default."""
+    """Write the flags; opening an existing array is the default."""
     json: dict[str, Any] = {}
     if flags.create:
         json["create"] = True
@@ -259,7 +259,7 @@ def write_flags(flags: OpenMode, include_defaults: bool) -> dict[str, Any]:
 
 
 def read_recheck(members: dict[str, Any], name: str) -> Any:
-    """Take a member that says since when cached data count as fresh."""
+    """Take a member with the time from which on cached data are fresh."""
     value = members.pop(name)
     if isinstance(value, bool) or value == "open":
         return value
@@ -270,7 +270,7 @@ def read_recheck(members: dict[str, Any], name: str) -> Any:
 
 
 def _refuse_mismatch(members: dict[str, Any]) -> None:
-    """Take a member that is obsolete, and refuse to set it."""
+    """Take an obsolete member; raise if it is set."""
     with member("allow_metadata_mismatch"):
         if boolean(members.pop("allow_metadata_mismatch")):
             raise invalid('"allow_metadata_mismatch" no longer supported')
@@ -290,4 +290,4 @@ _OPTIONS: Final[dict[str, tuple[str, Callable[[dict[str, Any], str], Any]]]] = {
     "fill_missing_data_reads": ("fill_missing", _boolean),
     "store_data_equal_to_fill_value": ("store_equal", _boolean),
 }
-"""Members with a default: the attribute that holds each, and how it is read."""
+"""Members with a default: the attribute and the reader of each."""

@@ -1,4 +1,4 @@
-"""Views of open arrays below adapters, and index arrays in the order of axes that NumPy and drivers have."""
+"""Views of open arrays below adapters, and index arrays in NumPy's order of axes and in the order of drivers."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def array_rank(indices: Indices) -> int:
 
 
 def _indexing(indices: Indices) -> IndexTransform:
-    """Return the transform from the result of a read to the elements that are read."""
+    """Return the transform from the result of a read to the elements of the base."""
     shape, joint = result_shape(indices), array_rank(indices)
     sliced = iter(range(joint, len(shape)))
     maps = []
@@ -113,7 +113,7 @@ def numpy_selection(indices: Indices) -> tuple[tuple[Any, ...], int]:
 
 
 def read_at(values: _Values, indices: Indices) -> _Values:
-    """Return the elements of a NumPy array at some indices, in the order of axes that `Driver.read` has."""
+    """Return the elements of a NumPy array at some indices, in the order of axes of `Driver.read`."""
     selection, joint = numpy_selection(indices)
     found: _Values = values[(*selection, ...)]
     return joint_first(found, selection, joint) if joint else found
@@ -132,7 +132,7 @@ def _forward_end(item: Any) -> Any:
 
 
 def _joint_place(selection: tuple[Any, ...]) -> int:
-    """Return the axis where NumPy puts those of index arrays: in place if they and ints are adjacent, else first."""
+    """Return the axis where NumPy puts the axes of index arrays: in place if they and ints are adjacent, else first."""
     places = [axis for axis, item in enumerate(selection) if not isinstance(item, slice)]
     return places[0] if places[-1] - places[0] == len(places) - 1 else 0
 

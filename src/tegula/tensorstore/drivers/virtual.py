@@ -72,7 +72,7 @@ class VirtualSpec(DriverSpec):
 
     @property
     def flags(self) -> OpenMode:  # type: ignore[override]  # those of what is below
-        """The open mode of the array below, if there is one."""
+        """The open mode of the array below, if there is such an array."""
         base = self.parts().get("base")
         return base._driver.flags if isinstance(base, Spec) else OpenMode(open=True)
 
@@ -115,7 +115,7 @@ def default_context() -> Context:
 
 
 def read_base(members: dict[str, Any], schema: Schema) -> Spec:
-    """Take ``base`` out of the members of a spec; its data type is that of the spec by default."""
+    """Take ``base`` out of the members of a spec; its default data type is that of the spec."""
     value = members.pop("base", MISSING)
     with member("base"):
         if not isinstance(value, dict):

@@ -45,7 +45,7 @@ class VirtualChunkedReadParameters:
     Attributes
     ----------
     if_not_equal : bytes
-        The generation of the chunk that is known already; empty if there is none.
+        The generation of the chunk that the caller knows; empty if there is none.
     staleness_bound : float
         The oldest acceptable time of the chunk, in seconds since the epoch.
     batch : Batch, optional
@@ -100,7 +100,7 @@ class VirtualChunkedSpec(VirtualSpec):
         found = copy(self.driver)
         reads, writes = request.read and "r" in found.mode, request.write and "w" in found.mode
         if not reads and not writes:
-            raise invalid("the functions for that were not given")
+            raise invalid("there is no read_function or write_function for the requested access")
         found.mode = mode_of(reads, writes)
         return found
 
@@ -113,7 +113,7 @@ class VirtualChunkedDriver(Driver):
     read_function, write_function : callable, optional
         Called with the domain of a chunk, an array to fill or to store, and parameters.
     loop : asyncio.AbstractEventLoop, optional
-        The event loop for coroutines that they return; by default that of the caller, if there is one.
+        The event loop for coroutines that the functions return; by default the caller's event loop, if there is one.
     schema : Schema
         Data type, domain and chunks.
 

@@ -66,7 +66,7 @@ class ZarrSpec(KeyedSpec):
             if rank is not None:
                 self.schema._set_rank(rank, "rank")
         if self.constraints is not ANYTHING or self.schema._domain is not None:
-            self.get_domain()  # refuses what does not fit together
+            self.get_domain()  # refuses members that contradict each other
 
     def _read_key_encoding(self, members: dict[str, Any]) -> None:
         value = members.pop("key_encoding", MISSING)
@@ -94,7 +94,7 @@ class ZarrSpec(KeyedSpec):
             raise self.not_in_url("non-default metadata_key")
         return super().url_suffix()
 
-    # --- what is known of the array
+    # --- known properties of the array
 
     @property
     def shown(self) -> Elements | None:

@@ -36,7 +36,7 @@ def new_document(
     Raises
     ------
     ValueError, NotImplementedError
-        If the constraints say too little, or contradict each other.
+        If the constraints do not suffice, or contradict each other.
     """
     # the elements, and the dimensions that they add
     if constraints.data_type is not None:
@@ -54,7 +54,7 @@ def new_document(
     layout = _merged_grids(effective_layout(schema.chunk_layout, known, constraints, shown), domain.rank)
     chunks = choose_shape(*grid_numbers(layout._grid("read"), domain.rank, domain.rank), domain.shape)[: known.chunked]
     check_chunk(chunks, kind.itemsize)
-    # the rest, of which the constraints say some
+    # the rest, which the constraints determine in part
     codec = codec_of(constraints)
     codecs = (codec if schema.codec is None else codec._merged(schema.codec)).to_json()
     given = constraints.json
@@ -87,7 +87,7 @@ def _chosen_type(schema: Schema, field: str, void: bool, records: bool) -> tuple
 
 
 def _merged_grids(layout: ChunkLayout, rank: int) -> ChunkLayout:
-    """Return the layout with the constraints on written chunks put on read ones, too: there is only one grid."""
+    """Return the layout with the constraints on written chunks applied to read chunks, too: there is one grid."""
     try:
         layout._merge_grid("read_chunk", layout._grid("write"))
     except StatusError as error:
@@ -182,7 +182,7 @@ def _check_fill(metadata: Metadata, constraint: npt.NDArray[Any], shown: Element
 
 
 def _shown(values: npt.NDArray[Any]) -> str:
-    """Return numbers as messages show them."""
+    """Return numbers as text for messages."""
     if values.ndim:
         return "{" + ", ".join(_shown(item) for item in values) + "}"
     return str(values[()]).lower() if values.dtype.kind == "b" else str(values[()])

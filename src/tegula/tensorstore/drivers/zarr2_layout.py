@@ -17,7 +17,7 @@ __all__ = ["codec_of", "effective_domain", "effective_layout", "inner_order"]
 def effective_domain(
     known: Ranks, shape: tuple[int, ...] | None, shown: Elements | None, constraint: IndexDomain | None
 ) -> IndexDomain | None:
-    """Return the domain that a shape and the constraint on the domain give together.
+    """Return the domain that a shape and a constraint on the domain determine together.
 
     Raises
     ------
@@ -35,13 +35,13 @@ def effective_domain(
 
 
 def inner_order(order: str, chunked: int, full: int) -> list[int]:
-    """Return the order of the dimensions in a chunk, in which the ones of an element are always last."""
+    """Return the order of the dimensions in a chunk; the dimensions of an element always come last."""
     outer = [*range(chunked)]
     return (outer if order == "C" else outer[::-1]) + [*range(chunked, full)]
 
 
 def effective_layout(layout: ChunkLayout, known: Ranks, metadata: Metadata, shown: Elements | None) -> ChunkLayout:
-    """Return the constraints on the chunks and the ones that the metadata implies.
+    """Return the constraints on the chunks, merged with those that the metadata implies.
 
     Raises
     ------
@@ -71,7 +71,7 @@ def effective_layout(layout: ChunkLayout, known: Ranks, metadata: Metadata, show
 
 
 def codec_of(metadata: Metadata) -> CodecSpec:
-    """Return the codec spec that metadata gives, without the parts that are not known."""
+    """Return the codec spec from metadata, without unknown parts."""
     members: dict[str, Any] = {"driver": "zarr", "filters": metadata.json.get("filters")}
     if "compressor" in metadata.json:
         members["compressor"] = metadata.json["compressor"]

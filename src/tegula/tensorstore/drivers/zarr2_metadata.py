@@ -1,4 +1,4 @@
-"""The ``.zarray`` of Zarr v2: read with TensorStore's words for what is wrong, and compared with a spec."""
+"""The ``.zarray`` of Zarr v2: read with the messages of TensorStore, and compared with a spec."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def constraints_from_json(value: Any) -> Metadata:
 
 @lru_cache(maxsize=64)
 def parse_stored(raw: bytes) -> Metadata:
-    """Read a stored document, and remember the last ones.
+    """Read a stored document; the results of the last documents are cached.
 
     Raises
     ------
@@ -51,7 +51,7 @@ def parse_stored(raw: bytes) -> Metadata:
 
 
 def _number(text: str) -> int | float:
-    """Read an integer as 64 bits hold it."""
+    """Read an integer that fits 64 bits."""
     value = int(text) if len(text) < 21 else float(text)
     return value if -(2**63) <= value < 2**64 else float(value)
 
@@ -95,7 +95,7 @@ def _object_type(filters: list[dict[str, Any]] | None) -> DataType:
 
 
 def node_of(metadata: Metadata, separator: str) -> ArrayMetadata:
-    """Return the array that a whole document describes; `separator` is that of chunk keys if the document has none.
+    """Return the array that a whole document describes; `separator` is used if the document does not name one.
 
     Raises
     ------
@@ -123,7 +123,7 @@ def check_chunk(shape: Sequence[int], itemsize: int) -> None:
 
 
 def check_constraints(constraints: Metadata, metadata: Metadata) -> None:
-    """Raise unless a stored document has the members that a spec asks for.
+    """Raise unless a stored document has the members of a spec.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Data types and fill values of Zarr v2, with TensorStore's words for what is wrong with them.
+"""Data types and fill values of Zarr v2, checked with the messages of TensorStore.
 
 `tegula.formats` and `tegula.metadata` read the values; the functions here check them first. Types that TensorStore
 refuses but NumPy has (dates, text) are accepted.
@@ -49,7 +49,7 @@ ReadFloat = Callable[[Any, np.dtype[Any]], Any]
 
 
 def data_type(value: Any) -> tuple[DataType, Any]:
-    """Read a ``dtype``; return it with its JSON in the form that is written.
+    """Read a ``dtype``; return the data type, and its JSON in the form that is written.
 
     Raises
     ------
@@ -81,7 +81,7 @@ def data_type(value: Any) -> tuple[DataType, Any]:
 
 
 def _field(value: Any) -> tuple[list[Any], int]:
-    """Read the field of a structure; return its JSON and how many bytes it has."""
+    """Read the field of a structure; return its JSON and its number of bytes."""
     parts = array(value)
     if len(parts) not in (2, 3):
         raise expected("array of size 2 or 3", value)
@@ -117,7 +117,7 @@ def unsupported(document: Any) -> StatusError:
 
 
 def type_of_name(name: str) -> str | None:
-    """Return the type string for a data type of TensorStore, native in byte order; ``None`` if there is none."""
+    """Return the type string for a data type of TensorStore, in native byte order; ``None`` if there is none."""
     if name in EXTENDED:
         return name
     if name in ("char", "byte", "string", "ustring", "json"):
@@ -150,7 +150,7 @@ def fill_value(value: Any, data_type: DataType) -> npt.NDArray[Any] | None:
         out[()] = value
         return out
     if dtype.kind in "SV" and dtype not in _EXTENDED_NAMES:
-        empty = value == "" or (type(value) is int and value == 0)  # as zarr-python writes what is empty
+        empty = value == "" or (type(value) is int and value == 0)  # zarr-python writes this for empty values
         raw = bytes(dtype.itemsize) if empty else bytes_in_base64(value, dtype.itemsize)
         return np.frombuffer(raw, dtype).reshape(()).copy() if raw else np.zeros((), dtype)
     if dtype.kind == "c" and (isinstance(value, str) or not isinstance(value, (list, tuple))):
@@ -191,7 +191,7 @@ def plain_number(value: Any, dtype: np.dtype[Any], read_float: ReadFloat) -> Any
 
 
 def _integer(value: Any, low: int, high: int) -> int:
-    """Read an integer; an error about one of 64 bits names no range."""
+    """Read an integer; errors about 64-bit integers name no range."""
     names = {(-(2**63), 2**63 - 1): "64-bit signed integer", (0, 2**64 - 1): "64-bit unsigned integer"}
     try:
         return integer(value, low, high)
@@ -221,7 +221,7 @@ def _float(value: Any, dtype: np.dtype[Any]) -> float:
 
 
 def bytes_in_base64(value: Any, size: int) -> bytes:
-    """Read so many bytes in base64, which need not be padded.
+    """Read a given number of bytes in base64, with or without padding.
 
     Raises
     ------
@@ -252,5 +252,5 @@ def fill_to_document(fill: npt.NDArray[Any] | None, data_type: DataType) -> Any:
 
 
 def _plain_nan(value: Any) -> Any:
-    """Return a number as JSON, and any NaN as the one that Zarr v2 can write."""
+    """Return a number as JSON; any NaN becomes the one NaN that Zarr v2 can write."""
     return "NaN" if isinstance(value, str) and value.startswith("0x") else value

@@ -80,7 +80,7 @@ class Zarr3Spec(KeyedSpec):
             json["metadata"] = metadata
         return {**json, **self.write_shown()}
 
-    # --- what is known before anything is opened
+    # --- properties known before opening
 
     @property
     def shown(self) -> Elements | None:

@@ -34,12 +34,12 @@ __all__ = ["check_schema", "new_document"]
 
 
 def type_of_schema(wanted: dtype) -> tuple[DataType, Any]:
-    """Return the type to store for a data type, and its JSON.
+    """Return the stored type for a data type, and its JSON.
 
     Raises
     ------
     ValueError
-        If Zarr v3 has none.
+        If Zarr v3 has no such type.
     """
     name = wanted.name
     if name not in ("char", "byte", "json", "string", "ustring"):
@@ -66,14 +66,14 @@ def new_document(
     void : bool
         Whether elements are shown as bytes.
     chain : Chain or None
-        The codecs that metadata and schema ask for together.
+        The codecs that metadata and schema require together.
     records : bool
-        Whether elements are shown whole, all fields together.
+        Whether whole elements are shown, with all fields.
 
     Raises
     ------
     ValueError
-        If there is no such array.
+        If no array meets the spec.
     """
     # the elements, and the dimensions that they add
     if constraints.data_type is not None:
@@ -105,7 +105,7 @@ def new_document(
     order = None if wanted is None else tuple(axis for axis in wanted if axis < rank)
     codecs = resolve_chain(chain or Chain(), element_of(kind), rank, Layout(order, read))
     check_shapes(codecs, write, kind.itemsize)
-    # the document, which has other members that the constraints ask for
+    # the document, with other members from the constraints
     names = _names(domain, rank, constraints)
     given = {name: v for name, v in constraints.json.items() if name not in ("dimension_names", "attributes")}
     attributes = dict(constraints.attributes)
@@ -142,7 +142,7 @@ def _names(domain: IndexDomain, rank: int, constraints: Metadata) -> tuple[str |
 def _chunk_shapes(
     layout: ChunkLayout, domain: IndexDomain, rank: int, codecs: Chain | None
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Choose the shapes of the chunks that are read and written, which are the same if the codecs have no shards."""
+    """Choose the shapes of read chunks and of written chunks, which are the same if the codecs have no shards."""
     if codecs is not None and codecs.sharding_height == 0:
         grid = layout.write_chunk
         for part in ("shape", "aspect_ratio", "elements"):

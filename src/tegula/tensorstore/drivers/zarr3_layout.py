@@ -1,4 +1,4 @@
-"""The schema that the metadata of Zarr v3 implies: the domain, the chunks that are read and written, the units."""
+"""The schema that the metadata of Zarr v3 implies: the domain, the read and written chunks, the units."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["effective_domain", "effective_layout", "labels_of", "layout_of_chunk
 
 
 def labels_of(names: tuple[str | None, ...] | None) -> list[str] | None:
-    """Return names of dimensions as labels; ``None`` if there are none, or they can't be labels."""
+    """Return names of dimensions as labels; ``None`` if there are no names, or they are not valid as labels."""
     if names is None:
         return None
     labels = [name or "" for name in names]
@@ -31,7 +31,7 @@ def labels_of(names: tuple[str | None, ...] | None) -> list[str] | None:
 def effective_domain(
     constraints: Metadata, known: Ranks, shown: Elements | None, schema: IndexDomain | None
 ) -> IndexDomain | None:
-    """Return the domain that metadata and schema give together; ``None`` if neither says anything of it.
+    """Return the domain that metadata and schema determine together; ``None`` if neither constrains it.
 
     Raises
     ------
@@ -64,7 +64,7 @@ _MISMATCH = "Mismatch between metadata and schema"
 def layout_of_chunks(
     layout: ChunkLayout, rank: int, inner: tuple[int, ...], shape: tuple[int, ...] | None, codecs: Chain | None
 ) -> ChunkLayout:
-    """Return a layout that is also constrained by a chunk shape and by codecs; `inner` is the shape of an element.
+    """Return a layout with the constraints of a chunk shape and of codecs added; `inner` is the shape of an element.
 
     Raises
     ------
@@ -91,7 +91,7 @@ def layout_of_chunks(
 
 
 def effective_layout(constraints: Metadata, known: Ranks, shown: Elements | None, layout: ChunkLayout) -> ChunkLayout:
-    """Return the constraints on the chunks and the ones that the metadata implies.
+    """Return the constraints on the chunks, merged with those that the metadata implies.
 
     Raises
     ------
@@ -106,7 +106,7 @@ def effective_layout(constraints: Metadata, known: Ranks, shown: Elements | None
 
 
 def merge_units(first: Units | None, second: Units | None) -> Units | None:
-    """Return the units that either gives.
+    """Return the units from both, merged.
 
     Raises
     ------
@@ -117,7 +117,7 @@ def merge_units(first: Units | None, second: Units | None) -> Units | None:
         return second if first is None else first
     if len(first) != len(second):
         raise invalid(f"Rank of constraints ({len(first)}) does not match rank of domain ({len(second)})")
-    # as text, since that is what a document holds of a unit
+    # as text, since documents hold units as text
     if any(a is not None and b is not None and str(a) != str(b) for a, b in zip(first, second)):
         shown = (_shown(units) for units in (second, first))
         raise invalid(f"Cannot merge dimension units {next(shown)} and {next(shown)}")

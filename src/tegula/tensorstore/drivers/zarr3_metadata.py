@@ -1,4 +1,4 @@
-"""The ``zarr.json`` of an array: read with TensorStore's words for what is wrong, and compared with a spec."""
+"""The ``zarr.json`` of an array: read with the messages of TensorStore, and compared with a spec."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ ANYTHING: Final = Metadata(json={"node_type": "array"})
 
 @lru_cache(maxsize=64)
 def parse_stored(raw: bytes) -> Metadata:
-    """Read a stored document, and remember the last ones.
+    """Read a stored document; the results of the last documents are cached.
 
     Raises
     ------
@@ -92,7 +92,7 @@ def _read(members: dict[str, Any], *, required: bool) -> Metadata:
     """Take the members of a document out of `members`."""
     reader = Reader(members, required)
     take, json = reader.take, reader.json
-    # what the document is
+    # the kind of document
     take("zarr_format", lambda value: integer(value, 3, 3))
     if required or "node_type" in members:
         with member("node_type"):
@@ -124,7 +124,7 @@ def _read(members: dict[str, Any], *, required: bool) -> Metadata:
         json["codecs"] = codecs.to_json()
     take("storage_transformers", _no_transformers, optional=True)
     json.pop("storage_transformers", None)
-    # the user's attributes, of which one has a meaning here, and other members that need not be understood
+    # the user's attributes, one of which holds the units, and other members that need not be understood
     attributes = take("attributes", obj, optional=True) or {}
     with member("attributes"):
         units = _units(attributes, reader)
@@ -167,7 +167,7 @@ def _no_transformers(value: Any) -> None:
 
 
 def _key_encoding(value: Any) -> dict[str, Any]:
-    """Read how chunk keys are spelled; the usual separator is left out of the result."""
+    """Read the encoding of chunk keys; the result leaves out the default separator."""
     members = obj(value)
     with member("name"):
         name = one_of(members.pop("name", MISSING), ("default", "v2"))
@@ -210,7 +210,7 @@ def node_of(metadata: Metadata) -> ArrayMetadata:
 
 
 def check_constraints(constraints: Metadata, metadata: Metadata) -> None:
-    """Raise unless a stored document has the members that a spec asks for.
+    """Raise unless a stored document has the members of a spec.
 
     Raises
     ------

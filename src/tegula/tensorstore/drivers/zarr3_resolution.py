@@ -1,4 +1,4 @@
-"""Complete a chain of codecs that a spec gives: choose defaults, spell out orders of dimensions.
+"""Completion of a chain of codecs from a spec: choose defaults, spell out orders of dimensions.
 
 In the other direction, `decoded_layout` derives the layout of the chunks from a chain.
 """
@@ -43,7 +43,7 @@ class Element:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The known or wanted layout of chunks; ``None`` stands for any."""
+    """The known or required layout of chunks; ``None`` stands for any."""
 
     inner_order: tuple[int, ...] | None = None
     read_shape: tuple[int, ...] | None = None
@@ -83,7 +83,7 @@ def resolve_chain(
 
 
 def _resolve(chain: Chain, element: Element, rank: int, wanted: Layout, constraints: bool) -> tuple[Chain, int]:
-    # array -> array codecs, to which a transposition is added where another order of the elements is wanted
+    # array -> array codecs, with a transposition added if another order of the elements is required
     arrays = []
     for codec in chain.arrays:
         resolved, wanted = _resolve_array(codec, rank, wanted)
@@ -107,7 +107,7 @@ def _resolve(chain: Chain, element: Element, rank: int, wanted: Layout, constrai
             f" codecs {buffers} that apply to the entire shard.  Instead, bytes -> bytes codecs may be specified as"
             " inner codecs that apply to each sub-chunk individually."
         )
-    # bytes -> bytes codecs, of which only the first sees the elements
+    # bytes -> bytes codecs; only the first one gets the elements
     buffers_ = []
     for codec in chain.buffers:
         try:
@@ -207,7 +207,7 @@ def _resolve_buffer(codec: Codec, bits: int) -> Codec:
     return Codec("blosc", options)
 
 
-# --- the layout that a chain gives
+# --- the layout that a chain determines
 
 
 def decoded_layout(chain: Chain, rank: int, shape: tuple[int, ...] | None) -> Layout:

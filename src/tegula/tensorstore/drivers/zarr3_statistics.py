@@ -1,4 +1,4 @@
-"""Count the stored inner chunks of a sharded array."""
+"""Counts of the stored inner chunks of a sharded array."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["count_inner_chunks"]
 
 
 def count_inner_chunks(stored: StoredArray, sharding: Sharding, plan: Plan) -> tuple[int, int]:
-    """Return the number of stored inner chunks that a plan touches, and of all that it touches."""
+    """Return how many stored inner chunks a plan touches, and how many inner chunks it touches in all."""
     shape = stored.metadata.grid.largest_chunk()
     size = sharding.index_nbytes(shape)
     count = total = 0

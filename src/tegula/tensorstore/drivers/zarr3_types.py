@@ -1,4 +1,4 @@
-"""Data types and fill values of Zarr v3, with TensorStore's words for what is wrong with them.
+"""Data types and fill values of Zarr v3, checked with the messages of TensorStore.
 
 `tegula.metadata` reads the values; the functions here check them first. Types that TensorStore refuses but
 `tegula.metadata` knows (dates, text, byte strings) are accepted.
@@ -36,7 +36,7 @@ _EXTENDED_DTYPES: Final = frozenset(EXTENDED.values())
 
 
 def check_name(name: str) -> None:
-    """Refuse a data type of a schema that Zarr v3 has no name for.
+    """Refuse a data type of a schema for which Zarr v3 has no name.
 
     Raises
     ------
@@ -52,7 +52,7 @@ def _unsupported(name: str, listed: list[str]) -> StatusError:
 
 
 def data_type(value: Any) -> tuple[DataType, Any]:
-    """Read a ``data_type``; return it with its JSON in the form that is written.
+    """Read a ``data_type``; return the data type, and its JSON in the form that is written.
 
     Raises
     ------
@@ -178,7 +178,7 @@ def element_of(data_type: DataType) -> Element:
 
 
 def fill_value(value: Any, data_type: DataType) -> npt.NDArray[Any]:
-    """Read a ``fill_value`` into a 0-d array of the stored type; that of a structure with one field is the field's.
+    """Read a ``fill_value`` as a 0-d array of the stored type; for a structure of one field it is the field's value.
 
     Raises
     ------
@@ -236,7 +236,7 @@ def _float(value: Any, dtype: np.dtype[Any]) -> Any:
 
 
 def fill_to_document(fill: npt.NDArray[Any], data_type: DataType) -> Any:
-    """Write a ``fill_value``; that of a structure with one field is the field's."""
+    """Write a ``fill_value``; for a structure of one field it is the field's value."""
     names = data_type.numpy.names
     value = fill[names[0]] if names is not None and len(names) == 1 else fill
     if value.dtype.kind in "Mm":

@@ -1,7 +1,7 @@
 """A fast path for views by integers, slices and index arrays: the transform is indexed in one pass.
 
-The result is the same as that of `tegula.tensorstore.index.indexing` and a composition. Everything else, errors
-included, is left to them.
+The result is the same as that of `tegula.tensorstore.index.indexing` and a composition. They do everything else, and
+raise all errors.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def index_basic(domain: IndexDomain, maps: Maps, key: Any, mode: Mode) -> Transf
     arrays = _Arrays(terms, mode) if _Array in map(type, terms) else None
     if arrays is not None and not arrays.fits:
         return None
-    # the new dimensions, and what replaces each old one in the output maps
+    # the new dimensions, and the replacement of each old one in the output maps
     kept: list[Bounds] = []
     labels: list[str] = []
     changes: list[tuple[int, int, int]] = []
@@ -59,7 +59,7 @@ def index_basic(domain: IndexDomain, maps: Maps, key: Any, mode: Mode) -> Transf
         labels.append(domain._labels[dim])
     if arrays is not None:
         if len(kept) > MAX_RANK or _is_empty(kept):
-            return None  # nothing can refer to index arrays over an empty domain
+            return None  # index arrays over an empty domain have no use
         arrays.shape_all(len(kept))
     new_maps = _changed(domain, maps, changes, kept, {} if arrays is None else arrays.shaped)
     return None if new_maps is None else (IndexDomain._of_bounds(kept, labels), new_maps)
@@ -71,9 +71,9 @@ class _Arrays:
     Attributes
     ----------
     fits : bool
-        Whether they broadcast, and none of them is empty.
+        Whether the arrays broadcast, and none of them is empty.
     front : bool
-        Whether their dimensions come first.
+        Whether the dimensions of the arrays come first.
     shaped : dict of int to ndarray
         The index array of each old dimension that has one, with an axis for every new dimension.
     """
@@ -143,7 +143,7 @@ def _basic_terms(key: Any, rank: int, mode: Mode) -> tuple[Any, ...] | None:
             terms = (*terms[:at], array, *terms[at + 1 :])
     if ellipsis >= 0:
         if arrays > 1 and mode == "default":
-            return None  # it separates them even where it stands for no dimension
+            return None  # an ellipsis separates arrays even if it stands for no dimension
         missing = rank - len(terms) + 1
         terms = (*terms[:ellipsis], *((_ALL,) * missing), *terms[ellipsis + 1 :])
     elif len(terms) < rank:
@@ -193,7 +193,7 @@ def _changed(
     kept: list[Bounds],
     arrays: dict[int, IndexArray],
 ) -> Maps | None:
-    """Replace the dimensions in the output maps; None if that can't be done here."""
+    """Replace the dimensions in the output maps; None if the general path has to do it."""
     made: list[OutputIndexMap] = []
     for item in maps:
         dim, new = item._dimension, None
@@ -219,7 +219,7 @@ def _changed(
 
 
 def _of_values(array: IndexArray | None, old: OutputIndexMap, bounds: Interval) -> OutputIndexMap | None:
-    """Return the map of an index array, which is a constant if the array has one element; None if that is wrong."""
+    """Return the map of an index array, a constant if the array has one element; None if the element is not valid."""
     if array is None or array.size != 1:
         return None if array is None else OutputIndexMap._of_array(array, old._offset, old._stride, bounds)
     value = int(array.item())
@@ -234,7 +234,7 @@ def _is_empty(kept: list[Bounds]) -> bool:
 def _picked(
     array: IndexArray, domain: IndexDomain, changes: list[tuple[int, int, int]], kept: list[Bounds]
 ) -> IndexArray | None:
-    """Return the part of an index array that is left; None if the domain is empty."""
+    """Return the remaining part of an index array; None if the domain is empty."""
     if _is_empty(kept):
         return None
     picks: list[int | slice] = []

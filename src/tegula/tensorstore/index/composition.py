@@ -61,7 +61,7 @@ def compose(outer: Transform, inner: Transform) -> Transform:
 
 
 def is_explicitly_empty(domain: IndexDomain) -> bool:
-    """Return whether a domain is empty whatever the values of its implicit bounds are."""
+    """Return whether a domain is empty for any values of its implicit bounds."""
     for dim, (lower, upper) in enumerate(zip(domain._lower, domain._upper, strict=True)):
         if lower == upper and not domain._implicit_lower[dim] and not domain._implicit_upper[dim]:
             return True
@@ -69,7 +69,7 @@ def is_explicitly_empty(domain: IndexDomain) -> bool:
 
 
 def without_arrays(maps: Maps) -> Maps:
-    """Return maps over an empty domain without their index arrays, which nothing can refer to."""
+    """Return maps over an empty domain without their index arrays, which have no use."""
     return tuple([OutputIndexMap._constant(0) if item._array is not None else item for item in maps])
 
 

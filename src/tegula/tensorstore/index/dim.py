@@ -34,11 +34,11 @@ class Dim:
         Number of indices, from ``inclusive_min`` or 0. A string here is the label of an unbounded dimension. Two
         integers are ``inclusive_min`` and ``exclusive_max``.
     inclusive_min, exclusive_max, inclusive_max : int, optional
-        The bounds; one that is not given is infinite.
+        The bounds; a bound that is not given is infinite.
     label : str, optional
         The dimension's name.
     implicit_lower, implicit_upper : bool, optional
-        By default bounds that are not given are implicit, and others explicit.
+        By default, given bounds are explicit and all others implicit.
 
     Examples
     --------
@@ -93,7 +93,7 @@ class Dim:
 
     @property
     def exclusive_max(self) -> int:
-        """One more than the last index; ``inf + 1`` if there is none."""
+        """One more than the last index; ``inf + 1`` if the dimension is unbounded."""
         return self._upper
 
     @property

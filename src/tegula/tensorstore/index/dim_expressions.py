@@ -122,7 +122,7 @@ class _Index(Operation):
         return compose(pair, inner), chosen
 
     def start(self, pair: Transform, selection: tuple[Item, ...]) -> tuple[Transform, Chosen]:
-        """Apply it as the first operation, which may add dimensions."""
+        """Apply the operation as the first one, which may add dimensions."""
         inner, chosen = index_selected(pair[0], self.expression, selection, None)
         return compose(pair, inner), chosen
 
@@ -203,7 +203,7 @@ class DimExpression(Applicable):
 
     @property
     def oindex(self) -> Subscript[DimExpression]:
-        """Index with arrays that apply to each dimension on its own."""
+        """Index with arrays that apply to each dimension independently."""
         return Subscript(self, "oindex", lambda key: self._index(key, "oindex"))
 
     @property

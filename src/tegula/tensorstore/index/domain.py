@@ -25,7 +25,7 @@ __all__ = ["Applicable", "IndexDomain", "check_labels", "merge_domains"]
 
 
 class Applicable(ABC):
-    """The base of what applies to a domain and the output maps over it: dimension expressions and transforms."""
+    """The base of dimension expressions and transforms, which apply to a domain and the output maps over it."""
 
     __slots__ = ()
 
@@ -43,7 +43,7 @@ class IndexDomain:
     inclusive_min, exclusive_max, inclusive_max, shape : sequence of int, optional
         The bounds: at most one of the last three.
     implicit_lower_bounds, implicit_upper_bounds : sequence of bool, optional
-        Whether each bound is implicit; by default the bounds that are not given are.
+        Whether each bound is implicit; by default, bounds that are not given are implicit.
     labels : sequence of str, optional
         The dimensions' labels.
     json : Any, optional
@@ -189,7 +189,7 @@ class IndexDomain:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The label of each dimension; empty for one that has none."""
+        """The label of each dimension; empty for a dimension without one."""
         return self._labels
 
     @property
@@ -375,7 +375,7 @@ class IndexDomain:
 
 
 def match_domain(target: IndexDomain, other: IndexDomain) -> tuple[list[int], list[str] | None]:
-    """Return the target dimension for each dimension of a slicing domain, and the labels if they are new."""
+    """Return the target dimension for each dimension of a slicing domain, and the labels if they change."""
     target_labelled, other_labelled = any(target._labels), any(other._labels)
     rank, other_rank = target.rank, other.rank
     if not (target_labelled and other_labelled):

@@ -41,7 +41,7 @@ _LIMITS = {
 
 
 def bounds_from_arguments(given: dict[str, Any], prefix: str = "") -> Parts:
-    """Return the bounds and labels that keyword arguments give; None stands for an argument that is missing."""
+    """Return the bounds and labels from keyword arguments; None stands for a missing argument."""
     rank: int | None = None
     source = f"{prefix}rank"
     if given["rank"] is not None:

@@ -48,7 +48,7 @@ def index_selected(
     Parameters
     ----------
     selection : sequence of int, str or slice
-        The dimensions in the order of the terms; for new ones, their positions in the result.
+        The dimensions in the order of the terms; for new dimensions, their positions in the result.
     dims : list of int, optional
         The numbers of the dimensions, for the second and later operations of a chain.
     """
@@ -88,7 +88,7 @@ def _placed(domain: IndexDomain, expression: Expression, selection: Sequence[Ite
     Dimensions are numbered as they will be after new ones have been added. Returns the selected numbers, and for each
     number the old dimension, or `NEW`.
     """
-    # count the new dimensions: terms that are None, or with None alone, all selected numbers
+    # count the new dimensions: terms that are None; if None is the only term, all selected numbers
     new_only = expression.scalar and None in expression.terms
     if new_only:
         added = sum([_new_count(item) for item in selection if not isinstance(item, str)])
@@ -126,7 +126,7 @@ def _placed(domain: IndexDomain, expression: Expression, selection: Sequence[Ite
 
 
 def _new_numbers(terms: Sequence[Term], flat: Sequence[int | str]) -> list[int]:
-    """Return the numbers at which new dimensions are added."""
+    """Return the numbers of the new dimensions."""
     new: list[int] = []
     at = 0
     for term in terms:

@@ -49,7 +49,7 @@ def closed(lower: int, last: int) -> Interval:
 
 
 def sized(lower: int, size: int) -> Interval:
-    """Check the interval of ``size`` indices that starts at ``lower``; the largest size stands for an unbounded one."""
+    """Check the interval of ``size`` indices that starts at ``lower``; the largest size means unbounded."""
     if size == MAX_INT64:
         return half_open(lower, EXCLUSIVE_INFINITY)
     upper = lower + size
@@ -65,7 +65,7 @@ def intersection(first: Bounds, second: Bounds) -> Bounds:
 
 
 def common_flags(first: Bounds, second: Bounds, lower: int, upper: int) -> tuple[bool, bool]:
-    """Return whether bounds that come from two intervals are implicit: from both only if they are so in both."""
+    """Return whether bounds taken from two intervals are implicit: a bound from both must be implicit in both."""
     implicit_lower = first[2] and second[2] if first[0] == second[0] else (first if lower == first[0] else second)[2]
     implicit_upper = first[3] and second[3] if first[1] == second[1] else (first if upper == first[1] else second)[3]
     return implicit_lower, implicit_upper

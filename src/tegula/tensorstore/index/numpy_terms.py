@@ -52,7 +52,7 @@ Term = int | slice | Arrays | EllipsisType | None
 
 
 def taken(term: Term) -> int:
-    """Return the number of dimensions that a term takes; an ellipsis takes none here."""
+    """Return the number of dimensions that a term takes; an ellipsis counts as 0."""
     if type(term) is Arrays:
         return len(term.arrays)
     return 0 if term is None or term is ... else 1
@@ -65,11 +65,11 @@ class Expression:
     Attributes
     ----------
     scalar : bool
-        Whether it is one integer, slice or None, which applies to every selected dimension.
+        Whether the expression is one integer, slice or None, which applies to every selected dimension.
     shape : tuple of int
         The shape that the arrays broadcast to; empty in the mode ``"oindex"``.
     apart : bool
-        Whether there is a slice, an ellipsis or None between the arrays.
+        Whether a slice, an ellipsis or None is between the arrays.
     """
 
     terms: tuple[Term, ...]
@@ -94,7 +94,8 @@ def parse_expression(argument: Any, mode: Mode = "default", usage: Usage = "dire
     Parameters
     ----------
     usage : {"direct", "first", "chained"}
-        Whether it indexes an object directly, or is the first or a later operation of a dimension expression.
+        Whether the expression indexes an object directly, or is the first or a later operation of a dimension
+        expression.
 
     Raises
     ------

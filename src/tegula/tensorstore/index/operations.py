@@ -21,7 +21,7 @@ _FINITE = interval_text(-INFINITY + 1, EXCLUSIVE_INFINITY - 1)
 
 
 def moved(pair: Transform, amounts: Mapping[int, int | None], how: str) -> Transform:
-    """Move dimensions ``by`` an amount, ``backward_by`` it, or ``to`` an origin; None keeps a dimension as it is."""
+    """Move dimensions ``by`` an amount, ``backward_by`` an amount, or ``to`` an origin; None keeps a dimension."""
     domain, maps = pair
     offsets = [0] * domain.rank
     for dim, amount in amounts.items():
@@ -101,7 +101,7 @@ def relabelled(pair: Transform, labels: Mapping[int, str]) -> Transform:
 
 
 def mark_implicit(pair: Transform, dims: Iterable[int], lower: bool | None, upper: bool | None) -> Transform:
-    """Mark bounds as implicit or explicit; None keeps them as they are."""
+    """Mark bounds as implicit or explicit; None keeps them."""
     domain, maps = pair
     lower_flags, upper_flags = list(domain._implicit_lower), list(domain._implicit_upper)
     for dim in dims:
@@ -140,9 +140,9 @@ def transposed(pair: Transform, axes: Any = None) -> Transform:
 
 
 def target_order(rank: int, dims: list[int], target: tuple[Item, ...]) -> tuple[list[int], list[int]]:
-    """Return the order of all dimensions that moves some of them to target positions, and these positions.
+    """Return the order of all dimensions after some are moved to target positions, and these positions.
 
-    A single number is the position of the first of them, and the others follow it.
+    A single number is the position of the first moved dimension; the others follow it.
     """
     count = len(dims)
     places: list[int] = []
@@ -171,7 +171,7 @@ def _wrong_count(count: int, targets: int) -> StatusError:
 
 
 def diagonal(pair: Transform, dims: list[int]) -> Transform:
-    """Replace dimensions by their diagonal, which comes first: the indices that all of them contain."""
+    """Replace dimensions by their diagonal, the indices that all of them contain; it comes first."""
     domain, maps = pair
     chosen = [domain._dim(dim) for dim in dims]
     lower = max([dim.inclusive_min for dim in chosen], default=-INFINITY)

@@ -47,10 +47,10 @@ class OutputIndexMap:
     input_dimension : int, optional
         The input dimension to take the index from.
     index_array : array_like, optional
-        The array to take the index from, instead of an input dimension. Its axes are the input dimensions; it has size
-        1 along those on which the index does not depend.
+        The array to take the index from, instead of an input dimension. Its axes are the input dimensions; its size is
+        1 along dimensions that do not affect the index.
     offset, stride : int, optional
-        Applied to that index.
+        Applied to the index.
     index_range : Dim, optional
         The values that are valid in ``index_array``.
 
@@ -136,7 +136,7 @@ class OutputIndexMap:
 
     @property
     def input_dimension(self) -> int | None:
-        """The input dimension, if it is taken from one."""
+        """The input dimension, if the map takes one."""
         return self._dimension
 
     @property

@@ -1,4 +1,4 @@
-"""Plans of indexing: the terms of an index expression assigned to dimensions, and the dimensions that result."""
+"""Plans of indexing: the terms of an index expression assigned to dimensions, and the resulting dimensions."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Plan:
         self.joint_start = -1
 
     def add(self, term: Term, slots: list[int]) -> None:
-        """Assign a term to slots; a mask that has none moves the dimensions of the arrays to the front."""
+        """Assign a term to slots; a mask without slots moves the dimensions of the arrays to the front."""
         if not slots:
             self.front = True
         if type(term) is Arrays and term.is_mask:

@@ -47,7 +47,7 @@ def resolved_transform(transform: IndexTransform, base: IndexDomain) -> IndexTra
 def base_bounds(
     transform: IndexTransform, base: IndexDomain, inclusive_min: _Bounds, exclusive_max: _Bounds, *, tied: bool
 ) -> tuple[_Bounds, _Bounds]:
-    """Return the bounds of the base that a resize of a view asks for.
+    """Return the new bounds of the base for a resize of a view.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ def base_bounds(
     Raises
     ------
     ValueError
-        If that is not possible, or would change more than was asked for.
+        If that is not possible, or would change other bounds, too.
     """
     # only implicit bounds can change
     _check_implicit(transform.domain, inclusive_min, exclusive_max)
@@ -103,7 +103,7 @@ def base_bounds(
             low, high = None if high is None else 1 - high, None if low is None else 1 - low
         lower[number] = None if low is None else low + output.offset
         upper[number] = None if high is None else high + output.offset
-    # the base must allow the change, and the view must show everything that it affects
+    # the base must allow the change, and the view must show all elements that the change affects
     _check_fixed(base, lower, upper)
     if not tied:
         _check_rest(transform, base, lower, upper)

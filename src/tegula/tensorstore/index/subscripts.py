@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class Subscript(Generic[T]):
-    """The value of such a property, which is then indexed."""
+    """The value of such a property; programs index it."""
 
     __slots__ = ("_apply", "_name", "_owner")
     __iter__ = None
@@ -47,7 +47,7 @@ def _is_index(value: Any) -> bool:
 
 
 def offsets_argument(argument: Any, count: int) -> list[int | None]:
-    """Read one integer for every dimension or a sequence that has one for each."""
+    """Read one integer for all dimensions, or a sequence with one integer for each."""
     given = integers(argument)
     if not isinstance(given, list):
         return [given] * count

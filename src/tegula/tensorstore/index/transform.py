@@ -1,4 +1,4 @@
-"""Index transforms: maps from the indices of a domain to those of an output space, and lazy indexing with them."""
+"""Index transforms: maps from the indices of a domain to indices of an output space, and lazy indexing with them."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Indexable(ABC):
 
     @property
     def oindex(self: Self) -> Subscript[Self]:
-        """``x.oindex[...]`` applies index arrays to each dimension on its own."""
+        """``x.oindex[...]`` applies index arrays to each dimension independently."""
         return self._subscript("oindex", lambda transform, key: _indexed(transform, key, "oindex"))
 
     @property
@@ -126,11 +126,11 @@ class IndexTransform(Indexable, Applicable):
     input_inclusive_min, input_exclusive_max, input_inclusive_max, input_shape : sequence of int, optional
         The bounds of the input domain.
     implicit_lower_bounds, implicit_upper_bounds : sequence of bool, optional
-        Which of them are implicit.
+        Whether each bound is implicit.
     input_labels : sequence of str, optional
         The labels of the input dimensions.
     output : sequence of OutputIndexMap, optional
-        The output maps, by default those of the identity.
+        The output maps; by default the identity.
     json : Any, optional
         The JSON form, instead of everything else.
 
@@ -183,7 +183,7 @@ class IndexTransform(Indexable, Applicable):
                 raise type_error(f"__init__(): incompatible constructor arguments: {', '.join(sorted(json))}")
             self._domain, self._maps = transform_from_json(to_json_value(json["json"]))
             return
-        # the domain from bounds, or as it is given; by default the identity over it
+        # the domain from bounds, or the given domain; by default the transform is the identity over it
         if domain is None:
             self._domain = IndexDomain._make(*bounds_from_arguments(given, "input_"))
         elif any(value is not None for value in given.values()):
@@ -214,7 +214,7 @@ class IndexTransform(Indexable, Applicable):
         return transform
 
     def _apply(self, domain: IndexDomain, output: Maps) -> Transform:
-        """Compose with another transform as the inner one; without output maps, with the identity over the domain."""
+        """Compose with another transform as the inner one; without output maps it is the identity over the domain."""
         if not output and domain.rank:
             return compose_pairs((domain, identity_maps(domain.rank)), self._pair())[0], ()
         return compose_pairs((domain, output), self._pair())

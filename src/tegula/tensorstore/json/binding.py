@@ -90,14 +90,14 @@ def float_text(value: float) -> str:
 
 
 def expected(what: str, value: Any) -> StatusError:
-    """Return the error for a value of another kind than expected."""
+    """Return the error for a value of an unexpected kind."""
     if value is MISSING:
         return invalid(f"Expected {what}, but member is missing")
     return invalid(f"Expected {what}, but received: {dump(value)}")
 
 
 class _Reading:
-    """A context manager that adds a place to errors; a generator would cost more than reading most values."""
+    """A context manager that adds a place to errors; a generator would take longer than reading most values."""
 
     __slots__ = ("_of", "_what")
 
@@ -135,7 +135,7 @@ def obj(value: Any) -> dict[str, Any]:
 
 
 def array(value: Any, length: int | None = None) -> list[Any]:
-    """Read an array, of a certain length if one is given."""
+    """Read an array; if a length is given, the array must have it."""
     if not isinstance(value, (list, tuple)):
         raise expected("array", value)
     if length is not None and len(value) != length:

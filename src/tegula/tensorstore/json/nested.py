@@ -16,7 +16,7 @@ __all__ = ["nested_array", "nested_shape"]
 
 
 def nested_shape(value: Any, depth: int = MAX_RANK + 1) -> list[int]:
-    """Return the shape of nested lists, as their first elements give it, with at most `depth` dimensions.
+    """Return the shape of nested lists, taken from the first element of each level, with at most `depth` dimensions.
 
     Examples
     --------
@@ -38,7 +38,7 @@ def nested_array(value: Any, shape: Sequence[int]) -> npt.NDArray[Any]:
     Raises
     ------
     ValueError
-        If the lists are nested more than 32 deep, or a list does not have the length that the shape says.
+        If the lists have more than 32 levels, or the length of a list differs from the shape.
 
     Examples
     --------

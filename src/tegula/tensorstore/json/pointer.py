@@ -81,7 +81,7 @@ def resolve(document: Any, pointer: str) -> Any:
 
 
 def _position(shown: str, part: str, items: list[Any], code: str) -> int:
-    """Return the position in an array that a reference token gives; `shown` is the pointer up to it."""
+    """Return the position in an array that a reference token stands for; `shown` is the pointer up to the token."""
     if not _INDEX.fullmatch(part):
         raise status("FAILED_PRECONDITION", f"JSON Pointer {shown} is invalid for array value")
     if int(part) >= len(items):
@@ -98,7 +98,7 @@ def replaced(document: Any, pointer: str, value: Any) -> Any:
     Raises
     ------
     ValueError
-        If the pointer leads into something that is neither an object nor an array.
+        If the pointer leads into a value that is neither an object nor an array.
 
     Examples
     --------

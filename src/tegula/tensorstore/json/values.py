@@ -28,7 +28,7 @@ def to_json_value(value: Any, room: int = _DEPTH) -> Any:
     value : object
         The value.
     room : int
-        The number of levels that it may be nested.
+        The number of levels to which it may be nested.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Kinds of key-value stores: their members with defaults, their resources, and how their URLs say where they are."""
+"""Kinds of key-value stores: their members with defaults, their resources, and their URLs."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ class Kind:
     Attributes
     ----------
     name, scheme : str
-        The name of its driver, and how its URLs begin.
+        The name of its driver, and the scheme of its URLs.
     resources : tuple of str
         Names of its resources.
     members : mapping of str to (reader, default)
         Its members; a default of ``None`` is never written, and ``MISSING`` stands for a member that must be given.
     adapter : bool
-        Whether it is held by another one.
+        Whether a value of another store holds it.
     """
 
     name: str
@@ -102,12 +102,12 @@ SCHEMES: Final[dict[str, Kind]] = {**{kind.scheme.partition(":")[0]: kind for ki
 
 
 def settled(kind: Kind, members: dict[str, Any], path: str) -> str:
-    """Check what members of a store elsewhere mean together, and return the path; that of a base URL is moved there.
+    """Check the members of a remote store together, and return the path, which takes in the path of a base URL.
 
     Raises
     ------
     ValueError
-        If they exclude each other.
+        If members exclude each other.
 
     Examples
     --------
@@ -132,7 +132,7 @@ def settled(kind: Kind, members: dict[str, Any], path: str) -> str:
 
 
 def place_of_url(kind: Kind, url: str) -> tuple[dict[str, Any], str]:
-    """Return the members that a URL of a store elsewhere stands for, and its path.
+    """Return the members and the path that a URL of a remote store stands for.
 
     Raises
     ------
@@ -156,12 +156,12 @@ def place_of_url(kind: Kind, url: str) -> tuple[dict[str, Any], str]:
 
 
 def url_of(kind: Kind, members: Mapping[str, Any], path: str) -> str:
-    """Return the URL of a store elsewhere; the inverse of `place_of_url`.
+    """Return the URL of a remote store; the inverse of `place_of_url`.
 
     Raises
     ------
     NotImplementedError
-        If it has none, because of its endpoint.
+        If the store has no URL, because of its endpoint.
     """
     if kind is HTTP:
         address, mark, query = members["base_url"].partition("?")

@@ -124,12 +124,12 @@ class KvStore:
         self._transaction = _checked(transaction)
 
     def spec(self, *, retain_context: bool | None = None, unbind_context: bool | None = None) -> KvStoreSpec:
-        """Return the spec to open it again.
+        """Return a spec that opens the store again.
 
         Parameters
         ----------
         retain_context : bool, optional
-            Keep the resources that it is bound to.
+            Keep the resources that the spec is bound to.
         unbind_context : bool, optional
             Keep descriptions of these resources.
         """
@@ -181,9 +181,9 @@ class KvStore:
         key : str or bytes
             The key without the path.
         if_not_equal : str or bytes, optional
-            The generation that is known already: if it is still the current one, the value is not returned.
+            A generation that the caller knows: if it is still the current one, the value is not returned.
         staleness_bound : float, optional
-            The oldest acceptable time of the answer; it is always current.
+            The oldest acceptable time of the answer; the answer is always current.
         batch : Batch, optional
             The batch that delays the read.
         byte_range : slice, optional
@@ -311,8 +311,8 @@ class KvStore:
         Returns
         -------
         Future
-            The new generation; ``b""`` if the key has another generation than `if_equal`. In a transaction this is
-            checked at the commit.
+            The new generation; ``b""`` if the key has another generation than `if_equal`. In a transaction the commit
+            checks this.
         """
         name = key_text(key)
         data = None if value is None else as_bytes(value, "a value")
@@ -409,7 +409,7 @@ class KvStore:
         return found if self._transaction is None else self._transaction._staged(found)
 
     def _describe_key(self, key: str) -> str:
-        """Return the name of a key of this store in messages.
+        """Return the name of a key of this store for messages.
 
         Examples
         --------
@@ -433,7 +433,7 @@ class KvStore:
 
     @property
     def _requests(self) -> int:
-        """How many requests the store wants under way at once; 0 if it can't be opened, which the operation reports."""
+        """How many requests the store wants under way at once; 0 if it can't be opened: the operation says why."""
         with suppress(Exception):
             return self._store.concurrency
         return 0

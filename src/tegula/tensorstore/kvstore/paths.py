@@ -24,7 +24,7 @@ _BAD_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})").search
 
 
 def key_name(store: Store, key: str) -> str:
-    """Return the name of a key of a store in messages.
+    """Return the name of a key of a store for messages.
 
     Examples
     --------
@@ -101,7 +101,7 @@ def check_file_key(path: str) -> str:
     Raises
     ------
     ValueError
-        If it is not.
+        If it is not valid.
     """
     segments = path.removeprefix("/").split("/")
     if "\0" in path or any(part in ("", ".", "..") or part.endswith(_LOCK_SUFFIX) for part in segments):
@@ -110,7 +110,7 @@ def check_file_key(path: str) -> str:
 
 
 def invalid_key(path: str) -> StatusError:
-    """Return the error for a path that no file can have."""
+    """Return the error for a path that is not valid for a file."""
     return invalid(f"Invalid key: {quoted(path)}")
 
 

@@ -28,7 +28,7 @@ class ByteSlice:
     Attributes
     ----------
     request : (start, length)
-        The range as stores take it.
+        The range in the form that stores take.
     """
 
     __slots__ = ("_start", "_stop", "request")
@@ -61,7 +61,7 @@ class ByteSlice:
 
 
 def prefix_of_range(path: str, range: KeyRange) -> str | None:
-    """Return the prefix (empty or ending in a slash) whose keys are those of a range; ``None`` if there is none.
+    """Return the prefix (empty or ending in a slash) that has the same keys as a range; ``None`` if there is none.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Key-value stores elsewhere, ``s3``, ``gcs`` and ``http``, as stores of tegula."""
+"""Remote key-value stores, ``s3``, ``gcs`` and ``http``, as stores of tegula."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ def remote_store(spec: KvStoreSpec) -> Store:
         if (profile := options.pop("profile", None)) is not None:
             library = import_module("tegula.stores.object_credentials")
             options["credential_provider"] = library.ProfileCredentials(profile)
-        # imported when it is used: most programs need no storage elsewhere
+        # imported when it is used: most programs need no remote storage
         found = _stores[name] = import_module("tegula.stores.object_urls").open_url(url, options)
     return found
 
 
 def _requests(spec: KvStoreSpec) -> dict[str, Any]:
-    """Return the options for how many requests there are, and how often they are repeated."""
+    """Return the options for the number of requests under way and for retries."""
     options: dict[str, Any] = {"retries": spec._setting(f"{spec._driver}_request_retries")["max_retries"]}
     limit = spec._setting(f"{spec._driver}_request_concurrency")["limit"]
     if limit != "shared":
@@ -59,7 +59,7 @@ def _s3_options(spec: KvStoreSpec) -> dict[str, Any]:
     if spec._option("host_header") is not None:
         raise status("UNIMPLEMENTED", '"host_header" is not supported')
     if spec._option("use_conditional_write") is False:
-        raise status("UNIMPLEMENTED", '"use_conditional_write": false is not supported: it is found out by a test')
+        raise status("UNIMPLEMENTED", '"use_conditional_write": false is not supported; tegula tests the storage')
     given = {"endpoint": spec._option("endpoint"), "region": spec._option("aws_region")}
     options: dict[str, Any] = {name: value for name, value in given.items() if value}
     if spec._option("requester_pays"):

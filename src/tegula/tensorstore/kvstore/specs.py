@@ -33,7 +33,7 @@ _RESOURCES: Final = {kind.name: dict(zip(kind.resources, kind.resources)) for ki
 ROOTS: Final = frozenset(scheme for scheme, kind in SCHEMES.items() if not kind.adapter)
 """Schemes that a URL may begin with."""
 ADAPTERS: Final = frozenset(scheme for scheme, kind in SCHEMES.items() if kind.adapter)
-"""Schemes of key-value stores that are kept in a value of another one."""
+"""Schemes of key-value stores that are inside a value of another store."""
 _REMOTE: Final = (S3, GCS, HTTP)
 _ARRAY_SCHEMES: Final = frozenset(("zarr2", "zarr3", "zarr1", "bcolz", "json", "n5", "auto"))
 
@@ -49,7 +49,7 @@ class KvStoreSpec:
     Raises
     ------
     ValueError
-        If that is not valid.
+        If the JSON or the URL is not valid.
 
     Examples
     --------
@@ -138,7 +138,7 @@ class KvStoreSpec:
         Raises
         ------
         ValueError
-            If there is none, as for relative paths of files.
+            If there is no URL, as for relative paths of files.
         """
         if self._kind is FILE and not self._path.startswith("/"):
             raise invalid(f"file: URIs do not support relative paths: {quoted(self._path)}")
@@ -216,11 +216,11 @@ class KvStoreSpec:
         Parameters
         ----------
         unbind_context : bool, optional
-            Replace bound resources by descriptions, and a context of its own.
+            Replace bound resources by descriptions in a context of the spec.
         strip_context : bool, optional
-            Leave all resources to the context it is opened with.
+            Leave all resources to the context that the spec is opened with.
         context : Context, optional
-            Bind what is not bound yet.
+            Bind resources that are not bound yet.
         """
         source = self
         if unbind_context:

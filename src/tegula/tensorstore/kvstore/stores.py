@@ -1,4 +1,4 @@
-"""The stores below key-value stores: values in memory, directories, zip archives, and storage elsewhere."""
+"""The stores below key-value stores: values in memory, directories, zip archives, and remote storage."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def store_of(spec: KvStoreSpec) -> Store:
     if driver == "zip":
         return _archive_of(spec)
     root = split_directory(spec._path)[0]
-    if os.name != "posix" or root[:1] != "/":  # other paths are normalized: those of files have no `..`
+    if os.name != "posix" or root[:1] != "/":  # other paths are normalized: paths of files have no `..`
         root = os.path.abspath(root)
     sync: bool = spec._setting("file_io_sync")
     found = _local_stores.get((root, sync))

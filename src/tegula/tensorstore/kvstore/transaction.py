@@ -1,8 +1,8 @@
-"""Transactions: changes that are staged until all of them are committed, or none.
+"""Transactions: changes that are staged, and then committed all together or not at all.
 
-Changes are staged by key, so that a chunk which is written twice is stored once. A commit requires that the values
-which the changes were based on are still current. If they are not, the changes are applied again to the current
-values; with `repeatable_read` that is an error.
+Changes are staged by key, so that a chunk which is written twice is stored once. A commit requires that all values that
+the changes were computed from are still current. If some are not, the changes are applied again to the current values;
+with `repeatable_read` that is an error.
 """
 
 from __future__ import annotations
@@ -60,9 +60,9 @@ class Transaction:
     Parameters
     ----------
     atomic : bool
-        Require that the stores can commit it in one step.
+        Require that the stores can commit the transaction in one step.
     repeatable_read : bool
-        Require at the commit that all values which were read are still the same.
+        Require at the commit that all values that were read are unchanged.
 
     Examples
     --------
@@ -89,17 +89,17 @@ class Transaction:
 
     @property
     def atomic(self) -> bool:
-        """Whether it is committed in one step only."""
+        """Whether the transaction must be committed in one step."""
         return self._stage.atomic
 
     @property
     def repeatable_read(self) -> bool:
-        """Whether values that were read must not have changed at the commit."""
+        """Whether the commit requires that all values that were read are unchanged."""
         return self._stage.repeatable_read
 
     @property
     def open(self) -> bool:
-        """Whether it can still be used: it was not aborted, and its commit has not begun."""
+        """Whether the transaction can still be used: it was not aborted, and its commit has not begun."""
         return self._state == "open"
 
     @property
@@ -123,14 +123,14 @@ class Transaction:
         Returns
         -------
         Future
-            Ready after the commit; its error begins with ABORTED if a value has changed that must not.
+            Ready after the commit; its error begins with ABORTED if a value has changed that must be unchanged.
         """
         if self._begins():
             background(self._commit)
         return self._future
 
     def commit_sync(self) -> None:
-        """Commit and wait until that is done."""
+        """Commit, and wait until the commit has finished."""
         if self._begins():
             self._commit()
         self._future.result()
@@ -160,7 +160,7 @@ class Transaction:
         return found
 
     def _perform(self, function: Callable[..., T], *args: Any) -> T:
-        """Call a function that changes staged stores; a commit calls it again if values have changed that it has read.
+        """Call a function that changes staged stores; a commit calls it again if values that it has read have changed.
 
         Its arguments must not be modified until the transaction is over.
         """
@@ -187,7 +187,7 @@ class Transaction:
     # --- storing
 
     def _begins(self) -> bool:
-        """Begin the commit if the transaction is open; return whether it was."""
+        """Begin the commit if the transaction is open; return whether it was open."""
         with self._lock:
             if self._state != "open":
                 return False
@@ -211,10 +211,10 @@ class Transaction:
             if lost is None:
                 return
             self._start_over(*lost)
-        raise status("ABORTED", "What the transaction is based on keeps changing")
+        raise status("ABORTED", "The values that the transaction has read keep changing")
 
     def _store_all(self) -> tuple[Place, Entry] | None:
-        """Store all changes; return a key that others have changed, if there is one."""
+        """Store all changes; return a key that another writer has changed, if there is one."""
         pending = sorted(self._stage.entries.items(), key=lambda item: id(item[1].store))
         for place, entry in pending:
             if not entry.holds():
@@ -261,11 +261,11 @@ class Transaction:
             forget(entry.store, entry.key)
 
     def _start_over(self, place: Place, entry: Entry) -> None:
-        """Apply the changes that are not stored again, after the value that one was based on has changed."""
+        """Apply the changes that are not stored yet once more, after a value that one was computed from has changed."""
         if self.repeatable_read or entry.doomed:
             raise _conflict(entry)
         self._stage.replay()
-        if self._stage.entries.get(place) is entry:  # it does not depend on the stored value
+        if self._stage.entries.get(place) is entry:  # the change does not depend on the stored value
             raise _conflict(entry)
 
     # --- with and async with

@@ -30,9 +30,9 @@ State: TypeAlias = Literal["unspecified", "missing", "value"]
 
 _OBJECT: Final = b"\5"
 NO_VALUE: Final = b"\2"
-"""The generation of a key that has no value; as a condition: there must be none."""
+"""The generation of a key that has no value; as a condition, the key must have no value."""
 UNKNOWN: Final = b""
-"""The generation that a conditional write gives whose condition is not met."""
+"""The generation that a conditional write returns if its condition is not met."""
 
 
 def as_bytes(value: Any, what: str) -> bytes:
@@ -207,7 +207,7 @@ class ReadResult:
     Parameters
     ----------
     state : {"unspecified", "missing", "value"}
-        Whether there is a value; unspecified if the caller knows it already (see `if_not_equal`).
+        Whether there is a value; unspecified if the caller knows the value already (see `if_not_equal`).
     value : str or bytes
         The value.
     stamp : KvStore.TimestampedStorageGeneration

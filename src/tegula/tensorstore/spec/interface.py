@@ -1,7 +1,7 @@
 """The interface of drivers: `DriverSpec` describes an array, `Driver` is the open array; drivers are found by name.
 
-A `Driver` reads and writes a *base* array in its own coordinates; views, broadcasting and conversion of values
-are left to others. A `DriverSpec` is immutable: `merge` and the like return another one.
+A `Driver` reads and writes a *base* array in its own coordinates; callers do views, broadcasting and conversion of
+values. A `DriverSpec` is immutable: methods such as `merge` return another spec.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ Mode: TypeAlias = Literal["r", "w", "rw"]
 
 
 def mode_of(read: bool, write: bool) -> Mode:
-    """Return the mode for read and write access; without either it is ``"w"``."""
+    """Return the mode for read and write access; without any access it is ``"w"``."""
     return "rw" if read and write else "r" if read else "w"
 
 
@@ -75,7 +75,7 @@ DRIVERS: Final[dict[str, str]] = {
     "stack": "tegula.tensorstore.drivers.stack:StackSpec",
     "virtual_chunked": "tegula.tensorstore.drivers.virtual_chunked:VirtualChunkedSpec",
 }
-"""Drivers by name, as ``module:class``; each is imported when it is first asked for."""
+"""Drivers by name, as ``module:class``; each is imported when it is first used."""
 
 URL_SCHEMES: Final[dict[str, str]] = {
     "zarr2": "zarr",
@@ -117,9 +117,9 @@ class OpenMode:
     open : bool
         Open an array that exists.
     create : bool
-        Create a new one.
+        Create a new array.
     delete_existing : bool
-        Delete an existing array before.
+        Delete an existing array first.
     assume_metadata, assume_cached_metadata : bool
         Neither read nor write metadata; or do not read it on opening.
 
@@ -152,7 +152,7 @@ class OpenMode:
         Raises
         ------
         ValueError
-            If they do not.
+            If they are not.
         """
         wrong = ""
         if self.delete_existing and not self.create:
@@ -232,15 +232,15 @@ class Driver(ABC):
     domain : IndexDomain
         The domain of the base array.
     chunk_layout, codec, fill_value, dimension_units
-        The other parts of its schema; ``None`` where there is none. The fill value broadcasts to the domain.
+        The other parts of its schema; ``None`` for a part without a value. The fill value broadcasts to the domain.
     kvstore : KvStore or None
         Where it is stored.
     mode : {"r", "w", "rw"}
-        The access that is possible.
+        The possible access.
     slow : bool
         Whether even small reads and writes may wait, so that they run in another thread.
     resizes : bool
-        Whether the driver can resize anything at all.
+        Whether the driver can resize at all.
     source : DriverSpec
         The spec that it was opened from, bound to its context.
     """
@@ -263,7 +263,7 @@ class Driver(ABC):
 
     @property
     def requests(self) -> int:
-        """How many requests the storage wants under way at once; 0 if it is near."""
+        """How many requests the storage wants under way at once; 0 if the storage is near."""
         return 0 if self.kvstore is None else self.kvstore._requests
 
     @abstractmethod
@@ -275,7 +275,7 @@ class Driver(ABC):
         """Store `values`, of the dtype and of the shape that `read` would return, at `indices`."""
 
     def load(self, indices: Indices | None) -> None:
-        """Open and import everything that `read` and `write` need at `indices`; for the whole array with ``None``.
+        """Open and import everything that `read` and `write` need at `indices`; ``None`` stands for the whole array.
 
         The thread that starts an operation calls this, so that threads of the pool import nothing; see
         `CodecChain.load`.
@@ -287,7 +287,7 @@ class Driver(ABC):
         return {}
 
     def spec(self, *, minimal: bool = False) -> DriverSpec:
-        """Return a spec that opens this array again; a minimal one gives only its location."""
+        """Return a spec that opens this array again; a minimal spec has only the location."""
         found = self.source.described({} if minimal else self.spec_members(), self.dtype)
         if found.schema.rank is None:
             found.schema._set_rank(self.domain.rank, "rank")
@@ -320,7 +320,7 @@ class Driver(ABC):
         return self
 
     def latest(self, *, look: bool = True) -> Driver:
-        """Return the array with the latest known bounds, from a resize or `resolve`; itself if it has them.
+        """Return the array with the latest known bounds, from a resize or `resolve`; itself if these are its bounds.
 
         Reads and writes use these bounds for the implicit bounds of views. If the spec requires that each operation
         reads the stored bounds, this method does so unless `look` is false.
@@ -348,13 +348,13 @@ class DriverSpec(ABC):
     schema : Schema
         Constraints, in base coordinates.
     flags : OpenMode
-        What opening may do.
+        The allowed actions on opening.
     """
 
     name: ClassVar[str]
     uses_kvstore: ClassVar[bool] = True
     is_plain: ClassVar[bool] = False
-    """Whether specs of the same JSON may share one object: it has neither values nor resources of its own."""
+    """Whether specs of the same JSON may share one object: they have no values or resources of their own."""
 
     members: dict[str, Any]
     kvstore: Any
@@ -410,7 +410,7 @@ class DriverSpec(ABC):
     # --- properties before opening, in base coordinates
 
     def get_schema(self) -> Schema:
-        """Return the constraints of the schema and of the members of the driver."""
+        """Return the constraints of the schema and of the driver's members."""
         return self.schema
 
     def get_rank(self) -> int | None:
@@ -464,7 +464,7 @@ class DriverSpec(ABC):
         """
 
     def described(self, members: dict[str, Any], data_type: dtype) -> DriverSpec:
-        """Return the spec of an opened array: without flags and constraints, with these members."""
+        """Return the spec of an opened array: without flags and constraints, and with the given members."""
         raise NotImplementedError
 
     # --- opening

@@ -18,7 +18,7 @@ def schema_outward(schema: Schema, transform: IndexTransform) -> Schema:
     Raises
     ------
     ValueError
-        If their rank is another one, or the transform is not invertible.
+        If the ranks differ, or the transform is not invertible.
     """
     if schema.rank is None:
         return schema

@@ -35,7 +35,7 @@ _FLAGS = tuple(field.name for field in fields(OpenMode))
 _MODES = frozenset(("open_mode", *_FLAGS))
 _SCHEMA = ("rank", "dtype", "domain", "shape", "chunk_layout", "codec", "fill_value", "dimension_units", "schema")
 _MAX_ENTRIES, _MAX_KEY_BYTES, _MARSHAL_VERSION = 256, 2**14, 2
-_known: dict[bytes, tuple[DriverSpec, IndexTransform | None]] = {}  # specs by their JSON, none of which ever changes
+_known: dict[bytes, tuple[DriverSpec, IndexTransform | None]] = {}  # specs by their JSON; these specs never change
 _RECHECKS = ("recheck_cached_metadata", "recheck_cached_data", "recheck_cached")
 
 
@@ -124,7 +124,7 @@ class Spec(Indexable):
 
     @classmethod
     def _of_whole(cls, driver: DriverSpec) -> Spec:
-        """Return the spec of all of an array."""
+        """Return the spec of a whole array."""
         return cls._of(driver, _whole(driver))
 
     # --- properties
@@ -404,7 +404,7 @@ def _updated(spec: Spec, options: dict[str, Any]) -> Spec:
 
 
 def _whole(driver: DriverSpec) -> IndexTransform | None:
-    """Return the identity over the domain of an array, if that is known."""
+    """Return the identity over the domain of an array, if the domain is known."""
     domain = driver.get_domain()
     return None if domain is None else identity(domain)
 

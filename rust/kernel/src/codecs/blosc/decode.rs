@@ -59,8 +59,8 @@ pub(super) fn block(
 enum Wanted {
     /// A range of bytes.
     Bytes(Range<usize>),
-    /// The same part of each row of `row` bytes. All streams have the same number of whole rows; the last is followed by
-    /// `rest` bytes, which are not needed.
+    /// The same part of each row of `row` bytes. All streams have the same number of whole rows; the last is followed
+    /// by `rest` bytes, which are not needed.
     Rows { row: usize, part: Range<usize>, rest: usize },
 }
 
@@ -79,7 +79,7 @@ impl Wanted {
         }
     }
 
-    /// Return how many bytes of a stream are needed, which decodes to `length` bytes from `start` on.
+    /// Return how many bytes are needed of a stream that decodes to `length` bytes from `start` on.
     fn reach(&self, start: usize, length: usize) -> usize {
         match self {
             Wanted::Bytes(range) if range.start >= start + length => 0,
@@ -88,7 +88,7 @@ impl Wanted {
         }
     }
 
-    /// Copy the needed bytes of an uncompressed stream, which is the content from `start` on.
+    /// Copy the needed bytes of an uncompressed stream, whose content begins at `start`.
     fn copy(&self, start: usize, stream: &[u8], to: &mut [MaybeUninit<u8>]) {
         match self {
             Wanted::Bytes(range) => {

@@ -6,7 +6,7 @@ use crate::{Error, Result};
 /// Bytes of the header.
 pub(super) const SIZE: usize = 16;
 
-/// Shortest block that is split, in elements, and shortest content that is compressed, in bytes.
+/// Shortest block that is split, in elements; also the shortest content that is compressed, in bytes.
 pub(super) const SHORTEST: usize = 128;
 
 /// Largest element whose blocks are split, in bytes.

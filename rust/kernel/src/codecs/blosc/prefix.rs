@@ -1,7 +1,7 @@
 //! Decompresses only the beginning of an LZ4 stream. Called by `streams`.
 //!
 //! The LZ4 library can stop early too, but copies the last match byte by byte. Well compressible data has long matches,
-//! so that this takes longer than decompressing everything.
+//! so the library takes longer than for decompressing everything.
 
 use std::mem::MaybeUninit;
 

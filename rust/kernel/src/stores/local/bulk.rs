@@ -1,4 +1,4 @@
-//! Many values looked for or deleted at once: each directory is opened once, and locked once for many of its files.
+//! Looks for or deletes many values together: each directory is opened once, and locked once for many of its files.
 
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -11,7 +11,8 @@ use crate::{Error, Result};
 const BATCH: usize = 512;
 
 impl LocalFiles {
-    /// Whether something stands in the place of one of these keys; keys of one directory should follow each other.
+    /// Whether a file or directory stands in the place of one of these keys; keys of one directory should follow each
+    /// other.
     ///
     /// # Errors
     ///

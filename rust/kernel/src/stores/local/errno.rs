@@ -15,10 +15,10 @@ impl Errno {
         Errno(std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO))
     }
 
-    /// Return the system's text for it, which Python shows too.
+    /// Return the system's text for the error, which Python shows, too.
     pub fn text(self) -> String {
         let mut text = [0 as libc::c_char; 256];
-        // SAFETY: the buffer is as long as said, and the call ends what it puts there with a NUL.
+        // SAFETY: the buffer has the given length, and the call ends its text with a NUL.
         let code = unsafe { libc::strerror_r(self.0, text.as_mut_ptr(), text.len()) };
         if code != 0 {
             return format!("error {}", self.0);

@@ -1,7 +1,7 @@
 //! Fault injection for tests: each system call of the store asks here first, and can be made to fail or to do less.
 //!
 //! A hook sees the name of every call and its path. It decides the fate of the call, records it, or ends the process.
-//! Without a hook, a call costs one more look at a flag.
+//! Without a hook, a call only reads one more flag.
 
 use std::ffi::OsStr;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -15,22 +15,22 @@ use super::errno::{Errno, Outcome};
 /// The fate of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// It is carried out.
+    /// The call is carried out.
     Happen,
-    /// It does nothing, and fails with this number.
+    /// The call does nothing, and fails with this number.
     Fail(i32),
-    /// It reads or writes no more bytes than these; calls that move no bytes are carried out.
+    /// The call reads or writes at most this many bytes; calls that move no bytes are carried out.
     Short(usize),
 }
 
-/// A function that is called before each call, with its name and the path that it is about.
+/// A function that is called before each system call, with the call's name and path.
 pub type Hook = Arc<dyn Fn(&'static str, &str) -> Fate + Send + Sync>;
 
-/// The file or path that a call is about.
+/// The file or path of a call.
 pub(super) enum Subject<'a> {
     /// An open file or directory.
     Open(BorrowedFd<'a>),
-    /// A path, in pieces, from a directory on.
+    /// A path, in pieces, relative to a directory.
     At(BorrowedFd<'a>, &'a [&'a [u8]]),
     /// No file.
     Nothing,
@@ -50,7 +50,7 @@ pub fn set_hook(hook: Option<Hook>) {
     *place = hook;
 }
 
-/// Stop the clock at a time in nanoseconds, or let it go.
+/// Stop the clock at a time in nanoseconds, or let it run again.
 pub fn set_clock(time: Option<i64>) {
     CLOCK.store(time.unwrap_or(NO_TIME), Ordering::SeqCst);
 }

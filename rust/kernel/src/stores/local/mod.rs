@@ -1,10 +1,10 @@
-//! Files below a directory, as `tegula.stores.local` keeps them. Both may work in the same directory at once: the steps
-//! that they share are written down in `docs/design/local-files.md`.
+//! Files below a directory, as `tegula.stores.local` keeps them. Both may work in the same directory at the same time:
+//! `docs/design/local-files.md` describes the steps that they share.
 //!
-//! Only the plain case is handled here: files at the paths of their keys, in directories reached through no link. Anything
-//! else is `Error::Unusual`, so that the Python store decides about it. Nothing about directories is kept from one
-//! operation to the next: a directory that was removed and made again would be taken for the old one, and its values
-//! for missing ones.
+//! Only the plain case is handled here: files at the paths of their keys, in directories reached through no link.
+//! Anything else is `Error::Unusual`, so that the Python store decides about it. Nothing about directories is kept from
+//! one operation to the next: a directory that was removed and made again would be mistaken for the old one, and its
+//! values would seem missing.
 
 mod bulk;
 mod errno;
@@ -29,8 +29,8 @@ use writing::{Condition, Directory, Failure, HIDDEN};
 use crate::stores::{Expected, Generation, Piece, Store, Value};
 use crate::{Error, Result};
 
-/// Checks the directory of a prefix (without its last slash) and makes it if it is missing; an error is a refusal.
-/// Returns whether values may be put into it; links on the way to it are followed.
+/// Checks the directory of a prefix (without its last slash) and makes it if it is missing; an error means that this
+/// was refused. Returns whether values may be put into it; links on the way to it are followed.
 pub type Prepare = Box<dyn Fn(&str) -> Result<bool> + Send + Sync>;
 
 // O_NONBLOCK: opening a pipe that lies among the files would block until it has a writer.
@@ -43,12 +43,12 @@ const REMEMBERED: usize = 65536;
 const KEPT_OPEN: usize = 16;
 const USUAL_SIZE: usize = 1 << 16;
 
-/// Puts a file of some name into a directory.
+/// Puts a file with a given name into a directory.
 type InDirectory<'w> = dyn FnMut(&mut Directory, &[u8]) -> std::result::Result<(), Failure> + 'w;
 
 /// A store of files below a directory.
 ///
-/// Each operation walks the whole path; where many follow each other, let a [`Session`] carry them out.
+/// Each operation walks the whole path; use a [`Session`] for many operations in a row.
 pub struct LocalFiles {
     base: PathBuf,
     sync: bool,
@@ -183,7 +183,8 @@ impl LocalFiles {
         Ok(done)
     }
 
-    /// Call `work` with the directory of a key and its name there; again as long as the directory vanishes meanwhile.
+    /// Call `work` with the directory of a key and the name of the file there; call it again if the directory vanishes
+    /// meanwhile.
     fn change(&self, session: Option<&Session<'_>>, key: &str, work: &mut InDirectory<'_>) -> Result<()> {
         check_key(key)?;
         if self.has_no_locks.load(Ordering::Relaxed) {
@@ -219,7 +220,8 @@ impl LocalFiles {
         Err(self.error(key, "its directory keeps vanishing"))
     }
 
-    /// Remove a directory and the directories above it as long as they hold nothing but what dead writers left.
+    /// Remove a directory and the directories above it as long as they hold nothing but temporary files of dead
+    /// writers.
     fn prune(&self, mut parent: &str) {
         while !parent.is_empty() {
             let (above, name) = parent.rsplit_once('/').unwrap_or(("", parent));
@@ -276,10 +278,11 @@ impl LocalFiles {
     }
 }
 
-/// Put a file that holds `value` in the place of `name` in the directory at a path, in one step, and return its state.
+/// Replace the file `name` in the directory at a path by a file that holds `value`, in one step, and return the new
+/// file's state.
 ///
-/// The caller has checked the path and the name, and has removed what dead writers left there. With `sync` the value
-/// and its name are on the disk afterwards.
+/// The caller has checked the path and the name, and has removed the temporary files of dead writers there. With `sync`
+/// the value and its name are on the disk afterwards.
 ///
 /// # Errors
 ///
@@ -396,7 +399,7 @@ fn boxed(file: Option<OwnedFd>, hint: &SizeHint) -> Option<Box<dyn Value + '_>> 
 
 /// Open a file and lock it; if it was replaced or removed during the wait, open the new file.
 ///
-/// The lock saves work, and nothing relies on it, so the wait is short.
+/// The lock only saves work, and nothing relies on it, so the wait is short.
 fn open_locked<'a>(
     open: impl Fn() -> Result<Option<OwnedFd>>,
     hint: &'a SizeHint,
@@ -424,14 +427,14 @@ fn condition(expected: Option<&Expected>) -> Result<Option<Condition>> {
     match expected {
         None => Ok(None),
         Some(Expected::Absent) => Ok(Some(None)),
-        // of a rounded time the Python store knows more
+        // for files with a rounded time the Python store knows more of the state
         Some(Expected::File(generation)) if generation.is_rounded() => Err(Error::Unusual),
         Some(Expected::File(generation)) => Ok(Some(Some(*generation))),
         Some(Expected::Foreign(_)) => Err(Error::Unusual),
     }
 }
 
-/// Refuse keys that name no file of the store, or lead out of it; the Python store says what is wrong with them.
+/// Refuse keys that name no file of the store, or lead out of it; the error of the Python store says what is wrong.
 fn check_key(key: &str) -> Result<()> {
     let wrong = |segment: &str| matches!(segment, "" | "." | "..") || segment.starts_with(HIDDEN);
     if key.bytes().any(|byte| byte == 0) || key.split('/').any(wrong) { Err(Error::Unusual) } else { Ok(()) }

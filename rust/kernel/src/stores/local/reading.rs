@@ -11,14 +11,14 @@ use crate::stores::{Expected, Parts, State, Value};
 use crate::{Error, Result};
 
 const PAGE: usize = 4096;
-/// At most so much is allocated in advance; more only if a value turns out to be longer.
+/// At most so many bytes are allocated in advance; more only if a value turns out to be longer.
 const MOST_EXPECTED: usize = 1 << 20;
-/// A file that has not changed for so long has a time of change that no later change repeats, in nanoseconds.
+/// If a file has not changed for so long, no later change repeats its time of change; in nanoseconds.
 const SETTLED: i64 = 1_000_000_000;
 /// Smaller files are written anew in less time than it takes to share their blocks, in bytes.
 const LEAST_SHARED: u64 = 1 << 18;
 
-/// The usual size of values, as far as is known, so that one call reads all of a value.
+/// The usual size of values, if it is known, so that one call reads all of a value.
 #[derive(Debug)]
 pub struct SizeHint(AtomicUsize);
 
@@ -47,13 +47,13 @@ pub struct LocalValue<'a> {
     locked: bool,
 }
 
-/// The error for a file that can't be read plainly, which leaves it to the Python store.
+/// The error for a file that only the Python store can read.
 fn unusual(_: Errno) -> Error {
     Error::Unusual
 }
 
 impl<'a> LocalValue<'a> {
-    /// Make the value of an open file, whose kind has not been checked yet.
+    /// Make the value of an open file; the kind of file has not been checked yet.
     pub fn new(file: OwnedFd, hint: &'a SizeHint) -> LocalValue<'a> {
         LocalValue { file, hint, status: OnceLock::new(), locked: false }
     }
@@ -85,7 +85,7 @@ impl<'a> LocalValue<'a> {
             if filled == 0 {
                 self.status()?; // a pipe without a writer, and several devices, read as if they were empty
             }
-            // a read may end early, in a file system that is a program
+            // a read may end early in a file system in user space
             if count == 0 || (filled < buffer.len() && filled as u64 >= self.status()?.size) {
                 return Ok(Some(filled));
             }
@@ -97,7 +97,7 @@ impl<'a> LocalValue<'a> {
 impl Value for LocalValue<'_> {
     fn with_all(&self, work: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
         let mut room = match self.status.get() {
-            // one byte more shows that it ends there
+            // one byte more shows whether the file ends there
             Some(status) => usize::try_from(status.size).unwrap_or(usize::MAX).saturating_add(1),
             None => self.hint.room(),
         };
@@ -179,7 +179,7 @@ impl Value for LocalValue<'_> {
 impl Drop for LocalValue<'_> {
     fn drop(&mut self) {
         if self.locked {
-            // A child that was forked since has the file open too, and would keep the lock.
+            // A child that was forked in the meantime has the file open, too, and would keep the lock.
             let _ = system::lock(self.file.as_fd(), libc::LOCK_UN);
         }
     }

@@ -1,4 +1,4 @@
-//! The system calls of the store as safe functions. Programs that are started do not inherit the files.
+//! The system calls of the store as safe functions. Programs that this process starts do not inherit the files.
 
 use std::ffi::CStr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
@@ -25,7 +25,7 @@ const PATH_ON_STACK: usize = 512;
 /// Facts about an open file, or a file at a path.
 #[derive(Clone, Copy, Debug)]
 pub struct Status {
-    /// The state of the value in it.
+    /// The state of the value in the file.
     pub generation: Generation,
     /// The number of its names; 0 after it was removed or replaced.
     pub links: u64,
@@ -48,8 +48,8 @@ impl Status {
         self.kind == libc::S_IFDIR
     }
 
-    /// What tells this state of the file from all others, except changes that the system's clock does not tell apart;
-    /// `None` where the file system keeps no fine times.
+    /// A state that no other file or earlier content has, unless changes are too close in time for the system's clock;
+    /// `None` if the file system keeps no fine times.
     pub fn state(&self) -> Option<State> {
         let [inode, modified, size] = self.generation.0;
         let fine = self.changed % 1000 != 0;
@@ -207,7 +207,7 @@ pub fn status(file: BorrowedFd<'_>) -> Outcome<Status> {
     Ok(Status::of(unsafe { found.assume_init_ref() }))
 }
 
-/// Look at what stands at a path, and follow links to it.
+/// Look at the file or directory at a path, and follow links.
 ///
 /// # Errors
 ///

@@ -13,7 +13,7 @@ use crate::stores::{Generation, Piece};
 /// How the names of the store's own files begin.
 pub const HIDDEN: &str = ".tegula-";
 
-/// How many times a file may be stamped with that is written now: one is drawn, since a clock may stand still.
+/// The number of times with which a new file may be stamped: one is drawn at random, since a clock may stand still.
 const TIMES: u64 = 1 << 13;
 
 /// The largest value whose blocks are allocated in advance, as in Python.
@@ -52,15 +52,15 @@ impl From<Errno> for Failure {
 /// The state of the old file on which it is replaced; `None` for no file.
 pub type Condition = Option<Generation>;
 
-/// What is to be in a file.
+/// The new contents of a file.
 enum Content<'c> {
     /// These parts, one after the other.
     Parts(&'c [&'c [u8]]),
-    /// What is in another file, with pieces written to their places.
+    /// A copy of another file, with pieces written to their places.
     Like(BorrowedFd<'c>, &'c [Piece<'c>]),
 }
 
-/// A file that has been written: its stamp, and its state if that is wanted.
+/// A file that has been written: its stamp, and its state if the caller needs it.
 #[derive(Clone, Copy)]
 struct Made {
     time: i64,
@@ -78,7 +78,7 @@ pub struct Directory {
     allocates: bool,
     takes_unnamed: bool,
     replaced_last: bool,
-    /// Whether the states of new files are wanted.
+    /// Whether the caller needs the states of new files.
     reports: bool,
 }
 
@@ -173,8 +173,9 @@ impl Directory {
                 .is_ok()
     }
 
-    /// Put a file where most likely none stands: it is written without a name, so that nothing is left if its writer is
-    /// killed, and then gets its name. Returns `None` if it is not in place: the file system has no files without names.
+    /// Put a file where there is most likely none: it is written without a name, so that nothing is left if its writer
+    /// is killed, and then gets its name. Returns `None` if the file is not in place: the file system has no files
+    /// without names.
     fn create(&mut self, name: &[u8], parts: &[&[u8]], expected: Option<Condition>) -> Result<Option<Made>, Failure> {
         let Ok(file) = system::open_at(self.file.as_fd(), &[b"."], libc::O_TMPFILE | libc::O_WRONLY) else {
             self.takes_unnamed = false;
@@ -259,7 +260,7 @@ impl Directory {
         Ok(Made { time, state })
     }
 
-    /// Return the state of a new file if that is wanted.
+    /// Return the state of a new file if the caller needs it.
     fn state(&self, look: impl FnOnce() -> Outcome<Status>) -> Result<Option<Generation>, Failure> {
         if !self.reports {
             return Ok(None);
@@ -341,7 +342,7 @@ fn temporary_name() -> Outcome<Vec<u8>> {
     Ok(format!("{HIDDEN}{}-{:016x}.tmp", std::process::id(), next_number()?).into_bytes())
 }
 
-/// Return a number of this process: at random once for each thread, then counted on.
+/// Return a number for a name: each thread draws the first one at random and then counts on.
 fn next_number() -> Outcome<u64> {
     let last = match LAST_NUMBER.get() {
         Some(last) => last,
