@@ -12,7 +12,6 @@ from tests.injection.waves import WaveStore
 
 import tegula
 from tegula import MemoryStore, config
-from tegula.engine import Reach
 
 OLD = 9
 LAYOUTS: dict[str, dict[str, Any]] = {
@@ -95,29 +94,3 @@ def test_an_append_looks_beyond_what_earlier_ones_have_looked_at(concurrency: in
     for _ in range(8):
         array.append(np.ones((4, 3) if axis else (3, 4), "u1"), axis=axis)
     assert array.shape == ((4, 28) if axis else (28, 4))
-
-
-def test_what_was_found_holds_for_one_generation_and_one_axis() -> None:
-    reach = Reach()
-    reach.begin("a")
-    reach.extend(1, 8)
-    assert (reach.along(1), reach.along(0)) == (8, 0)
-    reach.end("b")
-    reach.begin("b")
-    assert reach.along(1) == 8
-    reach.begin("b")  # decided once more
-    assert reach.along(1) == 8
-    reach.end("c")  # without having looked
-    reach.begin("c")
-    assert reach.along(1) == 0
-    # a search that ends after another change has begun
-    reach.extend(1, 8)
-    reach.end("d")
-    reach.looked_further("c", 1, 16)
-    reach.begin("d")
-    assert reach.along(1) == 8
-    reach.looked_further("d", 1, 16)
-    reach.begin("d")
-    assert reach.along(1) == 16
-    reach.begin("e")
-    assert reach.along(1) == 0

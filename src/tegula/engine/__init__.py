@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from tegula.engine.finding import has_node, implicit_group
     from tegula.engine.futures import Future, load, start, wait_for
     from tegula.engine.opening import stored_array
-    from tegula.engine.resizing import Change, Reach, cut_off, grown, make_room, resize
+    from tegula.engine.reach import Reach
+    from tegula.engine.resizing import Change, cut_off, grown, make_room, resize
     from tegula.engine.stored import StoredArray, physical_memory
     from tegula.engine.verifying import verify_chunk
 
@@ -79,7 +80,8 @@ _HOMES = {
     "finding": "has_node implicit_group",
     "futures": "Future load start wait_for",
     "opening": "stored_array",
-    "resizing": "Change Reach cut_off grown make_room resize",
+    "reach": "Reach",
+    "resizing": "Change cut_off grown make_room resize",
     "stored": "StoredArray physical_memory",
     "verifying": "verify_chunk",
 }

@@ -20,8 +20,9 @@ import numpy.typing as npt
 
 from tegula.engine.executors import write
 from tegula.engine.pool import begin
+from tegula.engine.reach import Reach
 from tegula.engine.read_ahead import ReadAhead, foresee, look_up
-from tegula.engine.resizing import Change, Reach, chunks_of, cut_off, grown, make_room
+from tegula.engine.resizing import Change, chunks_of, cut_off, grown, make_room
 from tegula.engine.stored import StoredArray
 from tegula.engine.visiting import cells
 from tegula.errors import SelectionError, TegulaError

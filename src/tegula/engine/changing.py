@@ -23,7 +23,7 @@ from tegula.stores import ABSENT, Generation, Store
 from tegula.stores.capabilities import delete_if
 
 if TYPE_CHECKING:
-    from tegula.engine.resizing import Reach
+    from tegula.engine.reach import Reach
 
 __all__ = ["create_documents", "update_documents"]
 

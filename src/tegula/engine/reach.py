@@ -1,0 +1,57 @@
+"""What is known of old chunks beyond the edge of an array, so that each place is looked at once."""
+
+from __future__ import annotations
+
+from tegula.stores import Generation
+
+__all__ = ["Reach"]
+
+
+class Reach:
+    """How far beyond the edge of an array there are no old chunks, as earlier changes have found.
+
+    That holds along one axis, and while the document of the shape has the same generation: a program that changes the
+    shape in between may leave chunks beyond the edge, even if the shape is the same afterwards. The object belongs to
+    one `Array`, and is used while its documents are changed.
+
+    Examples
+    --------
+    >>> reach = Reach()
+    >>> reach.begin("generation 1")
+    >>> reach.extend(0, 20)
+    >>> reach.end("generation 2")
+    >>> reach.begin("generation 2")
+    >>> reach.along(0), reach.along(1)
+    (20, 0)
+    """
+
+    __slots__ = ("_axis", "_found", "_further", "_known", "generation")
+
+    def __init__(self) -> None:
+        self.generation: Generation | None = None
+        self._axis = self._known = self._found = 0
+        self._further: tuple[Generation | None, int, int] = (None, 0, 0)  # what `looked_further` was told
+
+    def begin(self, generation: Generation | None) -> None:
+        """Note the generation of the document on which a change is decided; without one nothing is known."""
+        same = generation is not None and generation == self.generation
+        self._known = max(self._known, self._found) if same else 0
+        self.generation, self._found = generation, 0
+        if same and self._further[:2] == (generation, self._axis):
+            self._known = max(self._known, self._further[2])
+
+    def along(self, axis: int) -> int:
+        """Return up to which index of an axis there are no old chunks, 0 if that is not known."""
+        return max(self._known, self._found) if axis == self._axis else 0
+
+    def extend(self, axis: int, end: int) -> None:
+        """Note that there are no old chunks up to an index of an axis; this survives the change that is being made."""
+        self._axis, self._found = axis, end
+
+    def end(self, generation: Generation) -> None:
+        """Note the generation of the document that the change has stored."""
+        self.generation, self._known = generation, 0
+
+    def looked_further(self, generation: Generation | None, axis: int, end: int) -> None:
+        """Note that there are none up to `end` since the document has had a generation; other threads may change it."""
+        self._further = generation, axis, end
