@@ -96,7 +96,8 @@ class ObjectStore(Copying, ObjectReader):
     ) -> None:
         name = class_of(store)
         self.kind = kind_of(name)
-        self.prefix = f"{check_key(prefix.strip('/'))}/" if prefix.strip("/") else ""
+        self.prefix = f"{self._check_name(check_key(prefix.strip('/')))}/" if prefix.strip("/") else ""
+        self._check_name(str(getattr(store, "prefix", None) or ""))
         self.read_only = read_only or self.kind == "http"
         self.listable = self.kind != "http"
         self.fresh_generations = self.kind not in ("s3", "http")
