@@ -217,6 +217,14 @@ def test_targets(place, tmp_path, monkeypatch):
         assert run("cat", f"{place}/names[0]").stdout == "a\n"
 
 
+def test_names_like_urls(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    tegula.save("./a", np.arange(7, 9))
+    for name in ("a::b", "a.zarr::b", "s3:b"):
+        tegula.save(f"./{name}", np.arange(3))
+        assert run("cat", name).stdout == "0\n1\n2\n"
+
+
 def test_odd_names(tmp_path):
     for name in ("x[1]", "a::b"):
         tegula.save(str(tmp_path / name), np.arange(3))

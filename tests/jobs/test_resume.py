@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import time
 import tracemalloc
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +89,27 @@ def test_the_same_command_after_the_end_finds_the_target_complete() -> None:
     tegula.open(source, "r+")["a"].attrs["unit"] = "m"
     with pytest.raises(tegula.AlreadyExistsError, match=r"the source has changed since: .*'a'.*overwrite=True"):
         tegula.convert(source, target, resume=True)
+
+
+@pytest.mark.parametrize("kind", ["convert", "copy", "downsample"])
+def test_to_resume_where_no_job_is_left_says_so(kind: str) -> None:
+    source, target = MemoryStore(), MemoryStore()
+    tegula.save(source, np.arange(64).reshape(8, 8))
+    compares = "" if kind == "downsample" else ": tegula compare shows whether it has"
+
+    run = partial(getattr(tegula, kind), source, target, **({"axes": "yx"} if kind == "downsample" else {}))
+    run()
+    before = dict(target._values)
+    told = (
+        f"no interrupted job to resume (an earlier run may have completed the target{compares}), and something already"
+    )
+    with pytest.raises(
+        tegula.AlreadyExistsError, match=f"{re.escape(told)} exists .*; pass overwrite=True to replace it"
+    ):
+        run(resume=True)
+    with pytest.raises(tegula.AlreadyExistsError, match=r"^something already exists"):
+        run()
+    assert target._values == before
 
 
 def test_a_target_that_was_complete_is_compared_if_that_is_asked_for() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -13,9 +13,10 @@ import pytest
 from tests.servers.buckets import Server
 from tests.servers.fixtures import OBJECT_SERVERS
 from tests.stores.crude_s3 import CrudeS3, crude_s3
+from tests.waiting import join, until
 
 from tegula.errors import ConflictError, ReadOnlyError, StoreError
-from tegula.stores import ABSENT, ObjectStore
+from tegula.stores import ABSENT, ObjectStore, object_writes
 from tegula.stores.object_failures import Failure
 from tegula.stores.object_generations import new_write, position, reaches_back
 from tegula.stores.object_probing import known_conditions, storage_of
@@ -213,6 +214,47 @@ def test_stores_of_one_bucket_exclude_each_other_whatever_their_names(crude: Cru
     assert [store.probe().single_writer for store in stores] == [True] * 4
     run_together([partial(increment, store, 20) for store in stores])
     assert stores[0].get("n") == b"80"
+
+
+CHANGES: dict[str, tuple[Callable[[ObjectStore], object], bytes | None]] = {
+    "set": (lambda store: store.set("a", b"3"), b"3"),
+    "delete": (lambda store: store.delete("a"), None),
+    "delete_prefix": (lambda store: store.delete_prefix(""), None),
+}
+
+
+@pytest.mark.parametrize("before", [True, False])
+@pytest.mark.parametrize("change", CHANGES)
+def test_nothing_comes_between_the_comparison_and_the_write_of_another_thread(
+    crude: CrudeS3, change: str, before: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    crude.conditions = "ignored"
+    early = opened(crude)  # before the test of conditions, so that it has not heard of the result
+    store = opened(crude)
+    first = store.set("a", b"1", if_generation=ABSENT)
+    other = early if before else opened(crude)
+    act, expected = CHANGES[change]
+    look, lock_of = object_writes._look, ObjectStore._lock_of
+    waits = threading.Event()
+    thread = threading.Thread(target=act, args=(other,))
+
+    def lock_asked_for(self: ObjectStore, key: str) -> Any:
+        if threading.current_thread() is not writer:
+            waits.set()
+        return lock_of(self, key)
+
+    def look_and_let_another_act(*arguments: Any) -> Any:
+        found = look(*arguments)
+        thread.start()
+        until(lambda: waits.is_set() or not thread.is_alive())
+        return found
+
+    writer = threading.current_thread()
+    monkeypatch.setattr(ObjectStore, "_lock_of", lock_asked_for)
+    monkeypatch.setattr(object_writes, "_look", look_and_let_another_act)
+    store.set("a", b"2", if_generation=first)
+    join([thread])
+    assert store.get("a") == expected  # it came after the write
 
 
 def test_a_service_with_conditions_has_many_writers(crude: CrudeS3) -> None:

@@ -127,6 +127,7 @@ def test_a_bucket_that_does_not_exist_is_named_as_the_cause(s3_server: Any) -> N
         ("RequestTimeTooSkewed", 403, "clock"),
         ("AuthenticationFailed", 403, "clock"),
         ("AuthorizationHeaderMalformed", 400, "region"),
+        ("Unknown", 403, "anonymous=True"),
         ("NoSuchBucket", 404, "no such bucket"),
         ("ContainerNotFound", 404, "no such bucket"),
     ],
@@ -137,6 +138,37 @@ def test_a_refusal_says_what_to_do(code: str, status: int, advice: str) -> None:
     assert failure.kind == "fatal"
     assert advice in failure.reason
     assert SECRET not in failure.reason
+
+
+@pytest.mark.parametrize(
+    ("url", "options", "advice"),
+    [
+        ("s3://bucket/x", {"access_key_id": "a", "secret_access_key": "b"}, "access_key_id .* AWS_ACCESS_KEY_ID"),
+        ("gs://bucket/x", {"bearer_token": "a"}, "service_account .* GOOGLE_APPLICATION_CREDENTIALS"),
+        ("az://box/x", {"account_name": "a", "token": "b"}, "account_name .* AZURE_STORAGE_ACCOUNT_KEY"),
+        ("", {}, "USER:PASSWORD@host.* default_headers"),
+    ],
+)
+def test_an_answer_401_says_which_credentials_to_pass(
+    crude: CrudeS3, url: str, options: dict[str, str], advice: str
+) -> None:
+    endpoint = {"s3": "endpoint", "gs": "base_url", "az": "endpoint"}.get(url[:2])
+    place = {} if endpoint is None else {endpoint: crude.endpoint}
+    store = open_url(url or f"{crude.endpoint}/x", {**place, **options, "retries": 0})
+    wanted = f"401 Unauthorized: the credentials are missing, wrong or have expired; .*{advice}"
+    for name in ("get", "size", "ranges", "set", "create", "delete") if url else ("get", "size", "ranges"):
+        crude.answers = [401] * 20
+        with pytest.raises(StoreError, match=wanted) as caught:
+            OPERATIONS[name](store)
+        assert ("public data are read with the option anonymous=True" in str(caught.value)) == bool(url)
+
+
+@pytest.mark.parametrize(("code", "advice"), [("ExpiredToken", "get new ones"), ("InvalidToken", "are wrong")])
+def test_credentials_that_are_refused_may_be_renewed_and_say_what_to_do(code: str, advice: str) -> None:
+    body = f"<Error><Code>{code}</Code><Message>{SECRET}</Message></Error>"
+    failure = failure_of(OSError(f"Server returned non-2xx status code: 400 Bad Request: {body}"))
+    assert failure.kind == "expired"
+    assert advice in failure.reason
 
 
 def test_a_server_that_never_answered_is_given_up_sooner(s3_server: Any) -> None:

@@ -3,9 +3,13 @@
 import pytest
 from tests.servers.buckets import Bucket, Server
 
-from tegula.stores import ObjectStore, Store
+import tegula
+from tegula.errors import StoreError
+from tegula.stores import ABSENT, ObjectStore, Store
 from tegula.stores.object_urls import open_url
 from tegula.testing import StoreConformance
+
+obstore = pytest.importorskip("obstore")
 
 
 def opened(bucket: Bucket, path: str = "a prefix/with+signs %41", **options: object) -> ObjectStore:
@@ -63,3 +67,40 @@ class TestAzure(OverServer):
     @pytest.fixture(autouse=True)
     def serve(self, azure_server: Server) -> None:
         self.server = azure_server
+
+    def test_a_name_that_azure_changes_is_refused_and_never_another_object(self) -> None:
+        store = self.make()
+        assert isinstance(store, ObjectStore)
+        before = {key: store.set(key, b"1") for key in ("a/b", "a/b/c")}
+        # what the service does with such a name
+        obstore.put(self.bucket.store(), store.path_of("a") + "\\b", b"2")
+        assert store.get("a/b") == b"2"
+        store.set("a/b", b"1")
+
+        key = "a\\b"
+        for action in (
+            lambda: store.get(key),
+            lambda: store.view(key),
+            lambda: store.size(key),
+            lambda: store.exists(key),
+            lambda: store.get_many([(key, None)]),
+            lambda: store.get_ranges(key, [(0, 1), (-1, None)]),
+            lambda: store.get_if_changed(key, before["a/b"]),
+            lambda: store.set(key, b"3"),
+            lambda: store.set(key, b"3", if_generation=ABSENT),
+            lambda: store.delete(key),
+            lambda: store.copy_from(store, "a/b", key),
+            lambda: store.copy_from(store, key, "c"),
+            lambda: [*store.list_prefix(f"{key}/")],
+            lambda: [*store.list_sizes(f"{key}/")],
+            lambda: store.list_dir(f"{key}/"),
+            lambda: store.delete_prefix(f"{key}/"),
+            lambda: tegula.create_array(store, path=key, shape=1, dtype="u1"),
+            lambda: tegula.open(store, path=key),
+            lambda: opened(self.bucket, key),
+            lambda: ObjectStore(self.bucket.store(), key),
+            lambda: ObjectStore(obstore.store.AzureStore("box", prefix=key, account_name="x", skip_signature=True)),
+        ):
+            with pytest.raises(StoreError, match=r"turns a backslash .* without backslashes \(.*'a\\\\b"):
+                action()
+        assert {key: store.get(key) for key in store.list()} == dict.fromkeys(before, b"1")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import io
+import itertools
+import os
 import sys
 import uuid
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +23,7 @@ from tegula.errors import MetadataError, NotFoundError, ReadOnlyError, TegulaErr
 from tegula.stores import FsspecStore, LocalStore, ObjectStore, ZipStore
 from tegula.stores.secrets import plain_url, redacted
 from tegula.stores.zip_remote import RemoteZipStore
-from tegula.targets.paths import is_remote, links, local_path
+from tegula.targets.paths import is_remote, links, local_path, scheme_of, split_inner
 from tegula.targets.stores import options_of_both
 from tegula.targets.suffixes import new_format
 from tegula.targets.urls import split_url
@@ -148,6 +150,65 @@ def test_a_chain_of_urls(address: str) -> None:
     assert tegula.load(url).tolist() == VALUES.tolist()
     with pytest.raises(ReadOnlyError):
         tegula.open(url, "r+")[0] = 1
+
+
+LAYERS = [
+    "",
+    "zip::",
+    "zip://::",
+    "zip://in ner::",
+    "tar://a/b::",
+    "reference::",
+    "simplecache::",
+    "filecache::zip://a::",
+]
+
+
+@pytest.mark.parametrize("layers", LAYERS)
+@pytest.mark.parametrize("place", ["s3://bucket/x", "http://[::1]:8/x", "memory://x.zip", "/a/x.zarr", "x.zip", "x"])
+@pytest.mark.parametrize("inner", ["x", "era/t", "a::b", ""])
+def test_a_node_inside_a_store_follows_the_last_url(layers: str, place: str, inner: str) -> None:
+    store = layers + place
+    assert split_inner(store) == (store, "")
+    assert split_inner(f"{store}::{inner}") == (store, inner)
+    if scheme_of(store):
+        with pytest.raises(MetadataError, match=r"argument path.*'\./'"):
+            tegula.store_of(f"{store}::{inner}")
+
+
+ACTIONS: list[Callable[[str], Any]] = [
+    tegula.open,
+    lambda target: tegula.save(target, VALUES, overwrite=True),
+    lambda target: tegula.create_array(target, shape=1, dtype="u1", overwrite=True),
+    tegula.delete,
+    lambda target: tegula.convert("x.zarr", target),
+    lambda target: tegula.copy(target, "y.zarr"),
+]
+
+
+def test_a_node_behind_colons_is_refused_and_nothing_else_is_opened(
+    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    tegula.save("x.zarr", a=VALUES, b=VALUES + 1)
+    targets = ["x.zarr::a", "x.zarr::", f"file://{tmp_path}/x.zarr::a", f"{address}::a", "https://u:hidden::b@host/x"]
+    for action, target in itertools.product(ACTIONS, targets):
+        with pytest.raises(MetadataError, match="no URL; name a node inside a store by the argument path") as caught:
+            action(target)
+        assert "hidden" not in f"{caught.value}{caught.value!r}"
+    assert [*tegula.open("x.zarr")] == ["a", "b"]
+    assert os.listdir() == ["x.zarr"]
+    # a name that holds colons
+    tegula.save("./x.zarr::a", VALUES)
+    assert tegula.load("./x.zarr::a").tolist() == VALUES.tolist()
+    assert tegula.load("x.zarr", path="b").tolist() == (VALUES + 1).tolist()
+
+
+def test_files_of_this_machine_in_a_chain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    packed(tmp_path)
+    for target in ("zip://a::source.zip", f"zip://a::{tmp_path}/source.zip", "simplecache::zip://a::source.zip"):
+        assert tegula.load(target).tolist() == VALUES.tolist()
 
 
 def test_references(address: str, tmp_path: Path) -> None:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os.path
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Annotated, Any, Final, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import typer
 
@@ -16,7 +15,7 @@ from tegula.cli.values import parse_value
 from tegula.hierarchy.group import Group
 from tegula.hierarchy.opening import open as open_node
 from tegula.tables.table import Table
-from tegula.targets.paths import CHAIN
+from tegula.targets.paths import scheme_of, split_inner
 from tegula.targets.stores import options_of_both
 
 __all__ = [
@@ -34,9 +33,6 @@ __all__ = [
 ]
 
 Node = Array | Group | Table
-_parts: Final = re.compile(
-    rf"((?:(?:zip|reference)::)?.*?)(?:{CHAIN}((?:(?!://).)*))?", re.DOTALL
-).fullmatch  # the second is no URL
 
 
 def target_argument(metavar: str, help: str) -> Any:
@@ -97,8 +93,8 @@ TargetStorageOptions = Annotated[
 def split_target(target: str) -> tuple[str, str]:
     """Split a target into the path of a store and the path of a node inside it.
 
-    Where a file or directory of the whole name exists, the whole name is the path of the store. In a chain of URLs the
-    path of the node follows the last of them.
+    Where a file or directory of the whole name exists, the whole name is the path of the store; else see
+    `tegula.targets.paths.split_inner`.
 
     Raises
     ------
@@ -109,15 +105,12 @@ def split_target(target: str) -> tuple[str, str]:
     --------
     >>> split_target("x.zip::era/t"), split_target("file:///x.zarr")
     (('x.zip', 'era/t'), ('file:///x.zarr', ''))
-    >>> split_target("zip::s3://bucket/x.zip::era/t"), split_target("simplecache::https://host/x.zarr")
-    (('zip::s3://bucket/x.zip', 'era/t'), ('simplecache::https://host/x.zarr', ''))
     """
     if os.path.lexists(target):
-        return target, ""
+        return f"./{target}" if scheme_of(target) else target, ""  # a name like a URL
     if target.startswith("--"):
         raise typer.BadParameter(f"no such option: {target}")
-    found = _parts(target)
-    return (found[1], found[2] or "") if found else (target, "")
+    return split_inner(target)
 
 
 @contextmanager

@@ -103,8 +103,17 @@ class Recording:
         try:
             check()
         except AlreadyExistsError as error:
-            if ledger.part == (1, 1):
+            alone = ledger.part == (1, 1)
+            if alone and not self.goes_on:
                 raise
+            if alone:
+                shown = "" if self.plan.operation == "downsample" else ": tegula compare shows whether it has"
+                raise AlreadyExistsError(
+                    f"there is no interrupted job to resume (an earlier run may have completed the target{shown}), and "
+                    f"{error.message}",
+                    path=error.path,
+                    key=error.key,
+                ) from error
             raise AlreadyExistsError(
                 "something already exists at this path; delete it first, since a part of a job can't know what others "
                 "have written",

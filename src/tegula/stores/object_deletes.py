@@ -133,7 +133,7 @@ def _sent(url: str, e_tag: str) -> Failure | None:
     except (OSError, import_module("http.client").HTTPException, ValueError) as error:
         refused = isinstance(getattr(error, "reason", error), ConnectionRefusedError)
         return Failure("unreachable", "the connection was refused") if refused else _LOST
-    found = failure_of(OSError(f"Server returned non-2xx status code: {status}: {body}"))
+    found = failure_of(OSError(f"Server returned non-2xx status code: {status}: {body}"), "S3Store")
     if found.status == HTTPStatus.NOT_FOUND:
         return found._replace(kind="missing")
     if found.status == HTTPStatus.PRECONDITION_FAILED:

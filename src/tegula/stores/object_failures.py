@@ -68,6 +68,18 @@ _NOT_ALLOWED: Final = (
     "anonymous=True, and buckets that may not be listed with missing=(403, 404)"
 )
 _WRONG_CREDENTIALS: Final = "the credentials are wrong"
+_UNKNOWN_USER: Final = "the credentials are missing, wrong or have expired; {}"
+_SIGN: Final = {
+    "S3Store": "the options access_key_id and secret_access_key, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+    "GCSStore": "the option service_account with the path of a key, or set GOOGLE_APPLICATION_CREDENTIALS to it",
+    "AzureStore": "the options account_name and account_key, sas_key or token, or set AZURE_STORAGE_ACCOUNT_NAME and "
+    "AZURE_STORAGE_ACCOUNT_KEY, AZURE_STORAGE_SAS_KEY or AZURE_STORAGE_TOKEN",
+}
+"""Credentials that each of obstore's stores takes, as options and in the environment."""
+_SIGN_ON_THE_WEB: Final = (
+    "pass user and password in the URL, https://USER:PASSWORD@host/path, or a header authorization in the option "
+    "default_headers"
+)
 _ADVICE: Final = {
     "AccessDenied": _NOT_ALLOWED,
     "AuthorizationFailure": _NOT_ALLOWED,
@@ -75,6 +87,8 @@ _ADVICE: Final = {
     "NoAuthenticationInformation": _NOT_ALLOWED,
     "PublicAccessNotPermitted": _NOT_ALLOWED,
     "AuthenticationFailed": _WRONG_CREDENTIALS + ", or the clock of this machine is",
+    "ExpiredToken": "the credentials have expired; get new ones",
+    "InvalidToken": _WRONG_CREDENTIALS,
     "AuthorizationHeaderMalformed": "check the option region",
     "IllegalLocationConstraintException": "check the option region",
     "InvalidAccessKeyId": _WRONG_CREDENTIALS,
@@ -135,8 +149,15 @@ class Failure(NamedTuple):
         return self.kind in ("fatal", "unsupported", "expired")
 
 
-def failure_of(error: BaseException) -> Failure:
+def failure_of(error: BaseException, service: str = "") -> Failure:
     """Return what kind of failure an exception of obstore stands for.
+
+    Parameters
+    ----------
+    error : BaseException
+        The exception.
+    service : str
+        The class of the obstore store, if it is known: it decides which credentials are recommended.
 
     Raises
     ------
@@ -177,9 +198,8 @@ def failure_of(error: BaseException) -> Failure:
     if named is not None:
         return Failure(*named, status)
     if status is not None:
-        reason = f"the server answers {_phrase(status)}"
-        if code is not None and code[1] in _ADVICE:
-            reason += f": {_ADVICE[code[1]]}"
+        advice = _advice(status, code[1] if code else "", service)
+        reason = f"the server answers {_phrase(status)}" + (f": {advice}" if advice else "")
         return Failure(_kind_of_status(status, text), reason, status)
     told = _error_document(text)
     if told is not None:
@@ -201,6 +221,16 @@ def _kind_of_status(status: int, text: str) -> FailureKind:
     if status == HTTPStatus.BAD_REQUEST and "RequestTimeout" in text:  # S3 did not get the body in time
         return "transient"
     return "transient" if status in _TRANSIENT else "unsupported" if status in _UNSUPPORTED else "fatal"
+
+
+def _advice(status: int, code: str, service: str) -> str:
+    if status == HTTPStatus.UNAUTHORIZED:
+        if service == "HTTPStore":
+            return _UNKNOWN_USER.format(_SIGN_ON_THE_WEB)
+        what = _SIGN.get(service, "credentials as options or in the environment")
+        return _UNKNOWN_USER.format(f"pass {what}; public data are read with the option anonymous=True")
+    # an answer to HEAD, for one, has no code
+    return _ADVICE.get(code, _NOT_ALLOWED if status == HTTPStatus.FORBIDDEN else "")
 
 
 def _phrase(status: int) -> str:

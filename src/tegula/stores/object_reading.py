@@ -53,7 +53,17 @@ class ObjectReader(Ranged, Revalidating, SizedListing, Store):
 
     def path_of(self, key: str) -> str:
         """Return the name of the object that holds the value of a key, if the key is valid."""
-        return self.prefix + check_key(key)
+        return self.prefix + self._check_name(check_key(key))
+
+    def _check_name(self, name: str) -> str:
+        """Return a key or a prefix if the service keeps it apart from all others, and raise `StoreError` if not."""
+        if self.kind == "az" and "\\" in name:
+            raise StoreError(
+                "Azure turns a backslash in the name of a blob into a slash, so it would be another blob; use a name "
+                "without backslashes",
+                key=name,
+            )
+        return name
 
     # -- values
 
@@ -323,6 +333,7 @@ class ObjectReader(Ranged, Revalidating, SizedListing, Store):
         return key if is_key(key) else None
 
     def _check_listable(self, prefix: str) -> None:
+        self._check_name(prefix)
         if not self.listable:
             raise UnsupportedError(
                 f"{self!r} can't be listed, since web servers have no listings (prefix {prefix!r}); open a member by "

@@ -50,7 +50,7 @@ class Requests:
             begin = time.monotonic()
             answer: _T | Failure = action(obstore(), self.single.get())
         except BaseException as error:  # noqa: BLE001 - obstore's own errors, and those of a credential provider
-            answer = failure_of(error)
+            answer = failure_of(error, self.single.name)
         finally:
             self.limiter.end(request)
         self.answered = self.answered or not isinstance(answer, Failure) or answer.status is not None
@@ -86,7 +86,7 @@ class Requests:
         try:
             return action(obstore(), self.bulk_handle.get())
         except BaseException as error:  # noqa: BLE001 - as above
-            failure = failure_of(error)
+            failure = failure_of(error, self.single.name)
             if failure.kind == "expired":
                 self.bulk_handle.renew()
             return failure

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
 from itertools import islice
 from threading import Lock
@@ -27,6 +27,7 @@ from tegula.stores.object_writes import put_if, put_if_alone
 from tegula.stores.secrets import bare_url
 from tegula.stores.single_writer import KeyLocks
 from tegula.stores.summary import Capabilities
+from tegula.threads import in_threads
 
 __all__ = ["ObjectStore"]
 
@@ -96,7 +97,8 @@ class ObjectStore(Copying, ObjectReader):
     ) -> None:
         name = class_of(store)
         self.kind = kind_of(name)
-        self.prefix = f"{check_key(prefix.strip('/'))}/" if prefix.strip("/") else ""
+        self.prefix = f"{self._check_name(check_key(prefix.strip('/')))}/" if prefix.strip("/") else ""
+        self._check_name(str(getattr(store, "prefix", None) or ""))
         self.read_only = read_only or self.kind == "http"
         self.listable = self.kind != "http"
         self.fresh_generations = self.kind not in ("s3", "http")
@@ -181,11 +183,9 @@ class ObjectStore(Copying, ObjectReader):
         data = bytes(view) if self.kind == "memory" else view  # which would keep the buffer itself
         if if_generation is not None:
             answer = self._set_if(key, data, if_generation)
-        elif self.single_writer:
-            with self._lock_of(key):
-                answer = self._put(path, data)
         else:
-            answer = self._put(path, data)
+            with self._alone(key):
+                answer = self._put(path, data)
         if isinstance(answer, Failure):
             if answer.kind == "missing":
                 answer = answer._replace(reason="there is no such bucket")
@@ -220,12 +220,22 @@ class ObjectStore(Copying, ObjectReader):
         # not by `url`, as a bucket may have many
         return _locks.of("|".join((*self._service, f"{self._place}/{key}")))
 
+    @property
+    def _uses_locks(self) -> bool:
+        """Whether locks of this process stand in for conditions, as any store over the bucket may have found out."""
+        known = known_conditions(self._storage)
+        return known is not None and not known.hold
+
+    def _alone(self, key: str) -> AbstractContextManager[object]:
+        """Return what keeps threads that write on condition from the key, where the service has no conditions."""
+        return self._lock_of(key) if self._uses_locks else nullcontext()
+
     def copies_from(self, source: object, *, create: bool = False) -> bool:
         """Return whether the service can copy from a store: one over the same bucket; see `Copying.copies_from`."""
         if not isinstance(source, ObjectStore) or type(source).get is not ObjectReader.get or self.kind != source.kind:
             return False
         bucket = self._own_bucket()
-        if self.single_writer or bucket.settings is None or bucket.settings != source._own_bucket().settings:
+        if self._uses_locks or bucket.settings is None or bucket.settings != source._own_bucket().settings:
             return False
         found = bucket.copies(self._storage)
         return found.create if create else found.plain
@@ -250,7 +260,7 @@ class ObjectStore(Copying, ObjectReader):
         self._check_writable(key)
         answer: Any
         if if_generation is None:
-            with self._lock_of(key) if self.single_writer else nullcontext():
+            with self._alone(key):
                 answer = self.requests.send(lambda library, store: library.delete(store, path))
         elif self.conditional_delete:
             answer = delete_if(self, key, if_generation)
@@ -264,7 +274,10 @@ class ObjectStore(Copying, ObjectReader):
         self._check_writable(check_prefix(prefix))
         keys = iter(self.list_prefix(prefix))
         while batch := [*islice(keys, _BATCH)]:
-            self._delete_all(batch)
+            if self._uses_locks:  # one by one, each under its lock: else a conditional write could bring a value back
+                in_threads(self.delete, batch, self.concurrency)
+            else:
+                self._delete_all(batch)
 
     def _delete_all(self, keys: Sequence[str]) -> None:
         paths = [self.path_of(key) for key in keys]

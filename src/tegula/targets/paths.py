@@ -6,7 +6,7 @@ import os
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from tegula.deferred import Later
+from tegula.deferred import Later, matcher
 from tegula.errors import MetadataError, StoreError
 from tegula.stores.local import LocalStore
 from tegula.stores.names import path_of_url
@@ -20,7 +20,6 @@ else:
     parse, identities = Later("urllib.parse"), Later("tegula.stores.identity")
 
 __all__ = [
-    "CHAIN",
     "clean",
     "is_missing",
     "is_remote",
@@ -31,13 +30,16 @@ __all__ = [
     "place",
     "refuse_overlap",
     "scheme_of",
+    "split_inner",
     "url_path",
 ]
 
 
-CHAIN: Final = r"::(?![^]\[/]*\])"
-"""A pattern for what joins the URLs of a chain: two colons, but not those of an IPv6 address in brackets."""
-_joint = re.compile(CHAIN)
+_CHAIN: Final = r"::(?![^]\[/]*\])"  # two colons, but not those of an IPv6 address in brackets
+_joint = re.compile(_CHAIN)
+_LAYER: Final = r"(?i:zip|tar|reference|simplecache|filecache|blockcache)(?:://(?:(?!::).)*)?::"
+"""A pattern for what stands before the address of a file or directory: a URL, or a path on this machine."""
+_parts = matcher(rf"(?s)((?:{_LAYER})*.*?)(?:{_CHAIN}((?:(?!://).)*))?")  # the second is no URL
 
 
 def links(url: str) -> list[str]:
@@ -49,6 +51,22 @@ def links(url: str) -> list[str]:
     (['zip', 's3://bucket/x.zip'], ['http://[::1]:8000/x.zarr'])
     """
     return _joint.split(url) if "::" in url else [url]
+
+
+def split_inner(target: str) -> tuple[str, str]:
+    """Split ``PATH::inner/path`` into the path or URL of a store and the path of a node inside it.
+
+    In a chain of URLs the path of the node follows the last of them.
+
+    Examples
+    --------
+    >>> split_inner("x.zip::era/t"), split_inner("file:///x.zarr")
+    (('x.zip', 'era/t'), ('file:///x.zarr', ''))
+    >>> split_inner("zip::s3://bucket/x.zip::era/t"), split_inner("simplecache::https://host/x.zarr")
+    (('zip::s3://bucket/x.zip', 'era/t'), ('simplecache::https://host/x.zarr', ''))
+    """
+    found = _parts(target) if "::" in target else None
+    return (found[1], found[2] or "") if found else (target, "")
 
 
 def scheme_of(text: str) -> re.Match[str] | None:

@@ -14,13 +14,13 @@ from tegula.errors import MetadataError, StoreError
 from tegula.stores.interface import Store
 from tegula.stores.local import LocalStore
 from tegula.stores.names import path_of_url
-from tegula.targets.paths import is_remote, links, local_path, path_text, scheme_of, url_path
+from tegula.targets.paths import is_remote, links, local_path, path_text, scheme_of, split_inner, url_path
 
 if TYPE_CHECKING:
-    from tegula.stores import zip
+    from tegula.stores import secrets, zip
     from tegula.targets import foreign, libraries, urls
 else:
-    zip = Later("tegula.stores.zip")
+    secrets, zip = Later("tegula.stores.secrets"), Later("tegula.stores.zip")
     foreign, libraries = Later("tegula.targets.foreign"), Later("tegula.targets.libraries")
     urls = Later("tegula.targets.urls")
 
@@ -48,8 +48,8 @@ def store_of(target: Any, *, read_only: bool = False, storage_options: Mapping[s
     UnsupportedError
         If the URL's scheme is not known, or a package for it is not installed.
     MetadataError
-        If `target` is none of these, ``~name`` is no user's home directory, or options are given for a target that
-        takes none.
+        If `target` is none of these, ``~name`` is no user's home directory, ``::`` is followed by no URL, or options
+        are given for a target that takes none.
 
     Examples
     --------
@@ -98,6 +98,12 @@ def _open_references(target: str, options: Mapping[str, Any], read_only: bool) -
 
 
 def _store_of_url(url: str, scheme: str, read_only: bool, options: Mapping[str, Any]) -> Store:
+    if split_inner(url)[0] != url:  # fsspec would take one of the two for the whole
+        raise MetadataError(
+            "what follows '::' is no URL; name a node inside a store by the argument path, and begin a local name that "
+            "holds '::' with './'",
+            path=secrets.plain_url(url),
+        )
     if scheme == "file" and len(links(url)) == 1:
         return store_of(path_of_url(url), read_only=read_only)
     archive = local_path(url)
