@@ -64,11 +64,6 @@ class LocalBase(Anchoring, Store):
         return self._root.name
 
     @property
-    def base(self) -> str:
-        """The same, ending in a separator."""
-        return self._root.base
-
-    @property
     def ignores_case(self) -> bool | None:
         """True if the file system ignores case; ``None`` until the first name with letters has been looked for.
 
