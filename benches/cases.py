@@ -74,18 +74,14 @@ class Case:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Lengths of the axes: 128 MiB in all, 32 MiB where encoding is slow or the run quick, 8 MiB in small files.
-
-        Two chunks of 32 MiB where encoding is slow.
-        """
-        side = 8192
-        slow = self.codec not in ("none", "lz4")
-        if self.chunk == "32m":
-            return (side, (side // 2 if slow else side) * 2 // self.item)
+        """Lengths of the axes: 128 MiB in all where libraries do gigabytes a second, else 32, and 8 in small files."""
+        side = 4096
+        if self.chunk == "32m":  # two chunks
+            return (2 * side, side * 2 // self.item)
         if self.chunk == "8k" and not self.sharded:
             side = 2048
-        elif self.quick or slow:
-            side = 4096
+        elif self.codec in ("none", "lz4") and self.dtype == "u2" and self.order == "C" and not self.sharded:
+            side = side if self.quick else 8192
         if self.format == "bcolz":
             return (side * side * 2 // self.item,)
         return (side, side * 2 // self.item)
@@ -102,6 +98,11 @@ class Case:
     @property
     def operations(self) -> int:
         return OPERATIONS[self.chunk]
+
+    @property
+    def changes(self) -> int:
+        """How many updates a run has: few in shards, which most libraries write anew for each."""
+        return max(4, self.operations // (20 if self.sharded else 4))
 
     def values(self) -> Values:
         """Return a random walk, which compresses two to three times, or noise."""
@@ -188,7 +189,7 @@ def box_key(box: Box) -> tuple[slice, slice]:
 def all_cases() -> list[Case]:
     """Return every case of the benchmark."""
     codecs = ["none", "lz4", "bzstd", "zstd", "zlib"]
-    found = [Case("zarr2", chunk, codec) for chunk in CHUNKS for codec in codecs]
+    found = [Case("zarr2", chunk, codec) for chunk in CHUNKS for codec in codecs if (chunk, codec) != ("32m", "zlib")]
     found += [Case("zarr2", chunk, codec, "f4") for chunk in ("128k", "2m") for codec in ("lz4", "zstd")]
     found += [Case("zarr2", chunk, "lz4", order="F") for chunk in ("128k", "2m")]
     found += [Case("zarr3", *rest) for rest in [("8k", "lz4"), ("128k", "lz4"), ("128k", "zlib"), ("2m", "zstd")]]

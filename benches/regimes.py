@@ -210,7 +210,7 @@ class Update(Task):
 
     def prepare(self) -> None:
         self.array = self.contender.open(self.case, self.place.copy(self.contender))
-        self.keys = [box_key(box) for box in self.case.updates(max(4, self.case.operations // 4))]
+        self.keys = [box_key(box) for box in self.case.updates(self.case.changes)]
         self.amount = len(self.keys)
         self.block = np.full((32, 32), 7, self.case.dtype)
 

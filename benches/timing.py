@@ -46,7 +46,7 @@ def amount_of(regime: str, case: Case) -> float:
         "four chunks": 20,
         "columns": 2,
         "cold columns": 2,
-        "update": max(4, case.operations // 4),
+        "update": case.changes,
         "grow": 10,
         "shrink": 1,
         "open": 1,

@@ -38,7 +38,7 @@ BOXES: dict[str, Callable[[Case], list[Box]]] = {
     "windows": lambda case: case.windows(case.operations),
     "four chunks": lambda case: case.fours(20),
     "columns": lambda case: [(0, case.shape[0], column, column + 1) for column in case.columns(2)],
-    "update": lambda case: case.updates(max(4, case.operations // 4)),
+    "update": lambda case: case.updates(case.changes),
     "open": lambda case: _points([(0, 0)]),
 }
 

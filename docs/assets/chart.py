@@ -27,8 +27,8 @@ BARS = [
     (CASE, "points", "single points"),
     (CASE, "vectorised points", "500 points in one call"),
     (CASE, "open", "open an array"),
-    ("group-zarr3-2000", "arrays", "open 2,000 arrays of a group"),
-    ("group-zarr3-2000", "names", "list 2,000 names of a group"),
+    ("group-zarr3-10000", "arrays", "open 10,000 arrays of a group"),
+    ("group-zarr3-10000", "names", "list 10,000 names of a group"),
     ("import", "import", "import the library"),
 ]
 PEERS = {"ts": "TensorStore", "tsdef": "TensorStore", "zarr2": "zarr-python 2", "zarr3": "zarr-python 3"}
