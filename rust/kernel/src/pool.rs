@@ -1,6 +1,7 @@
 //! A thread pool for the whole process. Called by `read`, `write` and the Blosc codec through [`run`].
 
 mod job;
+mod placement;
 mod turns;
 mod workers;
 

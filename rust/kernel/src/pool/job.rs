@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
+use super::placement;
 use crate::{Error, Result};
 
 /// Time between two polls.
@@ -44,6 +45,8 @@ pub(super) struct Job {
     inside: AtomicUsize,
     /// Largest number of workers.
     pub workers: usize,
+    /// The processor that ran the caller when it made the job.
+    pub came_from: Option<usize>,
     failure: Mutex<Option<Error>>,
     /// Whether there is a failure.
     failed: AtomicBool,
@@ -68,6 +71,7 @@ impl Job {
             next: AtomicUsize::new(0),
             inside: AtomicUsize::new(0),
             workers,
+            came_from: placement::current(),
             failure: Mutex::new(None),
             failed: AtomicBool::new(false),
             caller: std::thread::current(),

@@ -7,6 +7,7 @@ use std::thread::available_parallelism;
 use std::time::{Duration, Instant};
 
 use super::job::{IN_TASK, Job, count_fork};
+use super::placement;
 use super::turns::Turns;
 
 /// How long an idle worker spins before it sleeps.
@@ -132,6 +133,7 @@ impl Pool {
     /// Run a worker thread until it has slept for `SLEEP`.
     fn run_worker(&'static self) {
         IN_TASK.set(true);
+        let (mut came_from, mut left_out, mut elsewhere) = (None, None, None);
         let mut state = self.lock();
         loop {
             // At this point the worker counts as awake.
@@ -145,6 +147,8 @@ impl Pool {
                 if let Some(worker) = job.enter() {
                     worker.work();
                 }
+                // where threads mostly wait there are more of them than processors
+                came_from = job.came_from.filter(|_| job.workers < self.cores);
                 drop(job);
                 state = self.lock();
                 state.awake += 1;
@@ -155,6 +159,11 @@ impl Pool {
             // if threads wait for a store, there are more threads than cores, and another thread can use this core
             if up <= self.cores {
                 self.spin();
+            }
+            if came_from != left_out {
+                drop(elsewhere.take());
+                elsewhere = came_from.and_then(placement::away_from);
+                left_out = came_from;
             }
             state = self.lock();
             if !state.queue.is_empty() {

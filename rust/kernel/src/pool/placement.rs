@@ -1,0 +1,98 @@
+//! On which processors the threads of the pool are woken.
+//!
+//! Linux wakes a thread on an idle processor. On a virtual machine it takes a processor for busy whose host has given it
+//! to others while it was idle, and wakes the thread on the processor of the thread that wakes it. Both share it then,
+//! for tens of milliseconds, and the first operations after a pause take twice as long. So a worker leaves out the
+//! processor that its last job came from, on which the next one most probably finds its caller.
+
+#[cfg(target_os = "linux")]
+mod system {
+    use std::mem::{size_of, zeroed};
+
+    /// The processors that this thread may run on, of which one is left out until this is dropped.
+    pub struct Elsewhere(libc::cpu_set_t);
+
+    /// Return the number of the processor that runs this thread.
+    pub fn current() -> Option<usize> {
+        // SAFETY: the call only returns a number, or -1.
+        usize::try_from(unsafe { libc::sched_getcpu() }).ok()
+    }
+
+    /// Keep this thread off a processor; `None` if it may run on no other one.
+    pub fn away_from(processor: usize) -> Option<Elsewhere> {
+        // SAFETY: a set of processors is a plain array of bits, and zeros are an empty one.
+        let mut all: libc::cpu_set_t = unsafe { zeroed() };
+        if processor >= 8 * size_of::<libc::cpu_set_t>() {
+            return None;
+        }
+        // SAFETY: the system writes to a set of the given size, and the number is one of its bits.
+        let several = unsafe {
+            libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut all) == 0
+                && libc::CPU_ISSET(processor, &all)
+                && libc::CPU_COUNT(&all) > 1
+        };
+        let mut others = all;
+        // SAFETY: as above.
+        unsafe { libc::CPU_CLR(processor, &mut others) };
+        (several && allow(&others)).then_some(Elsewhere(all))
+    }
+
+    fn allow(processors: &libc::cpu_set_t) -> bool {
+        // SAFETY: the system reads a set of the given size.
+        unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), processors) == 0 }
+    }
+
+    impl Drop for Elsewhere {
+        fn drop(&mut self) {
+            allow(&self.0);
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod system {
+    pub struct Elsewhere;
+
+    pub fn current() -> Option<usize> {
+        None
+    }
+
+    pub fn away_from(_processor: usize) -> Option<Elsewhere> {
+        None
+    }
+}
+
+pub(super) use system::{away_from, current};
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    fn allowed() -> Vec<usize> {
+        // SAFETY: the system writes to a set of the given size.
+        let set = unsafe {
+            let mut set: libc::cpu_set_t = std::mem::zeroed();
+            assert_eq!(libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut set), 0);
+            set
+        };
+        // SAFETY: the numbers are bits of the set.
+        (0..8 * size_of::<libc::cpu_set_t>()).filter(|&number| unsafe { libc::CPU_ISSET(number, &set) }).collect()
+    }
+
+    #[test]
+    fn a_processor_is_left_out_until_the_guard_is_dropped() {
+        let all = allowed();
+        for &processor in &all {
+            let guard = away_from(processor);
+            assert_eq!(guard.is_some(), all.len() > 1);
+            if guard.is_some() {
+                assert_eq!(allowed(), all.iter().copied().filter(|&other| other != processor).collect::<Vec<_>>());
+                assert!(current() != Some(processor));
+            }
+            drop(guard);
+            assert_eq!(allowed(), all);
+        }
+        assert!(away_from(usize::MAX).is_none());
+        assert_eq!(allowed(), all);
+    }
+}
