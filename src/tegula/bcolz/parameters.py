@@ -78,7 +78,7 @@ def blosc_version() -> tuple[str, str]:
 
 
 def _checked(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Check compression parameters, and return those that are not ``None``."""
+    """Return the compression parameters that are not ``None``, and raise `MetadataError` if one is not valid."""
     given = {name: value for name, value in values.items() if value is not None}
     for name in ("clevel", "shuffle", "quantize"):
         if name in given and not isinstance(given[name], int):

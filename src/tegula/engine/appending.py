@@ -22,7 +22,7 @@ from tegula.engine.executors import write
 from tegula.engine.pool import begin
 from tegula.engine.reach import Reach
 from tegula.engine.read_ahead import ReadAhead, foresee, look_up
-from tegula.engine.resizing import Change, chunks_of, cut_off, grown, make_room
+from tegula.engine.resizing import Change, chunks_of, cut_off, ends_of, grown, make_room
 from tegula.engine.stored import StoredArray
 from tegula.engine.visiting import cells
 from tegula.errors import SelectionError, TegulaError
@@ -121,15 +121,14 @@ def _look_further(array: StoredArray, axis: int, added: int, reach: Reach, gener
     known = reach.along(axis)
     if not grid.is_regular or not shape[axis] <= known < shape[axis] + added:
         return
-    place = tuple((known, known + added) if n == axis else (0, size) for n, size in enumerate(shape))
-    part = chunks_of(grid, place)
+    further = tuple(known + added if n == axis else size for n, size in enumerate(shape))
+    part = chunks_of(grid, tuple((known if n == axis else 0, size) for n, size in enumerate(further)))
     if prod(stop - first for first, stop in part) > _FEW:
         return
     keys = [*map(array.key, cells(part))]
     found = look_up(array.store, keys, [(0, 0)] * len(keys))
     if all(raw is None for raw, _ in found.values()):
-        count = part[axis][1]
-        reach.looked_further(generation, axis, grid.axes[axis].start(count - 1) + grid.axes[axis].length(count - 1))
+        reach.looked_further(generation, axis, [*ends_of(grid, further)][axis])
 
 
 def _take_back(path: str, update: Update, grown_to: Shape, axis: int, start: int) -> None:

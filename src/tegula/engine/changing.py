@@ -174,9 +174,9 @@ def update_documents(
 ) -> Node:
     """Read a node's documents, change the metadata and write the documents that differ; start again after a lost race.
 
-    With `shape_only` the caller promises to change only an array's shape and grid. Then documents equal to those that
-    `metadata` was read from are not parsed again. `item` reads and writes the documents; by default it is the format of
-    `metadata`. `reach` is told the generations of the document of the shape.
+    With `shape_only`, `change` must change only the shape and the grid of an array. Then the documents are not parsed
+    again if they are the ones from which `metadata` was read. `item` reads and writes the documents; by default it is
+    the format of `metadata`. `reach` is told the generations of the document of the shape.
 
     Raises
     ------

@@ -80,7 +80,7 @@ def fetch(store: Any, keys: list[str], limit: int) -> dict[str, bytes | None]:
 
 
 def settle(store: Store, keys: list[str], used: Container[str]) -> None:
-    """Keep, of all documents that a node could have, only those that determined the node."""
+    """Drop the kept documents of a node that did not determine what node it is."""
     for key in keys:
         if key not in used:
             KEPT.drop(location(store.identity, key))

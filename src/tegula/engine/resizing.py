@@ -28,7 +28,7 @@ from tegula.metadata.nodes import ArrayMetadata, NodeMetadata
 from tegula.stores import MemoryStore
 from tegula.stores.capabilities import delete_if
 
-__all__ = ["chunks_of", "cut_off", "grown", "make_room", "resize"]
+__all__ = ["chunks_of", "cut_off", "ends_of", "grown", "make_room", "resize"]
 
 Coords = tuple[int, ...]
 Shape = tuple[int, ...]
@@ -122,19 +122,21 @@ def make_room(
     """
     before, shape, grid = array.metadata.shape, grown.metadata.shape, grown.metadata.grid
     growing = [axis for axis, (size, old) in enumerate(zip(shape, before)) if size > old]
-    axis = growing[0] if reach is not None and len(growing) == 1 and all(map(le, before, shape)) else None
-    known = reach.along(axis) if reach is not None and axis is not None else 0
-    if reach is not None and axis is not None and known >= shape[axis]:
+    if len(growing) != 1 or not all(map(le, before, shape)):
+        reach = None
+    axis = growing[0] if reach is not None else -1
+    known = reach.along(axis) if reach is not None else 0
+    if reach is not None and known >= shape[axis]:
         reach.extend(axis, known)
         return
 
-    # all of the new chunks has to be clear, since the array may grow on into the last ones
-    ends = tuple(end if n in growing else size for n, (size, end) in enumerate(zip(shape, _ends(grid, shape))))
+    # the new chunks must be clear up to their ends, since the array may grow on into the last ones
+    ends = tuple(end if n in growing else size for n, (size, end) in enumerate(zip(shape, ends_of(grid, shape))))
     start = tuple(max(old, known) if n == axis else old for n, old in enumerate(before))
     boxes = {chunks_of(grid, box): box for box in _difference(ends, start)}
     if _is_listed(array, boxes, grid.counts(before)):
         cut_off(array, path, holds=holds)
-        if reach is not None and axis is not None:
+        if reach is not None:
             reach.extend(axis, _EVERYWHERE)
         return
     boxes = {part: box for part, box in boxes.items() if grown.executor.may_hold_chunks(grown, part)}
@@ -146,7 +148,7 @@ def make_room(
         elif not (small and all(_is_blank(whole, box) for box in boxes.values())):
             keys = ((coords, array.key(coords)) for part in boxes for coords in cells(part))
             _clear(array, path, holds, ((coords, key) for coords, key in keys if array.store.exists(key)))
-    if reach is not None and axis is not None:
+    if reach is not None:
         reach.extend(axis, ends[axis])
 
 
@@ -176,7 +178,7 @@ def _make_room_far(
         return
     # a copy in memory tells whether the new part holds only the fill value
     copy = replace(grown, store=MemoryStore(stored), document=None, shared={})
-    edges = [*_difference(tuple(map(min, shape, _ends(grid, before))), before)]
+    edges = [*_difference(tuple(map(min, shape, ends_of(grid, before))), before)]
     is_outside = any(key in stored and not is_across for key, is_across in zip(keys, across))
     if (is_outside and not small) or not all(_is_blank(copy, box) for box in (boxes.values() if small else edges)):
         _clear(array, path, holds, ((keys[key], key) for key in stored))
@@ -215,7 +217,7 @@ def cut_off(array: StoredArray, path: str, before: Shape | None = None, holds: H
             outside = []
     finally:
         forget(array.store, array.prefix)
-    edges = [chunks_of(grid, box) for box in _difference(tuple(map(min, before, _ends(grid, shape))), shape)]
+    edges = [chunks_of(grid, box) for box in _difference(tuple(map(min, before, ends_of(grid, shape))), shape)]
     parts = [*outside, *edges]
     if listed or _is_listed(array, parts, grid.counts(shape)):
         _clear(array, path, holds, array.stored_chunks())
@@ -223,7 +225,7 @@ def cut_off(array: StoredArray, path: str, before: Shape | None = None, holds: H
         _clear(array, path, holds, ((coords, array.key(coords)) for part in parts for coords in cells(part)))
 
 
-def _ends(grid: ChunkGrid, shape: Shape) -> Iterator[int]:
+def ends_of(grid: ChunkGrid, shape: Shape) -> Iterator[int]:
     """Yield the end of the last chunk along each axis."""
     for axis, count in zip(grid.axes, grid.counts(shape)):
         yield axis.start(count - 1) + axis.length(count - 1) if count else 0
@@ -365,7 +367,7 @@ def _cleared(array: StoredArray, raw: bytes, coords: Coords, shape: Shape) -> An
         inside = size - part.start(number)
         if new is not None and inside < length:
             selection = tuple(slice(inside, n) if a == axis else slice(0, n) for a, n in enumerate(chunk))
-            # decoding tells it sooner than encoding the same again
+            # a chunk that is clear already is not encoded again
             if array.chain.sharding is None and equals_fill(array.chain.decode(new, chunk)[selection], array.fill):
                 continue
             beyond = np.broadcast_to(array.fill, [s.stop - s.start for s in selection])

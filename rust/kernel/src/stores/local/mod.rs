@@ -183,8 +183,8 @@ impl LocalFiles {
         Ok(done)
     }
 
-    /// Call `work` with the directory of a key and the name of the file there; call it again if the directory vanishes
-    /// meanwhile.
+    /// Call `work` with the directory of a key and the name of the file there; call it again if another
+    /// process removes the directory before `work` is done.
     fn change(&self, session: Option<&Session<'_>>, key: &str, work: &mut InDirectory<'_>) -> Result<()> {
         check_key(key)?;
         if self.has_no_locks.load(Ordering::Relaxed) {
