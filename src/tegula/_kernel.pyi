@@ -115,6 +115,14 @@ class Array:
         keep_empty: bool,
     ) -> None:
         """Write `values` to the elements that a plan selects."""
+    def create(self, plan: Plan, values: npt.NDArray[Any], threads: int) -> int:
+        """Store the chunks that a plan selects, each as a whole, and return the number of stored bytes.
+
+        Raises
+        ------
+        tegula.errors.ConflictError
+            If one of them exists already; others may have been stored then.
+        """
     def any_stored(self, bounds: Sequence[tuple[int, int]]) -> bool | None:
         """Return whether any chunk of a box is stored; ``None`` if this method can not find out."""
     def delete(self, bounds: Sequence[tuple[int, int]], holds: Callable[[], bool]) -> bool | None:

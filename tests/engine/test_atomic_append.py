@@ -13,7 +13,7 @@ import pytest
 from tests.waiting import run_threads
 
 import tegula
-from tegula import engine
+from tegula import config, engine
 from tegula.engine import append_rows, resize_rows
 from tegula.errors import MetadataError, StoreError
 from tegula.stores import MemoryStore
@@ -98,7 +98,7 @@ def steps(format: str, act: Callable[[tegula.Store], None], alone: bool = False)
 
 @pytest.mark.parametrize("format", FORMATS)
 def test_another_append_may_come_at_any_moment(format: str) -> None:
-    for at in range(1, steps(format, lambda store: append(store, format, 100, 7)) + 1):
+    for at in range(1, steps(format, lambda store: append(store, format, 100, 11)) + 1):
         store = Interrupted()
         make(store, format)
         store.at = store.count + at
@@ -107,15 +107,15 @@ def test_another_append_may_come_at_any_moment(format: str) -> None:
             append(store, format, 200, 6)
 
         store.act = other
-        append(store, format, 100, 7)
-        first, second = [*range(100, 107)], [*range(200, 206)]
+        append(store, format, 100, 11)
+        first, second = [*range(100, 111)], [*range(200, 206)]
         assert table(store) in ([*range(5), *first, *second], [*range(5), *second, *first]), at
 
 
 @pytest.mark.parametrize("format", FORMATS)
 def test_two_appends_may_be_under_way_at_once(format: str) -> None:
     """One goes up to a step, then the other up to one of its own, then the first to its end, then the other."""
-    count = steps(format, lambda store: append(store, format, 100, 7))
+    count = steps(format, lambda store: append(store, format, 100, 11))
     random = Random(7)
     for _ in range(60):
         turns = {"first": random.randint(1, count), "other": random.randint(1, count)}
@@ -136,7 +136,7 @@ def test_two_appends_may_be_under_way_at_once(format: str) -> None:
         make(store, format)
 
         def first(store: Any = store, paused: Any = paused, goes_on: Any = goes_on) -> None:
-            append(store, format, 100, 7)
+            append(store, format, 100, 11)
             paused["first"].set()
             goes_on["other"].set()
 
@@ -147,14 +147,14 @@ def test_two_appends_may_be_under_way_at_once(format: str) -> None:
 
         threads = [threading.Thread(target=act, name=act.__name__) for act in (first, other)]
         run_threads(threads)
-        one, two = [*range(100, 107)], [*range(200, 206)]
+        one, two = [*range(100, 111)], [*range(200, 206)]
         assert table(store) in ([*range(5), *one, *two], [*range(5), *two, *one]), turns
 
 
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("rows", [2, 5, 9])
 def test_a_resize_may_come_at_any_moment(format: str, rows: int) -> None:
-    for at in range(1, steps(format, lambda store: append(store, format, 100, 7)) + 1):
+    for at in range(1, steps(format, lambda store: append(store, format, 100, 11)) + 1):
         store = Interrupted()
         make(store, format)
         store.at = store.count + at
@@ -163,8 +163,8 @@ def test_a_resize_may_come_at_any_moment(format: str, rows: int) -> None:
             resize_rows(columns(store, format), rows)
 
         store.act = other
-        append(store, format, 100, 7)
-        added, kept = [*range(100, 107)], [*range(5), 0, 0, 0, 0][:rows]
+        append(store, format, 100, 11)
+        added, kept = [*range(100, 111)], [*range(5), 0, 0, 0, 0][:rows]
         before = [*range(5), *added]
         assert table(store) in ([*kept, *added], [*before, *[0] * rows][:rows]), at
 
@@ -178,13 +178,13 @@ def test_an_append_may_come_at_any_moment_of_a_resize(format: str) -> None:
             store.at = store.count + at
 
             def other(store: Interrupted = store) -> None:
-                append(store, format, 100, 7)
+                append(store, format, 100, 11)
 
             store.act = other
             resize_rows(columns(store, format), rows)
             kept = [*range(5), 0, 0, 0, 0][:rows]
-            longer = [*range(5), *range(100, 107)]
-            assert table(store) in ([*kept, *range(100, 107)], longer[:rows]), (rows, at)
+            longer = [*range(5), *range(100, 111)]
+            assert table(store) in ([*kept, *range(100, 111)], longer[:rows]), (rows, at)
 
 
 @pytest.mark.parametrize("format", FORMATS)
@@ -192,11 +192,11 @@ def test_an_append_may_come_at_any_moment_of_a_resize(format: str) -> None:
 @pytest.mark.parametrize("alone", [False, True])
 def test_a_kill_at_any_moment_leaves_the_old_or_the_new(format: str, what: str, alone: bool) -> None:
     acts: dict[str, Callable[[tegula.Store], Any]] = {
-        "append": lambda store: append(store, format, 100, 7),
+        "append": lambda store: append(store, format, 100, 11),
         "shrink": lambda store: resize_rows(columns(store, format), 2),
         "grow": lambda store: resize_rows(columns(store, format), 9),
     }
-    new = {"append": [*range(5), *range(100, 107)], "shrink": [0, 1], "grow": [*range(5), 0, 0, 0, 0]}[what]
+    new = {"append": [*range(5), *range(100, 111)], "shrink": [0, 1], "grow": [*range(5), 0, 0, 0, 0]}[what]
 
     def die() -> None:
         raise Killed
@@ -216,7 +216,7 @@ def test_a_kill_at_any_moment_leaves_the_old_or_the_new(format: str, what: str, 
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("alone", [False, True])
 def test_changing_an_element_while_rows_are_appended_loses_neither(format: str, alone: bool) -> None:
-    for at in range(1, steps(format, lambda store: append(store, format, 100, 7), alone) + 1):
+    for at in range(1, steps(format, lambda store: append(store, format, 100, 11), alone) + 1):
         store = Interrupted()
         make(store, format)
         store.alone = alone
@@ -227,9 +227,9 @@ def test_changing_an_element_while_rows_are_appended_loses_neither(format: str, 
             handle[4] = 44
 
         store.act = other
-        append(store, format, 100, 7)
+        append(store, format, 100, 11)
         a = tegula.open_array(store, path="a")[...]
-        assert a.tolist() == [0, 1, 2, 3, 44, *range(100, 107)], at
+        assert a.tolist() == [0, 1, 2, 3, 44, *range(100, 111)], at
 
 
 @pytest.mark.parametrize("format", FORMATS)
@@ -258,6 +258,27 @@ def test_threads_that_append_at_once_lose_nothing(format: str, make_store: Any, 
     wanted = {1000 * number + 10 * turn for number in range(1, 5) for turn in range(6)}
     assert {block[0] for block in blocks} == wanted
     assert len(blocks) == len(wanted)
+
+
+@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("place", ["memory", "local"])
+def test_leftover_chunks_are_replaced_wherever_they_are(format: str, place: str, tmp_path: Any) -> None:
+    stored = []
+    for number, executor in enumerate(["reference", "auto", "auto", "auto"]):
+        store = MemoryStore() if place == "memory" else tegula.LocalStore(tmp_path / str(number))
+        with config.configure(executor=executor):
+            make(store, format)
+            before = {*store.list_prefix("")}
+            append(store, format, 100, 20)
+            added = sorted({*store.list_prefix("")} - before)
+            kept = dict(zip(added, [b"damaged", store.get(added[-1]) or b""] * len(added)))
+            resize_rows(columns(store, format), 5)
+            for key in added[number::2] if number else []:  # as if the writer had been killed before the last step
+                store.set(key, kept[key])
+            append(store, format, 300, 20)
+            assert table(store) == [*range(5), *range(300, 320)]
+            stored.append({key: store.get(key) for key in store.list_prefix("")})
+    assert all(found == stored[0] for found in stored)
 
 
 @pytest.mark.parametrize("format", FORMATS)

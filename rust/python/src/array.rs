@@ -11,7 +11,7 @@ use tegula_kernel::plan::Plan;
 use tegula_kernel::read::{Call, read};
 use tegula_kernel::stores::Store;
 use tegula_kernel::strided_copy::WorkBuffer;
-use tegula_kernel::write::write;
+use tegula_kernel::write::{create, write};
 use tegula_kernel::{Error, array};
 
 use crate::description::{self, AxisParts, KeyParts};
@@ -214,6 +214,16 @@ impl Array {
             unsafe { write(store, &self.array, &plan, work, call) }
         })
     }
+
+    /// Store the chunks that a plan selects, each as a whole; none of them may exist. Returns the number of stored bytes.
+    fn create(&self, py: Python<'_>, plan: PlanParts<'_>, values: &Bound<'_, PyAny>, threads: usize) -> PyResult<u64> {
+        let view = View::new(values)?;
+        let (plan, work) = self.checked(py, plan, &view, 0)?;
+        self.run(py, plan.len(), &AtomicBool::new(false), |store, call| {
+            // SAFETY: the plan has been checked against the buffer's shape and the array's.
+            unsafe { create(store, &self.array, &plan, work, Call { threads, ..call }) }
+        })
+    }
 }
 
 impl Array {
@@ -260,13 +270,13 @@ impl Array {
     }
 
     /// Call `work` without the interpreter's lock; signals are checked from time to time.
-    fn run(
+    fn run<T: Send>(
         &self,
         py: Python<'_>,
         chunks: usize,
         absent: &AtomicBool,
-        work: impl FnOnce(&dyn Store, Call<'_>) -> tegula_kernel::Result<()> + Send,
-    ) -> PyResult<()> {
+        work: impl FnOnce(&dyn Store, Call<'_>) -> tegula_kernel::Result<T> + Send,
+    ) -> PyResult<T> {
         let work = AssertUnwindSafe(work);
         let done = py.detach(move || {
             let mut last = Instant::now();

@@ -24,6 +24,8 @@ The first of several arrays leads: its length is read first, is the length of al
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -35,6 +37,7 @@ import numpy.typing as npt
 from tegula import frozen
 from tegula.engine.caches import forget
 from tegula.engine.documents import back_off
+from tegula.engine.executors import create_chunks
 from tegula.engine.far import IN_FLIGHT
 from tegula.engine.lengths import current_length
 from tegula.engine.pool import for_each, gather
@@ -321,7 +324,9 @@ def _append(lengths: list[_Length], values: Sequence[Array]) -> list[_Length]:
         check_number(writer.array, writer.plan.nchunks, "adding these rows")
     nbytes = sum(part.size * writer.array.dtype.itemsize for writer, part in zip(writers, values))
     requests = lead.array.store.concurrency
-    chunks = ((writer, item) for writer in writers for item in writer.plan)
+    # new whole chunks of a near store are created by the executor, the others are written one by one
+    rest = [writer.plan if requests else writer.create(lead.holds) for writer in writers]
+    chunks = ((writer, item) for writer, items in zip(writers, rest) for item in items)
     # The generations of a batch of chunks are read first; the batch is written if the length is still the same then. A
     # writer that reserves the length later also reads the chunks later; and of two writers that have seen the same
     # generation of a chunk, only one can write it.
@@ -355,10 +360,42 @@ class _Writer:
     def __init__(self, array: StoredArray, stop: int, values: Array, start: int) -> None:
         self.array = array
         self.values = values
+        self.start, self.stop = start, stop
         self.plan = _new_rows(array, start, stop)
         self.added = 0  # bytes by which the chunks have grown
         self._changes: list[int] = []  # threads can append, but not add
         self._blank: dict[tuple[int, ...], Any] = {}
+
+    def create(self, holds: Callable[[], bool]) -> Iterable[Projection]:
+        """Let the executor create the new whole chunks while `holds` returns true; return the chunks left to write.
+
+        A chunk is created on condition that it does not exist, so rows of another writer are never replaced, even if
+        that writer has reserved the length in the meantime. If chunks exist (leftovers), the caller has to write them.
+        """
+        grid, shape = self.array.metadata.grid, (self.stop, *self.values.shape[1:])
+        size = grid.largest_chunk()[0]
+        first, last = -(-self.start // size), self.stop // size  # the numbers of whole chunks
+        is_list = grid.is_regular and math.prod(grid.counts(shape)[1:]) == 1
+        if last - first < 2 or not is_list or not any(self.values.strides):
+            return self.plan
+        grown = self.array.with_metadata(frozen.replace(self.array.metadata, shape=shape))
+        done = first
+        while done < last:
+            if not holds():
+                raise ConflictError("another writer has reserved the length")
+            end = min(done + _BATCH, last)
+            plan = basic(slice(done * size, end * size), shape, grid)
+            try:
+                nbytes = create_chunks(grown, plan, self.values[done * size - self.start : end * size - self.start])
+            except ConflictError:
+                break
+            if nbytes is None:
+                return self.plan
+            self.added += nbytes
+            done = end
+        left = itertools.chain(range(self.start // size, first), range(done, -(-self.stop // size)))
+        others = (0,) * (len(shape) - 1)
+        return (item for number in left if (item := self.plan.at((number, *others))) is not None)
 
     def count(self) -> None:
         """Add the bytes by which the chunks of a batch have grown."""

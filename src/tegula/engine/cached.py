@@ -43,7 +43,8 @@ class Cached:
 
     def __init__(self, executor: Executor) -> None:
         self._executor = executor
-        self.write, self.empty, self.load = executor.write, executor.empty, executor.load
+        self.write, self.create_chunks = executor.write, executor.create_chunks
+        self.empty, self.load = executor.empty, executor.load
         self.may_hold_chunks, self.delete_chunks = executor.may_hold_chunks, executor.delete_chunks
 
     def get(self, array: StoredArray, selection: Any) -> Any:

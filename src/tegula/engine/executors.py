@@ -19,7 +19,7 @@ from tegula.engine.visiting import batches, check_number
 from tegula.errors import CodecError, StoreError
 from tegula.indexing import Plan
 
-__all__ = ["empty", "read", "read_anew", "write"]
+__all__ = ["create_chunks", "empty", "read", "read_anew", "write"]
 
 Array = npt.NDArray[Any]
 _FEW = 2**12  # chunks up to which a write visits each, without listing the stored ones
@@ -65,6 +65,16 @@ def write(array: StoredArray, plan: Plan, values: Array) -> None:
         _write(array, plan, values)
     except (MemoryError, CodecError, StoreError) as error:
         _recover(lambda now: _write(now, plan, values), array, plan, error)
+    finally:
+        CHUNKS.forget_chunks(array, plan)
+
+
+def create_chunks(array: StoredArray, plan: Plan, values: Array) -> int | None:
+    """Store the whole chunks that a plan selects, on condition that none exists; see `Executor.create_chunks`."""
+    try:
+        return array.executor.create_chunks(array, plan, values)
+    except MemoryError as error:
+        raise array.out_of_memory(error) from error
     finally:
         CHUNKS.forget_chunks(array, plan)
 

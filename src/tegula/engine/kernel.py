@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 else:
     far_stores, windows = Later("tegula.engine.far"), Later("tegula.engine.windows")
 
-__all__ = ["delete_chunks", "empty", "get", "load", "may_hold_chunks", "read", "write"]
+__all__ = ["create_chunks", "delete_chunks", "empty", "get", "load", "may_hold_chunks", "read", "write"]
 
 Array: TypeAlias = "npt.NDArray[Any]"
 _LARGE = 2**18  # bytes from which on results reuse memory of earlier ones
@@ -180,6 +180,18 @@ def write(array: StoredArray, plan: Plan, values: Array) -> None:
     values = _cast(values, array.dtype)
     try:
         described.write(plan, values, offset, config.current().threads, array.keeps_empty)
+    except TegulaError as error:
+        array.locate(error)
+        raise
+
+
+def create_chunks(array: StoredArray, plan: Plan, values: Array) -> int | None:
+    """Store new chunks, each as a whole, and return the number of stored bytes; see `Executor.create_chunks`."""
+    described = array.kernel or _described(array)
+    if described is None:
+        return None
+    try:
+        return described.create(plan, _cast(values, array.dtype), config.current().threads)
     except TegulaError as error:
         array.locate(error)
         raise

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["FALLBACK", "PREFERRED", "REFERENCE", "Preferred"]
 
 _CACHE: Final = "tegula.engine.chunk_cache"
-_FUNCTIONS: Final = ("delete_chunks", "empty", "get", "load", "may_hold_chunks", "read", "write")
+_FUNCTIONS: Final = ("create_chunks", "delete_chunks", "empty", "get", "load", "may_hold_chunks", "read", "write")
 _made: Final[dict[tuple[str, bool], Executor]] = {}
 before_threads([f"tegula.engine.{name}" for name in ("kernel", "reference", "cached")])
 
@@ -45,6 +45,7 @@ class Preferred:
     get: Callable[[StoredArray, Any], Any]
     read: Callable[[StoredArray, Plan, Array], None]
     write: Callable[[StoredArray, Plan, Array], None]
+    create_chunks: Callable[[StoredArray, Plan, Array], int | None]
     empty: Callable[[tuple[int, ...], np.dtype[Any]], Array]
     load: Callable[[StoredArray], None]
     may_hold_chunks: Callable[[StoredArray, Box], bool]

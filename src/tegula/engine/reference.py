@@ -26,7 +26,7 @@ from tegula.metadata.chunk_grids import regular_grid
 from tegula.stores.arguments import clip_range
 from tegula.stores.capabilities import blocked_by
 
-__all__ = ["delete_chunks", "empty", "get", "load", "may_hold_chunks", "read", "write", "write_chunk"]
+__all__ = ["create_chunks", "delete_chunks", "empty", "get", "load", "may_hold_chunks", "read", "write", "write_chunk"]
 
 Array = npt.NDArray[Any]
 _LARGE = 2**26  # for results of up to so many bytes the size of the memory is not looked up
@@ -211,6 +211,11 @@ def write(array: StoredArray, plan: Plan, values: Array) -> None:
 
     requests = min(array.store.concurrency, plan.nchunks)
     for_each(work, plan, _is_parallel(array, plan), [array.chain], requests)
+
+
+def create_chunks(array: StoredArray, plan: Plan, values: Array) -> int | None:
+    """Return ``None``: the caller has to create the chunks one by one."""
+    return None
 
 
 def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:

@@ -64,6 +64,13 @@ class Executor(Protocol):
     def write(self, array: StoredArray, plan: Plan, values: Array, /) -> None:
         """Store `values`, an array of the plan's ``work_shape``, where the plan says."""
 
+    def create_chunks(self, array: StoredArray, plan: Plan, values: Array, /) -> int | None:
+        """Store the whole chunks that a plan selects, on condition that none of them exists, and return their bytes.
+
+        Returns ``None`` if the caller has to create them one by one. Raises `ConflictError` if a chunk exists; others
+        may have been stored then.
+        """
+
     def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any], /) -> Array:
         """Make an uninitialised array for a result."""
 

@@ -51,7 +51,7 @@ pub unsafe fn read(store: &dyn Store, array: &Array, plan: &Plan, work: WorkBuff
     let waiting = waiting(store, array, plan, call.threads);
     each_chunk(array, plan, waiting, call, &|item, threads| {
         let key = array.keys.encode(&item.coords);
-        at_key(store, &key, &|store| read_key(store, array, &key, item, work, threads, absent))
+        at_key(store, &key, backoff::ATTEMPTS, &|store| read_key(store, array, &key, item, work, threads, absent))
     })
 }
 
@@ -125,14 +125,20 @@ fn content(array: &Array) -> u64 {
     array.chunk_axes.iter().fold(size, |bytes, chunk_axis| bytes.saturating_mul(chunk_axis.length(0)))
 }
 
-/// Call `work` for a key: again after a conflict, and with the store's general implementation where the key needs it.
-pub(crate) fn at_key(store: &dyn Store, key: &str, work: &dyn Fn(&dyn Store) -> Result<()>) -> Result<()> {
-    for attempt in 0..backoff::ATTEMPTS {
+/// Call `work` for a key: up to `attempts` times if there are conflicts, and with the store's general implementation where
+/// the key needs it.
+pub(crate) fn at_key(
+    store: &dyn Store,
+    key: &str,
+    attempts: u32,
+    work: &dyn Fn(&dyn Store) -> Result<()>,
+) -> Result<()> {
+    for attempt in 0..attempts {
         match work(store) {
             Err(Error::Conflict) => backoff::wait(attempt),
             Err(Error::Unusual) => {
                 let Some(slow) = store.slow() else { return Err(Error::Unusual.at(key)) };
-                return at_key(slow, key, work);
+                return at_key(slow, key, attempts, work);
             }
             done => return done.map_err(|error| error.at(key)),
         }

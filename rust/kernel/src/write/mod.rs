@@ -2,15 +2,17 @@
 //! Python module.
 //!
 //! A chunk that the plan covers is written unconditionally. For any other the old value is read, changed and written on
-//! condition that it has not changed in between; this is repeated until it succeeds.
+//! condition that it has not changed in between; this is repeated until it succeeds. `create` stores new chunks only.
 
 mod appending;
 mod blocks;
 mod shards;
 
 use std::cell::RefCell;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::array::Array;
+use crate::backoff::ATTEMPTS;
 use crate::chain::{Chain, Elements};
 use crate::memory::{try_concat, with_scratch};
 use crate::plan::{Item, Plan};
@@ -33,8 +35,42 @@ pub unsafe fn write(store: &dyn Store, array: &Array, plan: &Plan, work: WorkBuf
             return Err(Error::unsupported("", "this format has no chunk key for an array without dimensions"));
         }
         let writing = Writing { fill: &array.fill, keep_empty, work, threads };
-        at_key(store, &key, &|store| write_key(store, array, &key, item, writing))
+        at_key(store, &key, ATTEMPTS, &|store| write_key(store, array, &key, item, writing))
     })
+}
+
+/// Store the chunks that `plan` selects, each as a whole, on condition that none of them exists. Returns the number of
+/// stored bytes.
+///
+/// # Errors
+///
+/// `Conflict` if there is such a chunk already; others may have been stored then.
+///
+/// # Safety
+///
+/// As for `write`.
+pub unsafe fn create(store: &dyn Store, array: &Array, plan: &Plan, work: WorkBuffer, call: Call<'_>) -> Result<u64> {
+    let stored = AtomicU64::new(0);
+    each_chunk(array, plan, store.concurrency(), call, &|item, threads| {
+        let key = array.keys.encode(&item.coords);
+        if key.is_empty() || !item.covers() || work.size != array.fill.len() || array.overhangs(&item.coords) {
+            return Err(Error::unsupported("", "only whole chunks can be created").at(&key));
+        }
+        let shape = array.chunk_shape(&item.coords);
+        let writing = Writing { fill: &array.fill, keep_empty: true, work, threads };
+        at_key(store, &key, 1, &|store| {
+            let _held = Held::new(store)?;
+            pool::take_turn();
+            writing.encode(&array.chain, &shape, item, true, None, &mut |parts| {
+                let parts = parts.unwrap_or_default();
+                store.set(&key, parts, Some(&Expected::Absent))?;
+                let bytes: usize = parts.iter().map(|part| part.len()).sum();
+                stored.fetch_add(bytes as u64, Ordering::Relaxed);
+                Ok(())
+            })
+        })
+    })?;
+    Ok(stored.into_inner())
 }
 
 /// Write one chunk: unconditionally, or on condition that the old value has not changed.

@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tegula_kernel::plan::Plan;
 use tegula_kernel::read::{Call, read};
 use tegula_kernel::stores::Store;
-use tegula_kernel::write::write;
+use tegula_kernel::write::{create, write};
 use tegula_kernel::{Error, Result};
 
 use case::{Case, content};
@@ -164,6 +164,51 @@ fn check_presence(case: &Case, store: &Memory, coords: &[usize], keep_empty: boo
     } else if case.array.chain.sharding().is_none() {
         assert!(!there, "{about}: chunk {coords:?} was kept");
     }
+}
+
+#[test]
+fn created_chunks_are_those_that_a_write_stores_and_replace_none() {
+    let mut created = 0;
+    for seed in seeds(200) {
+        let mut random = Random::new(seed);
+        let case = Case::new(&mut random);
+        let all = Selection::all(&mut random, &case);
+        let plan = all.plan(&mut random, &case);
+        let mut values = values(&mut random, &case, &all);
+        let (threads, store) = (random.pick(&[1, 3]), Memory::new(random.pick(&WAYS)));
+        // SAFETY: the plan is that of the selection, the buffer was laid out for it.
+        let mut create =
+            || call(threads, true, |call| unsafe { create(&store, &case.array, &plan, all.work(&mut values), call) });
+        let found = create();
+        let whole = case.chunks().iter().all(|coords| {
+            let coords: Vec<u64> = coords.iter().map(|&number| number as u64).collect();
+            !case.array.overhangs(&coords)
+        });
+        if !whole {
+            assert!(
+                matches!(found, Err(Error::At(_, error)) if matches!(*error, Error::Unsupported { .. })),
+                "seed {seed}"
+            );
+            continue;
+        }
+        // a chunk that exists is kept
+        let chunks = case.chunks();
+        let kept = case.key(&chunks[random.below(chunks.len())]);
+        store.put(&kept, b"kept".to_vec());
+        let again = create();
+        assert!(matches!(again, Err(Error::At(_, error)) if matches!(*error, Error::Conflict)), "seed {seed}");
+        assert_eq!(*store.get(&kept).unwrap(), b"kept");
+        // the stored chunks are those of a write
+        let written = Memory::new(Reading::Whole);
+        put(&written, &case, &all, &plan, &mut values, (1, true)).unwrap();
+        store.put(&kept, written.get(&kept).unwrap().to_vec());
+        let stored =
+            |memory: &Memory| memory.keys().into_iter().map(|key| memory.get(&key).unwrap()).collect::<Vec<_>>();
+        assert!(written.keys() == store.keys() && stored(&written) == stored(&store), "seed {seed}");
+        assert_eq!(found.unwrap(), stored(&written).iter().map(|data| data.len() as u64).sum::<u64>(), "seed {seed}");
+        created += 1;
+    }
+    assert!(created > 20, "{created} arrays");
 }
 
 #[test]
