@@ -1,7 +1,7 @@
 """The compiled kernel, in Rust: reads and writes chunks. It is optional; `tegula.executors` loads it."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -155,6 +155,15 @@ def put_file(directory: str, name: str, value: memoryview, expected: object, syn
         If a call of the system fails.
     tegula.errors.ConflictError
         If the old file has another generation than `expected`.
+    """
+
+def read_files(directory: str, keys: Sequence[str], most: int, threads: int) -> list[bytes | Literal[False] | None]:
+    """Read files below a directory, up to `most` bytes of each.
+
+    Returns
+    -------
+    list of bytes, None or False
+        ``None`` where there is no file, ``False`` where Python has to read it.
     """
 
 def index_members(text: bytes, chain: list[str]) -> list[npt.NDArray[np.uint32]] | None:

@@ -77,3 +77,22 @@ def test_a_copy_that_has_changed_since_is_read_again(store: Counting) -> None:
     other.create_array("new", shape=4, dtype="i4")
     other.consolidate()
     assert g.with_consolidated()["new"].shape == (4,)
+
+
+def test_the_documents_of_members_are_read_together(store: Counting, monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted: list[int] = []
+    get_many = LocalStore.get_many
+
+    def counted(store: LocalStore, requests: Any) -> Any:
+        requests = [*requests]
+        wanted.append(len(requests))
+        return get_many(store, requests)
+
+    monkeypatch.setattr(LocalStore, "get_many", counted)
+    plain = tegula.open_group(LocalStore(Path(store.root)))
+    arrays = plain.arrays()
+    next(arrays)
+    assert len(wanted) == 1  # a listing that ends early reads no more than it needs
+    assert [name for name, _ in arrays] == NAMES[1:]
+    each = 1 if plain.format == "zarr3" else 3
+    assert wanted == [64 * each] * 3 + [8 * each]

@@ -391,6 +391,34 @@ def test_links_to_nowhere_are_errors_not_missing_values(linked, follow_symlinks)
         assert "leads nowhere" in store.blocked_by(key)
 
 
+@pytest.mark.parametrize("follow_symlinks", [False, True])
+@pytest.mark.parametrize("length", [1, 3, 6, 7, 2**20, 2**21])
+def test_many_values_are_the_answers_of_single_requests(linked, follow_symlinks, length):
+    (linked / "empty").write_bytes(b"")
+    (linked / "large").write_bytes(bytes(2**20 + 1))
+    os.mkfifo(linked / "pipe")
+    Path(linked, ".tegula-x").write_bytes(b"hidden")
+    store = LocalStore(linked, follow_symlinks=follow_symlinks)
+    store.exists("real/x")  # whether case matters is known from here on
+    odd = ["in-file", "in-dir/x", "out-file", "out-dir/secret", "out-dir/no", "dangling", "loop/x", "real", "real/x/y"]
+    odd += ["no", "no/x", "empty", "large", "pipe", "real/up/real/x", ".tegula-x", "../out/secret", "a\0", ""]
+    odd += ["\udc80", 7]
+
+    def outcome(act):
+        try:
+            return act()
+        except StoreError as error:
+            return str(error)
+
+    part = 0, length
+    for key in odd:
+        alone = outcome(lambda key=key: store.get(key, part))
+        many = outcome(lambda key=key: store.get_many([("real/x", part), (key, part), ("real/x", part)]))
+        assert many == (alone if isinstance(alone, str) else [b"inside"[:length], alone, b"inside"[:length]]), key
+    sound = ["real/x", "no", "empty", "large"] * 20
+    assert store.get_many([(key, part) for key in sound]) == [store.get(key, part) for key in sound]
+
+
 def test_listing_goes_round_no_circle_and_shows_links_that_lead_nowhere(linked):
     keys = sorted(LocalStore(linked).list())
     assert keys == ["dangling", "in-dir/x", "in-file", "loop", "out-dir", "out-file", "real/x"]

@@ -9,6 +9,9 @@ use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 #[cfg(target_os = "linux")]
+use pyo3::types::PyBytes;
+use pyo3::types::PyList;
+#[cfg(target_os = "linux")]
 use tegula_kernel::stores::{Expected, Generation, Piece, Store, Value, local};
 #[cfg(target_os = "linux")]
 use tegula_kernel::{Error, Result};
@@ -78,6 +81,36 @@ pub fn put_file(
             Err(Error::System { errno, .. }) => Err(system_error(py, errno)?),
             Err(error) => Err(exception(py, error)),
         }
+    }
+}
+
+/// Read files below a directory, up to `most` bytes of each; `None` stands for no file, `False` for one that the Python
+/// store has to read.
+#[pyfunction]
+pub fn read_files<'py>(
+    py: Python<'py>,
+    directory: OsString,
+    keys: Vec<String>,
+    most: usize,
+    threads: usize,
+) -> PyResult<Bound<'py, PyList>> {
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = (directory, most, threads);
+        PyList::new(py, keys.iter().map(|_| false))
+    }
+    #[cfg(target_os = "linux")]
+    {
+        let answers = py.detach(|| local::read_files(directory.into(), &keys, most, threads));
+        let found = PyList::empty(py);
+        for answer in answers {
+            match answer {
+                local::Content::Bytes(value) => found.append(PyBytes::new(py, &value))?,
+                local::Content::Absent => found.append(py.None())?,
+                local::Content::Unusual => found.append(false)?,
+            }
+        }
+        Ok(found)
     }
 }
 

@@ -116,22 +116,25 @@ def documents_of(
 ) -> list[Mapping[str, bytes]]:
     """Return the documents of nodes, by key relative to the node.
 
-    If the store is far or has a `get_many` of its own, all are fetched together. Elsewhere, and after an error, each
-    document is fetched when it is first used, and raises its own error. With `kept`, the documents of a single node may
-    come from the cache of this process, as the setting ``recheck`` allows.
+    If the store is far, or has a `get_many` of its own and there are several nodes, all are fetched together.
+    Elsewhere, and after an error, each document is fetched when it is first used, and raises its own error. With
+    `kept`, the documents of a single node may come from the cache of this process, as the setting ``recheck`` allows.
     """
     answers: Sequence[bytes | None] = ()
     prefixes = [f"{path}/" if path else "" for path in paths]
     if kept and len(paths) == 1 and store.concurrency and document_cache.applies(store):
         return [_Documents(store, paths[0], keys=keys)]
-    if store.concurrency or type(store).get_many is not Store.get_many:
-        # never read more than one byte above the limit of the parser
-        wanted = [(prefix + key, (0, MAX_BYTES + 1)) for prefix in prefixes for key in keys]
+    # a large document of a near store is read when it is used, with its generation
+    most = MAX_BYTES + 1 if store.concurrency or store.single_writer else _LARGE
+    if store.concurrency or (len(paths) > 1 and type(store).get_many is not Store.get_many):
+        wanted = [(prefix + key, (0, most)) for prefix in prefixes for key in keys]
         with suppress(StoreError):
             answers = far.get_many(store, wanted)
-    rows = [answers[start : start + len(keys)] for start in range(0, len(answers), len(keys) or 1)]
-    found: list[dict[str, bytes | None]] = [dict(zip(keys, row)) for row in rows] or [{} for _ in paths]
-    return [_Documents(store, path, known) for path, known in zip(paths, found)]
+    rows = [zip(keys, answers[start : start + len(keys)]) for start in range(0, len(answers), len(keys) or 1)]
+    found: list[dict[str, bytes | None]] = [
+        {key: raw for key, raw in row if raw is None or len(raw) < most or most > MAX_BYTES} for row in rows
+    ]
+    return [_Documents(store, path, known) for path, known in zip(paths, found or [{} for _ in paths])]
 
 
 def fetch_documents(store: Store, path: str, keys: Iterable[str]) -> dict[str, bytes]:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from tegula.formats.documents import load
     from tegula.formats.styles import Style
 
-__all__ = ["FORMATS", "Format", "find_format", "keys_of_array", "load", "parse", "portable"]
+__all__ = ["FORMATS", "Format", "find_format", "keys_of_array", "keys_up_to", "load", "parse", "portable"]
 
 Documents = Mapping[str, bytes]
 
@@ -295,6 +295,19 @@ def keys_of_array(item: Format) -> tuple[str, ...]:
     ('.zarray', '.zattrs')
     """
     return tuple(key for key in item.keys if _belongs(item, key, item.shape_key))
+
+
+@cache
+def keys_up_to(name: str) -> tuple[str, ...]:
+    """Return the keys of the documents of arrays of a format, and of newer formats, which take precedence.
+
+    Examples
+    --------
+    >>> keys_up_to("zarr2")
+    ('zarr.json', '.zarray', '.zattrs')
+    """
+    formats = [*FORMATS.values()]
+    return tuple(key for item in formats[: formats.index(find_format(name)) + 1] for key in keys_of_array(item))
 
 
 def _belongs(item: Format, key: str, main: str) -> bool:

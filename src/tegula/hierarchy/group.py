@@ -45,10 +45,16 @@ _KEYWORDS = CREATION | {"shape", "dtype", "data", "format", "overwrite", "allow_
 
 
 def open_node(
-    store: Store, path: str, format: str | None = None, *, read_only: bool, allow_pickle: bool = False
+    store: Store,
+    path: str,
+    format: str | None = None,
+    *,
+    read_only: bool,
+    allow_pickle: bool = False,
+    documents: Mapping[str, bytes] | None = None,
 ) -> Array | Group | Table | None:
-    """Open the node at a path, even an implicit group; return ``None`` if there is none."""
-    metadata = engine.read_metadata(store, path, format, kept=True)
+    """Open the node at a path, whose documents may be known; even an implicit group; ``None`` if there is none."""
+    metadata = engine.read_metadata(store, path, format, documents, kept=True)
     if isinstance(metadata, ArrayMetadata):
         return array_at(store, path, metadata, read_only=read_only, allow_pickle=allow_pickle)
     return group_at(store, path, metadata, format, read_only=read_only, allow_pickle=allow_pickle)
@@ -147,9 +153,10 @@ class Group(Members):
 
     # --- members
 
-    def _open(self, path: str) -> Array | Group | Table | None:
+    def _open(self, path: str, documents: Mapping[str, bytes] | None = None) -> Array | Group | Table | None:
         if self._known is None:
-            return open_node(self._store, path, None, read_only=self._read_only, allow_pickle=self._allow_pickle)
+            options = {"read_only": self._read_only, "allow_pickle": self._allow_pickle}
+            return open_node(self._store, path, None, documents=documents, **options)
         metadata = find_format(self.format).parse(self._known.get(path, {}))
         if metadata is None:
             return None

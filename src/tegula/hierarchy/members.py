@@ -6,21 +6,25 @@ import _thread
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, KeysView, Mapping, MutableMapping
-from typing import Any
+from itertools import islice
+from typing import Any, Final
 from weakref import ref
 
 from tegula import engine
 from tegula.arrays.array import Array
 from tegula.arrays.node import Node
+from tegula.engine.documents import documents_of
 from tegula.engine.finding import members_of_folder, nodes_below
 from tegula.errors import MetadataError, NotFoundError, StoreError, TegulaError, UnsupportedError
-from tegula.formats import find_format
+from tegula.formats import find_format, keys_up_to
 from tegula.hierarchy.ahead import Ahead, Entry
 from tegula.metadata.nodes import GroupMetadata, NodeMetadata
 from tegula.stores import Store
 from tegula.stores.interface import is_key
 
 __all__ = ["Documents", "Members"]
+
+_TOGETHER: Final = 64  # members whose documents are read together
 
 Documents = Mapping[str, Mapping[str, bytes]]
 """Documents of nodes, by path in the store and by key relative to it."""
@@ -56,8 +60,8 @@ class Members(Node, MutableMapping[str, Any]):
         return node
 
     @abstractmethod
-    def _open(self, path: str) -> Any:
-        """Open the node at a path of the store; ``None`` if there is none."""
+    def _open(self, path: str, documents: Mapping[str, bytes] | None = None) -> Any:
+        """Open the node at a path of the store, whose documents may be known; ``None`` if there is none."""
 
     @abstractmethod
     def _made(self, path: str, metadata: NodeMetadata) -> Any:
@@ -169,13 +173,23 @@ class Members(Node, MutableMapping[str, Any]):
         if ahead is not None:
             yield from ahead.members(self)
             return
-        for name in self._prefixes() if implicit and self._store.listable else self:
+        names = self._prefixes() if implicit and self._store.listable else iter(self)
+        for name, documents in self._with_documents(names):
             try:
-                node = self._open(self._full(name))
+                node = self._open(self._full(name), documents)
             except TegulaError as error:
                 node = error
             if node is not None:
                 yield name, node
+
+    def _with_documents(self, names: Iterator[str]) -> Iterator[tuple[str, Mapping[str, bytes] | None]]:
+        """Yield names of members, with their documents if the store reads those of several members together."""
+        if self._known is not None or type(self._store).get_many is Store.get_many:
+            yield from ((name, None) for name in names)
+            return
+        prefix, keys = f"{self._path}/" if self._path else "", keys_up_to(self.format)
+        while some := [*islice(names, _TOGETHER)]:
+            yield from zip(some, documents_of(self._store, [prefix + name for name in some], keys))
 
     def _prefixes(self) -> Iterator[str]:
         """Yield the names of all prefixes directly below the group."""

@@ -20,6 +20,7 @@ import os
 import re
 import stat
 import sys
+from collections.abc import Iterable
 from contextlib import AbstractContextManager, suppress
 from typing import TYPE_CHECKING, Any
 
@@ -46,6 +47,7 @@ __all__ = ["LocalStore"]
 # O_NONBLOCK: opening a pipe that lies among the files would block until it has a writer
 _READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 _READ_HERE = _READ | getattr(os, "O_NOFOLLOW", 0)
+_TOGETHER = 2**20  # bytes of each value that are read together with others
 _modules = sys.modules
 _TYPE, _REGULAR = 0o170000, 0o100000
 # keys that pass every check, such as those of documents and most chunks; on Windows each file has to be looked at
@@ -148,6 +150,21 @@ class LocalStore(Locking, BlockedKeys, Copying, LocalPrefixes):
         finally:
             if opened:
                 os.closerange(opened[0], opened[0] + 1)
+
+    def get_many(self, requests: Iterable[tuple[str, ByteRange | None]]) -> list[bytes | None]:
+        """Return the answers of `get`; the first bytes of many values are read together by the kernel."""
+        wanted = [*requests]
+        start, most = (wanted[0][1] if wanted else None) or (-1, None)
+        alike = start == 0 and most and most <= _TOGETHER and all(part == (0, most) for _, part in wanted)
+        usual = type(self) is LocalStore and self._root.ignores_case is False
+        kernel = _kernel() if alike and usual and len(wanted) > 1 else None
+        if kernel is None:
+            return super().get_many(wanted)
+        try:
+            found = kernel.read_files(self._root.base, [key for key, _ in wanted], most, config.current().threads)
+        except (TypeError, UnicodeError):  # a key that is no text
+            return super().get_many(wanted)
+        return [self.get(*request) if value is False else value for request, value in zip(wanted, found)]
 
     def size(self, key: str) -> int | None:
         """Return the length of a value in bytes, or ``None`` if there is none; raises as `get` does."""

@@ -76,7 +76,7 @@ impl<'a> LocalValue<'a> {
     }
 
     /// Read the file from its start into `buffer`; return its size, `None` if it is larger than the buffer.
-    fn read_all(&self, buffer: &mut [u8]) -> Result<Option<usize>> {
+    pub fn read_all(&self, buffer: &mut [u8]) -> Result<Option<usize>> {
         let mut filled = 0;
         while filled < buffer.len() {
             let position = filled as u64;
