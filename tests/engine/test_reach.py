@@ -10,17 +10,17 @@ def test_what_was_found_holds_for_one_generation_and_one_axis() -> None:
     reach.begin("a")
     reach.extend(1, 8)
     assert (reach.along(1), reach.along(0)) == (8, 0)
-    reach.end("b")
+    reach.end("b", b"{}")
     reach.begin("b")
     assert reach.along(1) == 8
     reach.begin("b")  # decided once more
     assert reach.along(1) == 8
-    reach.end("c")  # without having looked
+    reach.end("c", b"{}")  # without having looked
     reach.begin("c")
     assert reach.along(1) == 0
     # a search that ends after another change has begun
     reach.extend(1, 8)
-    reach.end("d")
+    reach.end("d", b"{}")
     reach.looked_further("c", 1, 16)
     reach.begin("d")
     assert reach.along(1) == 8

@@ -282,6 +282,33 @@ def test_a_second_resize_sees_changes_by_other_processes() -> None:
         array.resize(9)
 
 
+@pytest.mark.parametrize("format", ["zarr1", "zarr2", "zarr3"])
+@pytest.mark.parametrize("place", ["memory", "local"])
+def test_each_change_starts_from_the_present_documents(format: str, place: str, tmp_path: Path) -> None:
+    store = MemoryStore() if place == "memory" else LocalStore(tmp_path)
+    one = tegula.create_array(store, shape=(4,), chunks=(2,), dtype="i4", format=format)
+    other = tegula.open_array(store, "r+")
+    one.resize(5)
+    other.resize(9)
+    other.attrs["unit"] = "K"
+    assert one.append([7]) == (10,)
+    assert one.attrs["unit"] == "K"
+    other.append([8])
+    one.resize(12)
+    other.attrs["unit"] = "m"
+    one.resize(12)  # which stores nothing
+    assert one.attrs["unit"] == "m"
+    one.resize(13)
+    tegula.create_array(store, shape=(4, 4), dtype="i4", format=format, overwrite=True)
+    with pytest.raises(tegula.MetadataError, match="number of dimensions"):
+        one.resize(20)
+    tegula.delete(store)
+    with pytest.raises(tegula.NotFoundError):
+        one.resize(21)
+    with pytest.raises(tegula.NotFoundError):
+        one.resize(21)
+
+
 def test_growing_from_length_0_gives_chunks_a_length() -> None:
     store = MemoryStore()
     tegula.create_array(store, shape=0, chunks=1, dtype="i4", format="zarr2")

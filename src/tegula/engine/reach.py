@@ -14,20 +14,26 @@ class Reach:
     shape in between may leave chunks beyond the edge, even if the shape is the same afterwards. The object belongs to
     one `Array`, and is used while its documents are changed.
 
+    Attributes
+    ----------
+    document : (bytes, Generation) or None
+        The document of the shape as the last change has stored it.
+
     Examples
     --------
     >>> reach = Reach()
     >>> reach.begin("generation 1")
     >>> reach.extend(0, 20)
-    >>> reach.end("generation 2")
+    >>> reach.end("generation 2", b"{}")
     >>> reach.begin("generation 2")
     >>> reach.along(0), reach.along(1)
     (20, 0)
     """
 
-    __slots__ = ("_axis", "_found", "_further", "_known", "generation")
+    __slots__ = ("_axis", "_found", "_further", "_known", "document", "generation")
 
     def __init__(self) -> None:
+        self.document: tuple[bytes, Generation] | None = None
         self.generation: Generation | None = None
         self._axis = self._known = self._found = 0
         self._further: tuple[Generation | None, int, int] = (None, 0, 0)  # what `looked_further` was told
@@ -48,9 +54,10 @@ class Reach:
         """Note that there are no old chunks up to an index of an axis; this survives the change that is being made."""
         self._axis, self._found = axis, end
 
-    def end(self, generation: Generation) -> None:
-        """Note the generation of the document that the change has stored."""
+    def end(self, generation: Generation, raw: bytes) -> None:
+        """Note the document that the change has stored, and its generation; the next change starts from it."""
         self.generation, self._known = generation, 0
+        self.document = raw, generation
 
     def looked_further(self, generation: Generation | None, axis: int, end: int) -> None:
         """Note that there are none up to `end` since the document has had a generation; other threads may change it."""
