@@ -66,14 +66,17 @@ impl Reading<'_> {
         let copy = StridedCopy::new(item, chain.order.as_deref(), &stored, elements.size, &mut points)?;
         let partly = copy.count.saturating_mul(elements.size) < content;
         if let Some(blocks) = chain.blocks() {
-            if content > LARGE && self.threads > 1 || partly && content > PAGE {
+            if content > LARGE || partly && content > PAGE {
                 return self.by_blocks(blocks, value, content, &copy, elements);
             }
-        } else if chain.buffers.is_empty() && partly && content > SMALL && elements.text.is_none() {
-            if let Some(parts) = value.parts() {
+        } else if let Some(parts) = value.parts().filter(|_| chain.buffers.is_empty() && content > SMALL) {
+            if partly && elements.text.is_none() {
                 if let Some(depth) = copy.range_depth(content, elements.size, parts, &|at| value.is_cached(at)) {
                     return self.by_ranges(value, content, &copy, depth, elements);
                 }
+            }
+            if elements.text.is_none() && self.by_pieces(value, content, &copy, elements)? {
+                return Ok(());
             }
         }
         value.with_all(&mut |data| self.whole(data, content, &copy, elements))

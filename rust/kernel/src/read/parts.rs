@@ -1,12 +1,28 @@
 //! Reads parts of a chunk: only the byte ranges or the compressed blocks that hold selected elements.
 
-use super::chunk::{Reading, SMALL};
+use super::chunk::{LARGE, Reading, SMALL};
 use crate::chain::Elements;
 use crate::codecs::{BlockTable, Blocks, Layout};
 use crate::memory::{try_collect, try_push, with_scratch};
 use crate::stores::{Parts, Value, Within};
-use crate::strided_copy::{Needed, StridedCopy};
+use crate::strided::{Dim, Offsets};
+use crate::strided_copy::{Needed, Span, StridedCopy};
 use crate::{Error, Result, pool, strided};
+
+/// Smaller blocks are not read one by one if all are needed, in bytes.
+const LEAST_BLOCK: usize = 1 << 14;
+
+/// So many bytes of an uncompressed chunk are read at once.
+const PIECE: usize = 1 << 18;
+
+/// The rows of a chunk: what lies between two indices of the outermost dimension of a copy.
+#[derive(Clone, Copy)]
+struct Rows {
+    /// Bytes from one row to the next.
+    stride: usize,
+    /// The row with index 0.
+    first: usize,
+}
 
 impl Reading<'_> {
     /// Read only the needed byte ranges of an uncompressed chunk.
@@ -63,6 +79,14 @@ impl Reading<'_> {
             return value.with_all(&mut |data| match codec.layout(data, data.len() as u64, content)? {
                 Layout::Blocks(table) => {
                     let needed = copy.blocks(table.block, table.ranges.len(), elements.size)?;
+                    if let Some(rows) = self.rows_of_blocks(&table, copy, elements) {
+                        let task = |index: usize| {
+                            let (start, stop) = table.ranges[needed[index].block];
+                            let data = &data[start as usize..stop as usize];
+                            self.place_block((codec, &table), data, needed[index], rows, copy, elements)
+                        };
+                        return run_tasks(self.threads, needed.len(), table.block, &task);
+                    }
                     if self.prefers_whole(&table, &needed) {
                         return self.whole(data, content, copy, elements);
                     }
@@ -89,10 +113,21 @@ impl Reading<'_> {
         match layout {
             Layout::Blocks(table) => {
                 let needed = copy.blocks(table.block, table.ranges.len(), elements.size)?;
+                if let Some(rows) = self.rows_of_blocks(&table, copy, elements) {
+                    return each_run(value, &table, &needed, (self.threads, parts), &|needed, data| {
+                        self.place_block((codec, &table), data, needed, rows, copy, elements)
+                    });
+                }
                 if self.prefers_whole(&table, &needed) {
                     return value.with_all(&mut |data| self.whole(data, content, copy, elements));
                 }
-                let decode = |out: &mut [u8]| decode_runs(codec, value, &table, &needed, (self.threads, parts), out);
+                let decode = |out: &mut [u8]| {
+                    let out = SharedBuffer::of(out, &table)?;
+                    each_run(value, &table, &needed, (self.threads, parts), &|Needed { block, low, high }, data| {
+                        // SAFETY: each block occurs once, in one run.
+                        codec.decode_block(&table, block, data, low..high, unsafe { out.block(&table, block) })
+                    })
+                };
                 self.decode_needed(&decode, &table, &needed, copy, elements)
             }
             Layout::Plain(start) if elements.text.is_none() && start.checked_add(content as u64) == Some(total) => {
@@ -130,11 +165,121 @@ impl Reading<'_> {
         })
     }
 
+    /// Read all of a large uncompressed chunk: directly into the work buffer if the layout is the same, else piece by piece.
+    /// Returns `false` if it has to be read as a whole.
+    pub(super) fn by_pieces(
+        &self,
+        value: &dyn Value,
+        content: usize,
+        copy: &StridedCopy<'_>,
+        elements: &Elements,
+    ) -> Result<bool> {
+        let direct = self.direct_target(content, copy);
+        let rows = rows(copy, elements.size).filter(|rows| rows.stride <= PIECE);
+        if direct.is_none() && (content <= LARGE || rows.is_none()) {
+            return Ok(false);
+        }
+        let size = value.size()?;
+        let wrong = |found: u64| Error::wrong_size("bytes", usize::try_from(found).unwrap_or(usize::MAX), content);
+        if size != content as u64 {
+            return Err(wrong(size));
+        }
+        if let Some(out) = direct {
+            let found = value.read_at(0, out)?;
+            return if found == content { elements.to_memory(out).map(|()| true) } else { Err(wrong(found as u64)) };
+        }
+        let Some(rows) = rows else { return Ok(false) };
+        let piece = PIECE - PIECE % rows.stride;
+        let task = |index: usize| {
+            let start = index * piece;
+            with_scratch(piece.min(content - start), |data| {
+                let found = value.read_at(start as u64, data)?;
+                if found != data.len() {
+                    return Err(wrong((start + found) as u64));
+                }
+                self.place_rows(data, start, rows, copy, elements)
+            })
+        };
+        run_tasks(self.threads, content.div_ceil(piece), piece, &task)?;
+        Ok(true)
+    }
+
+    /// Return the rows of the chunk, if each of its blocks consists of whole ones, so that it can be copied to the work
+    /// buffer as soon as it is decoded.
+    fn rows_of_blocks(&self, table: &BlockTable, copy: &StridedCopy<'_>, elements: &Elements) -> Option<Rows> {
+        if !has_large_blocks(table) || elements.text.is_some() || self.direct_target(table.content, copy).is_some() {
+            return None;
+        }
+        rows(copy, elements.size).filter(|rows| table.block % rows.stride == 0)
+    }
+
+    /// Decode one block, and copy its rows to the work buffer.
+    fn place_block(
+        &self,
+        (codec, table): (&dyn Blocks, &BlockTable),
+        data: &[u8],
+        needed: Needed,
+        rows: Rows,
+        copy: &StridedCopy<'_>,
+        elements: &Elements,
+    ) -> Result<()> {
+        with_scratch(table.len(needed.block), |out| {
+            codec.decode_block(table, needed.block, data, needed.low..needed.high, out)?;
+            self.place_rows(out, needed.block * table.block, rows, copy, elements)
+        })
+    }
+
+    /// Copy the rows of a piece of the chunk's content to the work buffer; the piece begins at `start`, with a whole row.
+    fn place_rows(
+        &self,
+        piece: &[u8],
+        start: usize,
+        rows: Rows,
+        copy: &StridedCopy<'_>,
+        elements: &Elements,
+    ) -> Result<()> {
+        // the indices of the outermost dimension whose rows lie in the piece
+        let outer = copy.dims[0];
+        let begin = (start / rows.stride).saturating_sub(rows.first);
+        let end = (start + piece.len()).div_ceil(rows.stride).saturating_sub(rows.first).min(outer.count);
+        if begin >= end {
+            return Ok(());
+        }
+        let (target, offset) = match outer.target {
+            Offsets::Strided(step) => (outer.target, begin as isize * step),
+            Offsets::Indexed(list, step) => (Offsets::Indexed(&list[begin..end], step), 0),
+        };
+        let mut dims = copy.dims.clone();
+        dims[0] = Dim { count: end - begin, source: outer.source, target };
+        // SAFETY: the piece holds the rows of these indices; for the work buffer the caller of `read` vouches.
+        unsafe {
+            let source = piece.as_ptr().add(copy.source + begin * rows.stride - start + self.work.offset);
+            let target = self.work.start.offset(copy.target + offset);
+            strided::copy(source, target, &dims, self.work.size, elements.swap, self.work.bypass_cache);
+        }
+        Ok(())
+    }
+
     /// Return whether decoding the whole chunk is cheaper than decoding these blocks one by one.
     fn prefers_whole(&self, table: &BlockTable, needed: &[Needed]) -> bool {
         let bytes: usize = needed.iter().map(|needed| needed.high - needed.low).sum();
-        bytes >= table.content - table.content / 4 && self.threads == 1
+        bytes >= table.content - table.content / 4 && self.threads == 1 && !has_large_blocks(table)
     }
+}
+
+/// Return the rows of a chunk if the elements that `copy` selects of each lie within it.
+fn rows(copy: &StridedCopy<'_>, size: usize) -> Option<Rows> {
+    let Offsets::Strided(stride) = copy.dims.first()?.source else { return None };
+    let stride = usize::try_from(stride).ok().filter(|&stride| stride > 0)?;
+    let Span { low, span } = copy.inner_span(1, size);
+    let start = (copy.source % stride) as i64 + low;
+    (start >= 0 && start as usize + span <= stride).then_some(Rows { stride, first: copy.source / stride })
+}
+
+/// Return whether a chunk is so large, and its blocks as well, that reading and decoding it piece by piece takes no longer,
+/// and less memory.
+fn has_large_blocks(table: &BlockTable) -> bool {
+    table.content > LARGE && table.block >= LEAST_BLOCK
 }
 
 /// Decode the needed parts of blocks to their places in `out`, which has the size of the whole content.
@@ -158,16 +303,14 @@ pub(crate) fn decode_each(
     run_tasks(threads, needed.len(), table.block, &task)
 }
 
-/// Read and decode blocks as `decode_each` does; blocks close to each other are read with one request.
-fn decode_runs(
-    codec: &dyn Blocks,
+/// Read blocks, and call `work` with each; blocks close to each other are read with one request.
+fn each_run(
     value: &dyn Value,
     table: &BlockTable,
     needed: &[Needed],
     (threads, parts): (usize, Parts),
-    out: &mut [u8],
+    work: &(dyn Fn(Needed, &[u8]) -> Result<()> + Sync),
 ) -> Result<()> {
-    let out = SharedBuffer::of(out, table)?;
     let runs = runs_of_blocks(table, needed, parts, threads)?;
     let task = |index: usize| {
         let run = &runs[index];
@@ -176,11 +319,9 @@ fn decode_runs(
             if data.len() != length {
                 return Err(Error::wrong_size("blosc", data.len(), length));
             }
-            run.blocks.iter().try_for_each(|&Needed { block, low, high }| {
-                let (start, stop) = table.ranges[block];
-                let data = &data[(start - run.start) as usize..(stop - run.start) as usize];
-                // SAFETY: each block occurs once, in one run.
-                codec.decode_block(table, block, data, low..high, unsafe { out.block(table, block) })
+            run.blocks.iter().try_for_each(|&needed| {
+                let (start, stop) = table.ranges[needed.block];
+                work(needed, &data[(start - run.start) as usize..(stop - run.start) as usize])
             })
         })
     };

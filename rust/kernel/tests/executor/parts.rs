@@ -84,6 +84,95 @@ fn parts_of_large_chunks_are_read_right() {
     }
 }
 
+/// A chunk of more than a megabyte, in the order in which it is stored, whose rows often fit into its blocks.
+fn of_rows(random: &mut Random) -> Case {
+    let size = random.pick(&[1, 2, 4, 8, 12]);
+    let row = random.pick(&[32, 128, 256, 1000, 4096]);
+    let inner = if random.once_in(3) { vec![random.pick(&[1, 4, 7])] } else { vec![] };
+    let width = row * inner.iter().product::<usize>();
+    let rows = (1 << 20) / (width * size) + 2 + random.below(40);
+    let buffers = match random.below(4) {
+        0 => vec![],
+        1 => vec![codec(&Options::Zstd { level: 1, checksum: false })],
+        _ => vec![codec(&blosc_options(
+            "lz4",
+            [1, random.below(3) as i64, random.pick(&[0, 16384, 49152, 65536]), size as i64],
+        ))],
+    };
+    let chain = Chain { order: None, serializer: Serializer::Elements(elements(random, size)), buffers };
+    let chunk = [vec![rows, row], inner].concat();
+    let shape = chunk.iter().map(|&length| length + random.below(3) * (1 + length / 8)).collect();
+    let chunk_axes = chunk.iter().map(|&length| ChunkAxis::Regular(length as u64)).collect();
+    Case::of(random, shape, chunk_axes, chain, size)
+}
+
+#[test]
+fn rows_of_large_chunks_are_read_piece_by_piece() {
+    for seed in seeds(20) {
+        let mut random = Random::new(seed);
+        let mut case = of_rows(&mut random);
+        let whole = Memory::new(Reading::Whole);
+        case.store(&whole, &mut random);
+        let stores = WAYS.map(|way| whole.other(way));
+        for round in 0..6 {
+            let mut selection = Selection::all(&mut random, &case);
+            if round > 0 {
+                let mut picks = selection.picks;
+                let length = case.shape()[0];
+                let (first, step) = (random.below(9), 1 + random.below(3) as i64);
+                let count = 1 + (length - 1 - first) / step as usize;
+                picks[0] = match random.below(4) {
+                    0 => Pick::List((0..length / 2).map(|_| random.below(length)).collect()),
+                    1 => Pick::Run { first: first + (count - 1) * step as usize, step: -step, count },
+                    _ => Pick::Run { first, step, count },
+                };
+                if random.once_in(2) {
+                    let length = case.shape()[1];
+                    let first = random.below(length);
+                    picks[1] = Pick::Run { first, step: 1, count: 1 + random.below(length - first) };
+                }
+                selection = Selection { size: case.size, ..Selection::laid_out(&mut random, picks, case.size, false) };
+            }
+            let plan = selection.plan(&mut random, &case);
+            let wanted = expected(&case, &selection);
+            for store in &stores {
+                for threads in [1, 3] {
+                    let found = get(store, &case, &selection, &plan, threads).unwrap();
+                    assert!(found == wanted, "seed {seed}, {:?}, {threads} threads, round {round}", store.reading);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_large_chunk_that_is_too_short_or_too_long_is_an_error() {
+    for seed in seeds(40) {
+        let mut random = Random::new(seed);
+        let mut case = of_rows(&mut random);
+        let whole = Memory::new(Reading::Whole);
+        case.store(&whole, &mut random);
+        let keys = whole.keys();
+        if keys.is_empty() {
+            continue; // all elements are the fill value
+        }
+        let key = keys[random.below(keys.len())].clone();
+        let mut data = whole.get(&key).unwrap().to_vec();
+        data.truncate(data.len() - 1 - random.below(data.len() / 2));
+        if random.once_in(3) && case.array.chain.buffers.is_empty() {
+            data = [whole.get(&key).unwrap().to_vec(), vec![0; 1 + random.below(9)]].concat();
+        }
+        whole.put(&key, data);
+        let selection = Selection::all(&mut random, &case);
+        let plan = selection.plan(&mut random, &case);
+        for way in WAYS {
+            for threads in [1, 3] {
+                assert!(get(&whole.other(way), &case, &selection, &plan, threads).is_err(), "seed {seed}, {way:?}");
+            }
+        }
+    }
+}
+
 #[test]
 fn few_bytes_are_read_for_few_elements() {
     let mut random = Random::new(7);
