@@ -123,6 +123,18 @@ class Array:
         tegula.errors.ConflictError
             If one of them exists already; others may have been stored then.
         """
+    def extend(
+        self,
+        coords: Sequence[int],
+        old: bytes | None,
+        kept: int,
+        values: npt.NDArray[Any],
+        expected: object,
+    ) -> int | None:
+        """Store a chunk that holds the first `kept` rows of `old` and then `values`; return the number of stored bytes.
+
+        The stored chunk must have the generation `expected`. ``None`` if this method can not do it.
+        """
     def any_stored(self, bounds: Sequence[tuple[int, int]]) -> bool | None:
         """Return whether any chunk of a box is stored; ``None`` if this method can not find out."""
     def delete(self, bounds: Sequence[tuple[int, int]], holds: Callable[[], bool]) -> bool | None:

@@ -7,11 +7,12 @@ use std::time::{Duration, Instant};
 use numpy::{PyArrayDescr, PyArrayDescrMethods};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
 use tegula_kernel::plan::Plan;
 use tegula_kernel::read::{Call, read};
 use tegula_kernel::stores::Store;
 use tegula_kernel::strided_copy::WorkBuffer;
-use tegula_kernel::write::{create, write};
+use tegula_kernel::write::{Rows, create, extend, write};
 use tegula_kernel::{Error, array};
 
 use crate::description::{self, AxisParts, KeyParts};
@@ -213,6 +214,27 @@ impl Array {
             // SAFETY: the plan has been checked against the buffer's shape and the array's.
             unsafe { write(store, &self.array, &plan, work, call) }
         })
+    }
+
+    /// Store a chunk with other rows after the first `kept` ones of `old`, on condition that the stored chunk has the
+    /// generation `expected`, and return the number of stored bytes; `None` if the caller has to do it.
+    fn extend(
+        &self,
+        py: Python<'_>,
+        coords: Vec<u64>,
+        old: Option<PyBackedBytes>,
+        kept: usize,
+        values: &Bound<'_, PyAny>,
+        expected: &Bound<'_, PyAny>,
+    ) -> PyResult<Option<u64>> {
+        let view = View::new(values)?;
+        let fits = coords.len() == self.array.shape.len() && view.item_size() == self.array.fill.len();
+        let Some(length) = view.contiguous_bytes().filter(|_| fits && !view.has_objects()) else { return Ok(None) };
+        // SAFETY: the array is contiguous, and alive and unchanged during the call.
+        let new = unsafe { std::slice::from_raw_parts(view.start(), length) };
+        let expected = self.source.expectation(expected);
+        let rows = Rows { old: old.as_deref(), kept, new };
+        self.run(py, 1, &AtomicBool::new(false), |store, _| extend(store, &self.array, &coords, rows, &expected))
     }
 
     /// Store the chunks that a plan selects, each as a whole; none of them may exist. Returns the number of stored bytes.

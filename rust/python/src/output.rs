@@ -121,6 +121,13 @@ impl<'py> View<'py> {
         self.array.dtype().itemsize()
     }
 
+    /// Return the number of bytes, `None` if the elements do not lie one after the other in C order.
+    pub fn contiguous_bytes(&self) -> Option<usize> {
+        use numpy::PyUntypedArrayMethods;
+        let size = self.item_size();
+        self.array.is_c_contiguous().then(|| self.array.len() * size)
+    }
+
     /// Return whether the elements hold Python objects.
     pub fn has_objects(&self) -> bool {
         use numpy::{PyArrayDescrMethods, PyUntypedArrayMethods};

@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use tegula_kernel::stores::Store;
 #[cfg(target_os = "linux")]
 use tegula_kernel::stores::local;
+use tegula_kernel::stores::{Expected, Store};
 use tegula_kernel::{Error, Result};
 
 use crate::asked::{Asked, Reader, Roomy};
-#[cfg(target_os = "linux")]
-use crate::files::Files;
 use crate::files::LocalFiles;
+#[cfg(target_os = "linux")]
+use crate::files::{Files, file_generation};
 
 /// A store that lives in Python.
 #[pyclass(frozen, module = "tegula._kernel")]
@@ -81,6 +81,15 @@ impl Source {
 }
 
 impl Source {
+    /// What a generation of the store stands for.
+    pub fn expectation(&self, token: &Bound<'_, PyAny>) -> Expected {
+        #[cfg(target_os = "linux")]
+        if let (Source::Files(..), Ok(known)) = (self, file_generation(token)) {
+            return known;
+        }
+        Expected::Foreign(Box::new(token.clone().unbind()))
+    }
+
     /// Whether any of these keys has a value; `Unusual` if only the Python store can tell.
     pub fn any(&self, keys: impl Iterator<Item = String>) -> Result<bool> {
         match self {

@@ -25,7 +25,6 @@ The first of several arrays leads: its length is read first, is the length of al
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -365,6 +364,9 @@ class _Writer:
         self.added = 0  # bytes by which the chunks have grown
         self._changes: list[int] = []  # threads can append, but not add
         self._blank: dict[tuple[int, ...], Any] = {}
+        grid = array.metadata.grid
+        # whether each chunk holds whole rows
+        self._is_list = grid.is_regular and grid.largest_chunk()[1:] == values.shape[1:] and any(values.strides)
 
     def create(self, holds: Callable[[], bool]) -> Iterable[Projection]:
         """Let the executor create the new whole chunks while `holds` returns true; return the chunks left to write.
@@ -375,8 +377,7 @@ class _Writer:
         grid, shape = self.array.metadata.grid, (self.stop, *self.values.shape[1:])
         size = grid.largest_chunk()[0]
         first, last = -(-self.start // size), self.stop // size  # the numbers of whole chunks
-        is_list = grid.is_regular and math.prod(grid.counts(shape)[1:]) == 1
-        if last - first < 2 or not is_list or not any(self.values.strides):
+        if last - first < 2 or not self._is_list:
             return self.plan
         grown = self.array.with_metadata(frozen.replace(self.array.metadata, shape=shape))
         done = first
@@ -408,9 +409,15 @@ class _Writer:
         key = array.key(coords)
         try:
             with IN_FLIGHT.hold(array.chunk_nbytes if array.store.concurrency else 0):
-                new = self._encoded(coords, selection, self.values[place], old)
-                array.target.set(key, new, if_generation=generation)
-            self._changes.append(len(new) - len(old or b""))
+                nbytes = None
+                if self._is_list and not array.store.concurrency:
+                    rows, kept = self.values[place], selection[0].start
+                    nbytes = array.executor.extend_chunk(array, coords, old, kept, rows, generation)
+                if nbytes is None:
+                    new = self._encoded(coords, selection, self.values[place], old)
+                    array.target.set(key, new, if_generation=generation)
+                    nbytes = len(new)
+            self._changes.append(nbytes - len(old or b""))
         except ConflictError:
             raise
         except MemoryError as error:

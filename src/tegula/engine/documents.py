@@ -13,6 +13,7 @@ from tegula.formats import FORMATS, find_format, parse
 from tegula.formats.documents import MAX_BYTES
 from tegula.metadata.nodes import ArrayMetadata, GroupMetadata, NodeMetadata
 from tegula.stores.interface import Generation, Store
+from tegula.stores.local import LocalStore
 
 if TYPE_CHECKING:
     import random
@@ -116,9 +117,10 @@ def documents_of(
 ) -> list[Mapping[str, bytes]]:
     """Return the documents of nodes, by key relative to the node.
 
-    If the store is far, or has a `get_many` of its own and there are several nodes, all are fetched together.
-    Elsewhere, and after an error, each document is fetched when it is first used, and raises its own error. With
-    `kept`, the documents of a single node may come from the cache of this process, as the setting ``recheck`` allows.
+    If the store is far or has a `get_many` of its own, all are fetched together, except for those of a single node in
+    local files. There, elsewhere, and after an error, each document is fetched when it is first used, and raises its
+    own error. With `kept`, the documents of a single node may come from the cache of this process, as the setting
+    ``recheck`` allows.
     """
     answers: Sequence[bytes | None] = ()
     prefixes = [f"{path}/" if path else "" for path in paths]
@@ -126,7 +128,8 @@ def documents_of(
         return [_Documents(store, paths[0], keys=keys)]
     # a large document of a near store is read when it is used, with its generation
     most = MAX_BYTES + 1 if store.concurrency or store.single_writer else _LARGE
-    if store.concurrency or (len(paths) > 1 and type(store).get_many is not Store.get_many):
+    single = len(paths) == 1 and isinstance(store, LocalStore)
+    if store.concurrency or (type(store).get_many is not Store.get_many and not single):
         wanted = [(prefix + key, (0, most)) for prefix in prefixes for key in keys]
         with suppress(StoreError):
             answers = far.get_many(store, wanted)

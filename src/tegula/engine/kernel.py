@@ -31,10 +31,11 @@ if TYPE_CHECKING:
     from tegula.engine import windows
     from tegula.engine.stored import Box, StoredArray
     from tegula.indexing import Plan
+    from tegula.stores import Generation
 else:
     far_stores, windows = Later("tegula.engine.far"), Later("tegula.engine.windows")
 
-__all__ = ["create_chunks", "delete_chunks", "empty", "get", "load", "may_hold_chunks", "read", "write"]
+__all__ = ["create_chunks", "delete_chunks", "empty", "extend_chunk", "get", "load", "may_hold_chunks", "read", "write"]
 
 Array: TypeAlias = "npt.NDArray[Any]"
 _LARGE = 2**18  # bytes from which on results reuse memory of earlier ones
@@ -192,6 +193,21 @@ def create_chunks(array: StoredArray, plan: Plan, values: Array) -> int | None:
         return None
     try:
         return described.create(plan, _cast(values, array.dtype), config.current().threads)
+    except TegulaError as error:
+        array.locate(error)
+        raise
+
+
+def extend_chunk(
+    array: StoredArray, coords: tuple[int, ...], old: bytes | None, kept: int, rows: Array, generation: Generation
+) -> int | None:
+    """Store a chunk with other rows at its end, and return the number of stored bytes; see `Executor.extend_chunk`."""
+    described = _with_keys(array)
+    if described is None:
+        return None
+    values = np.ascontiguousarray(rows, array.dtype)
+    try:
+        return described.extend(coords, old, kept, values, generation)
     except TegulaError as error:
         array.locate(error)
         raise

@@ -18,13 +18,24 @@ if TYPE_CHECKING:
 
     from tegula.engine.stored import Box, Executor, StoredArray
     from tegula.indexing import Plan
+    from tegula.stores import Generation
 
     Array = npt.NDArray[Any]
 
 __all__ = ["FALLBACK", "PREFERRED", "REFERENCE", "Preferred"]
 
 _CACHE: Final = "tegula.engine.chunk_cache"
-_FUNCTIONS: Final = ("create_chunks", "delete_chunks", "empty", "get", "load", "may_hold_chunks", "read", "write")
+_FUNCTIONS: Final = (
+    "create_chunks",
+    "delete_chunks",
+    "empty",
+    "extend_chunk",
+    "get",
+    "load",
+    "may_hold_chunks",
+    "read",
+    "write",
+)
 _made: Final[dict[tuple[str, bool], Executor]] = {}
 before_threads([f"tegula.engine.{name}" for name in ("kernel", "reference", "cached")])
 
@@ -46,6 +57,7 @@ class Preferred:
     read: Callable[[StoredArray, Plan, Array], None]
     write: Callable[[StoredArray, Plan, Array], None]
     create_chunks: Callable[[StoredArray, Plan, Array], int | None]
+    extend_chunk: Callable[[StoredArray, tuple[int, ...], bytes | None, int, Array, Generation], int | None]
     empty: Callable[[tuple[int, ...], np.dtype[Any]], Array]
     load: Callable[[StoredArray], None]
     may_hold_chunks: Callable[[StoredArray, Box], bool]

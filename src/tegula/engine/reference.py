@@ -23,10 +23,21 @@ from tegula.errors import CodecError, ConflictError, StoreError, TegulaError, Un
 from tegula.indexing import Plan, Projection, refine
 from tegula.indexing.plan import plain
 from tegula.metadata.chunk_grids import regular_grid
-from tegula.stores.arguments import clip_range
+from tegula.stores.arguments import Generation, clip_range
 from tegula.stores.capabilities import blocked_by
 
-__all__ = ["create_chunks", "delete_chunks", "empty", "get", "load", "may_hold_chunks", "read", "write", "write_chunk"]
+__all__ = [
+    "create_chunks",
+    "delete_chunks",
+    "empty",
+    "extend_chunk",
+    "get",
+    "load",
+    "may_hold_chunks",
+    "read",
+    "write",
+    "write_chunk",
+]
 
 Array = npt.NDArray[Any]
 _LARGE = 2**26  # for results of up to so many bytes the size of the memory is not looked up
@@ -215,6 +226,13 @@ def write(array: StoredArray, plan: Plan, values: Array) -> None:
 
 def create_chunks(array: StoredArray, plan: Plan, values: Array) -> int | None:
     """Return ``None``: the caller has to create the chunks one by one."""
+    return None
+
+
+def extend_chunk(
+    array: StoredArray, coords: tuple[int, ...], old: bytes | None, kept: int, rows: Array, generation: Generation
+) -> int | None:
+    """Return ``None``: the caller has to store the chunk."""
     return None
 
 

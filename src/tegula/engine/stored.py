@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tegula.engine import grid_keys, pool
     from tegula.indexing import Plan
     from tegula.metadata.nodes import ArrayMetadata
-    from tegula.stores import Store
+    from tegula.stores import Generation, Store
 else:
     grid_keys, pool = Later("tegula.engine.grid_keys"), Later("tegula.engine.pool")
 
@@ -69,6 +69,22 @@ class Executor(Protocol):
 
         Returns ``None`` if the caller has to create them one by one. Raises `ConflictError` if a chunk exists; others
         may have been stored then.
+        """
+
+    def extend_chunk(
+        self,
+        array: StoredArray,
+        coords: tuple[int, ...],
+        old: bytes | None,
+        kept: int,
+        rows: Array,
+        generation: Generation,
+        /,
+    ) -> int | None:
+        """Store a chunk that holds the first `kept` rows of `old` and then `rows`, whole rows, and return its bytes.
+
+        The stored chunk must have the given generation. Returns ``None`` if the caller has to store the chunk; raises
+        `ConflictError` if another one is stored.
         """
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any], /) -> Array:

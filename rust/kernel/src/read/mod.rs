@@ -199,7 +199,8 @@ pub(crate) fn stored_rows(array: &Array, value: &dyn Value, shape: &[u64], item:
     Ok(rows)
 }
 
-fn count_rows(chain: &Chain, value: &dyn Value, most: u64, row: usize) -> Result<u64> {
+/// Return the number of rows of `row` bytes in a value, which are `most` at most, according to the outermost codec.
+pub(crate) fn count_rows(chain: &Chain, value: &dyn Value, most: u64, row: usize) -> Result<u64> {
     let Some(outermost) = chain.buffers.last() else { return Ok(most) };
     let mut head = [0_u8; 256];
     let length = value.read_at(0, &mut head)?;

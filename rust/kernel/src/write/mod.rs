@@ -6,7 +6,10 @@
 
 mod appending;
 mod blocks;
+mod extending;
 mod shards;
+
+pub use extending::{Rows, extend};
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering};
