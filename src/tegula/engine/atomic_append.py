@@ -364,9 +364,9 @@ class _Writer:
         self.added = 0  # bytes by which the chunks have grown
         self._changes: list[int] = []  # threads can append, but not add
         self._blank: dict[tuple[int, ...], Any] = {}
+        # the executor writes chunks that hold whole rows; a value that is repeated is encoded once, by `_encoded`
         grid = array.metadata.grid
-        # whether each chunk holds whole rows
-        self._is_list = grid.is_regular and grid.largest_chunk()[1:] == values.shape[1:] and any(values.strides)
+        self._has_whole_rows = grid.is_regular and grid.largest_chunk()[1:] == values.shape[1:] and any(values.strides)
 
     def create(self, holds: Callable[[], bool]) -> Iterable[Projection]:
         """Let the executor create the new whole chunks while `holds` returns true; return the chunks left to write.
@@ -377,7 +377,7 @@ class _Writer:
         grid, shape = self.array.metadata.grid, (self.stop, *self.values.shape[1:])
         size = grid.largest_chunk()[0]
         first, last = -(-self.start // size), self.stop // size  # the numbers of whole chunks
-        if last - first < 2 or not self._is_list:
+        if last - first < 2 or not self._has_whole_rows:
             return self.plan
         grown = self.array.with_metadata(frozen.replace(self.array.metadata, shape=shape))
         done = first
@@ -410,7 +410,7 @@ class _Writer:
         try:
             with IN_FLIGHT.hold(array.chunk_nbytes if array.store.concurrency else 0):
                 nbytes = None
-                if self._is_list and not array.store.concurrency:
+                if self._has_whole_rows and not array.store.concurrency:
                     rows, kept = self.values[place], selection[0].start
                     nbytes = array.executor.extend_chunk(array, coords, old, kept, rows, generation)
                 if nbytes is None:
