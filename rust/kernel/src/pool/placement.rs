@@ -3,14 +3,19 @@
 //! Linux wakes a thread on an idle processor. On a virtual machine it takes a processor for busy whose host has given it
 //! to others while it was idle, and wakes the thread on the processor of the thread that wakes it. Both share it then,
 //! for tens of milliseconds, and the first operations after a pause take twice as long. So a worker leaves out the
-//! processor that its last job came from, on which the next one most probably finds its caller.
+//! processor that its last job came from, on which the next one most probably finds its caller. If there are only two
+//! processors, a caller that has moved to the other one changes that before it wakes the worker.
 
 #[cfg(target_os = "linux")]
 mod system {
     use std::mem::{size_of, zeroed};
 
-    /// The processors that this thread may run on, of which one is left out until this is dropped.
-    pub struct Elsewhere(libc::cpu_set_t);
+    /// A thread that is kept off a processor until this is dropped.
+    pub struct Elsewhere {
+        thread: libc::pid_t,
+        all: libc::cpu_set_t,
+        processor: usize,
+    }
 
     /// Return the number of the processor that runs this thread.
     pub fn current() -> Option<usize> {
@@ -20,31 +25,50 @@ mod system {
 
     /// Keep this thread off a processor; `None` if it may run on no other one.
     pub fn away_from(processor: usize) -> Option<Elsewhere> {
+        // SAFETY: the call only returns a number.
+        let thread = unsafe { libc::gettid() };
         // SAFETY: a set of processors is a plain array of bits, and zeros are an empty one.
         let mut all: libc::cpu_set_t = unsafe { zeroed() };
-        if processor >= 8 * size_of::<libc::cpu_set_t>() {
-            return None;
+        // SAFETY: the system writes to a set of the given size.
+        let known = unsafe { libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut all) == 0 };
+        let made = Elsewhere { thread, all, processor };
+        if known && made.restrict(processor) {
+            return Some(made);
         }
-        // SAFETY: the system writes to a set of the given size, and the number is one of its bits.
-        let several = unsafe {
-            libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut all) == 0
-                && libc::CPU_ISSET(processor, &all)
-                && libc::CPU_COUNT(&all) > 1
-        };
-        let mut others = all;
-        // SAFETY: as above.
-        unsafe { libc::CPU_CLR(processor, &mut others) };
-        (several && allow(&others)).then_some(Elsewhere(all))
+        std::mem::forget(made);
+        None
     }
 
-    fn allow(processors: &libc::cpu_set_t) -> bool {
-        // SAFETY: the system reads a set of the given size.
-        unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), processors) == 0 }
+    impl Elsewhere {
+        /// Keep the thread off this processor instead, unless that is the one already.
+        pub fn leave_out(&mut self, processor: usize) {
+            if self.processor != processor && self.restrict(processor) {
+                self.processor = processor;
+            }
+        }
+
+        fn restrict(&self, processor: usize) -> bool {
+            if processor >= 8 * size_of::<libc::cpu_set_t>() {
+                return false;
+            }
+            let mut others = self.all;
+            // SAFETY: the number is one of the set's bits.
+            let several = unsafe {
+                libc::CPU_CLR(processor, &mut others);
+                libc::CPU_ISSET(processor, &self.all) && libc::CPU_COUNT(&others) > 0
+            };
+            several && self.allow(&others)
+        }
+
+        fn allow(&self, processors: &libc::cpu_set_t) -> bool {
+            // SAFETY: the system reads a set of the given size.
+            unsafe { libc::sched_setaffinity(self.thread, size_of::<libc::cpu_set_t>(), processors) == 0 }
+        }
     }
 
     impl Drop for Elsewhere {
         fn drop(&mut self) {
-            allow(&self.0);
+            self.allow(&self.all);
         }
     }
 }
@@ -60,9 +84,13 @@ mod system {
     pub fn away_from(_processor: usize) -> Option<Elsewhere> {
         None
     }
+
+    impl Elsewhere {
+        pub fn leave_out(&mut self, _processor: usize) {}
+    }
 }
 
-pub(super) use system::{away_from, current};
+pub(super) use system::{Elsewhere, away_from, current};
 
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
@@ -89,7 +117,12 @@ mod tests {
                 assert_eq!(allowed(), all.iter().copied().filter(|&other| other != processor).collect::<Vec<_>>());
                 assert!(current() != Some(processor));
             }
-            drop(guard);
+            // the thread is kept off another processor, also by another thread
+            if let (Some(mut guard), Some(&other)) = (guard, all.iter().find(|&&other| other != processor)) {
+                std::thread::scope(|scope| scope.spawn(|| guard.leave_out(other)).join().unwrap());
+                assert_eq!(allowed(), all.iter().copied().filter(|&left| left != other).collect::<Vec<_>>());
+                drop(guard);
+            }
             assert_eq!(allowed(), all);
         }
         assert!(away_from(usize::MAX).is_none());

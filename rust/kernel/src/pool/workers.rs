@@ -7,7 +7,7 @@ use std::thread::available_parallelism;
 use std::time::{Duration, Instant};
 
 use super::job::{IN_TASK, Job, count_fork};
-use super::placement;
+use super::placement::{self, Elsewhere};
 use super::turns::Turns;
 
 /// How long an idle worker spins before it sleeps.
@@ -40,6 +40,25 @@ struct State {
     awake: usize,
     /// Number of workers that have been woken but have not run yet.
     wakeups: usize,
+    /// The workers that leave out a processor, by the numbers of their threads in the pool.
+    elsewhere: Vec<(u64, Elsewhere)>,
+    /// Number of workers that have been started.
+    started: u64,
+}
+
+impl State {
+    /// Let the calling worker, which has this number, leave out a processor, or none.
+    fn leave_out(&mut self, worker: u64, processor: Option<usize>) {
+        let place = self.elsewhere.iter().position(|(other, _)| *other == worker);
+        match (place, processor) {
+            (Some(place), None) => drop(self.elsewhere.swap_remove(place)),
+            (Some(place), Some(processor)) => self.elsewhere[place].1.leave_out(processor),
+            (None, Some(processor)) => {
+                self.elsewhere.extend(placement::away_from(processor).map(|found| (worker, found)))
+            }
+            (None, None) => {}
+        }
+    }
 }
 
 static POOL: AtomicPtr<Pool> = AtomicPtr::new(std::ptr::null_mut());
@@ -76,6 +95,10 @@ impl Pool {
     /// Add a job to the queue, and wake a worker.
     pub fn submit(&'static self, job: &Arc<Job>) {
         let mut state = self.lock();
+        // with two processors the workers could run nowhere but here if the caller has moved since the last job
+        if let Some(here) = job.came_from.filter(|_| self.cores == 2 && job.workers < self.cores) {
+            state.elsewhere.iter_mut().for_each(|(_, elsewhere)| elsewhere.leave_out(here));
+        }
         state.queue.push((Arc::clone(job), job.workers));
         self.wanted.fetch_add(job.workers, Ordering::Relaxed);
         self.wake(state, job.workers, 1);
@@ -133,8 +156,10 @@ impl Pool {
     /// Run a worker thread until it has slept for `SLEEP`.
     fn run_worker(&'static self) {
         IN_TASK.set(true);
-        let (mut came_from, mut left_out, mut elsewhere) = (None, None, None);
+        let mut came_from = None;
         let mut state = self.lock();
+        state.started += 1;
+        let worker = state.started;
         loop {
             // At this point the worker counts as awake.
             if let Some((job, more)) = self.take(&mut state) {
@@ -144,8 +169,8 @@ impl Pool {
                 } else {
                     drop(state);
                 }
-                if let Some(worker) = job.enter() {
-                    worker.work();
+                if let Some(entered) = job.enter() {
+                    entered.work();
                 }
                 // where threads mostly wait there are more of them than processors
                 came_from = job.came_from.filter(|_| job.workers < self.cores);
@@ -160,18 +185,14 @@ impl Pool {
             if up <= self.cores {
                 self.spin();
             }
-            if came_from != left_out {
-                drop(elsewhere.take());
-                elsewhere = came_from.and_then(placement::away_from);
-                left_out = came_from;
-            }
             state = self.lock();
             if !state.queue.is_empty() {
                 continue;
             }
+            state.leave_out(worker, came_from);
             match self.sleep(state) {
                 Some(woken) => state = woken,
-                None => return,
+                None => return self.lock().leave_out(worker, None),
             }
         }
     }
