@@ -54,7 +54,7 @@ stores/test_mapping.py stores/test_key_tree.py
 stores/test_fsspec_conformance.py stores/test_local_faults.py stores/test_object_store.py stores/test_zip_keys.py
 stores/test_object_store_conditions.py stores/test_object_store_processes.py stores/test_object_store_servers.py
 stores/test_zip_remote.py stores/test_references.py engine/test_kept_values.py engine/test_pool.py
-tables/test_expressions.py test_floors.py test_public_api.py arrays/test_keywords.py
+tables/test_expressions.py test_floors.py test_public_api.py
 jobs/measuring/test_moments.py jobs/measuring/test_histograms.py jobs/summing/test_sums.py
 jobs/downsampling/test_reducing.py jobs/converting/test_passes.py
 tensorstore/index tensorstore/json tensorstore/kvstore tensorstore/test_context.py tensorstore/test_recorded_index.py

@@ -12,7 +12,8 @@ use tegula_kernel::plan::Plan;
 use tegula_kernel::read::{Call, read};
 use tegula_kernel::stores::Store;
 use tegula_kernel::strided_copy::WorkBuffer;
-use tegula_kernel::write::{Rows, create, extend, write};
+use tegula_kernel::write::extending::{Rows, extend};
+use tegula_kernel::write::{create, write};
 use tegula_kernel::{Error, array};
 
 use crate::description::{self, AxisParts, KeyParts};
@@ -229,7 +230,8 @@ impl Array {
     ) -> PyResult<Option<u64>> {
         let view = View::new(values)?;
         let fits = coords.len() == self.array.shape.len() && view.item_size() == self.array.fill.len();
-        let Some(length) = view.contiguous_bytes().filter(|_| fits && !view.has_objects()) else { return Ok(None) };
+        let length = view.contiguous_bytes().filter(|&length| length > 0 && fits && !view.has_objects());
+        let Some(length) = length else { return Ok(None) };
         // SAFETY: the array is contiguous, and alive and unchanged during the call.
         let new = unsafe { std::slice::from_raw_parts(view.start(), length) };
         let expected = self.source.expectation(expected);

@@ -6,10 +6,8 @@
 
 mod appending;
 mod blocks;
-mod extending;
+pub mod extending;
 mod shards;
-
-pub use extending::{Rows, extend};
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering};
