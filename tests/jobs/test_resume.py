@@ -496,6 +496,30 @@ def test_the_ledger_is_small() -> None:
     assert again.sum_of(0, count)["read"] == count * nbytes
 
 
+@pytest.mark.parametrize("how", ["complete", "gather"])
+def test_units_whose_records_are_put_together_while_they_are_read_count_as_done(how: str) -> None:
+    class Slow(MemoryStore):
+        meanwhile: Any = None
+
+        def list_prefix(self, prefix: str) -> Any:
+            found = [*super().list_prefix(prefix)]
+            act, self.meanwhile = self.meanwhile, None
+            if act is not None:
+                act()
+            return iter(found)
+
+    store = Slow()
+    ledger, plan = Ledger(store, ""), Plan("convert", {}, "a", "b")
+    plan.add("x", (8,), regular_grid((1,)), {})
+    ledger.begin(plan, resume=False)
+    for number in range(8):
+        ledger.record(number, {"read": 1})
+    other = Ledger(store, "")
+    store.meanwhile = partial(ledger.complete, 0, 8) if how == "complete" else partial(ledger.gather, range(8))
+    other.read()
+    assert other.left_of(0, 8) == 0
+
+
 def test_a_sparse_array_of_a_billion_chunks_is_resumed() -> None:
     source = Interrupting()
     array = tegula.create_array(source, shape=(10**6, 10**6), chunks=(30, 30), dtype="u1")

@@ -43,6 +43,7 @@ DIRECTORY: Final = ".tegula_job"
 COMPLETE: Final = ".tegula_complete"
 """Name of the note that a job leaves in an array that it has written: the facts of its plan."""
 RUN: Final = 256  # units in a row that are put into one record
+_LISTINGS: Final = 10  # of the records, while other parts put them together
 _RECORD: Final = re.compile(
     r"units/[0-9]{1,40}|arrays/[0-9]{1,40}|runs/[0-9]{1,40}-[0-9]{1,40}-[0-9]{1,9}of[1-9][0-9]{0,8}"
 ).fullmatch
@@ -337,8 +338,14 @@ class Ledger:
         """Read which units are done."""
         done, runs, sums = dict[int, Amounts](), list[_Run](), dict[str, Amounts]()
         arrays: dict[str, Amounts] = {}
-        keys = self._records()
-        for key, amounts in zip(keys, gather(self._amounts, keys, self.store.concurrency)):
+        # a record that vanishes after it was listed has been put into another one, which the next listing shows
+        found: dict[str, Amounts | None] = {}
+        for _ in range(_LISTINGS):
+            keys = self._records()
+            found = dict(zip(keys, gather(self._amounts, keys, self.store.concurrency)))
+            if None not in found.values():
+                break
+        for key, amounts in found.items():
             kind, _, name = key[len(self._prefix) :].partition("/")
             if amounts is None:
                 continue
