@@ -123,18 +123,6 @@ class Array:
         tegula.errors.ConflictError
             If one of them exists already; others may have been stored then.
         """
-    def extend(
-        self,
-        coords: Sequence[int],
-        old: bytes | None,
-        kept: int,
-        values: npt.NDArray[Any],
-        expected: object,
-    ) -> int | None:
-        """Store a chunk that holds the first `kept` rows of `old` and then `values`; return the number of stored bytes.
-
-        The stored chunk must have the generation `expected`. ``None`` if this method can not do it.
-        """
     def any_stored(self, bounds: Sequence[tuple[int, int]]) -> bool | None:
         """Return whether any chunk of a box is stored; ``None`` if this method can not find out."""
     def delete(self, bounds: Sequence[tuple[int, int]], holds: Callable[[], bool]) -> bool | None:
@@ -149,6 +137,31 @@ class Strings:
         """Decode a chunk to a list of `count` elements; no codec may decode to more than `most` bytes."""
     def encode(self, elements: list[Any]) -> bytes | None:
         """Encode a list of elements to a chunk; ``None`` if one of them has another type."""
+
+def extend(
+    parts: Sequence[tuple[Array, Sequence[int], int, npt.NDArray[Any]]], holds: Callable[[], bool], threads: int
+) -> list[int | None]:
+    """Add rows to the ends of chunks, and return by how many bytes each stored chunk has grown.
+
+    Parameters
+    ----------
+    parts : sequence of (Array, sequence of int, int, ndarray)
+        For each chunk its array, its grid coordinates, how many of its rows are kept, and the rows after them.
+    holds : callable
+        Called when all chunks have been read; a chunk is stored on condition that it has not changed since then.
+    threads : int
+        How many threads may work.
+
+    Returns
+    -------
+    list of int or None
+        ``None`` where the caller has to store the chunk.
+
+    Raises
+    ------
+    tegula.errors.ConflictError
+        If `holds` returns false, or a chunk has changed; others may have been stored then.
+    """
 
 def empty(shape: Sequence[int], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     """Make an array with undefined content; a large one uses memory that is cached for reuse."""

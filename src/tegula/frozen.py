@@ -2,7 +2,7 @@
 
 `dataclasses` writes Python code for each class and compiles it, which is a good part of the time that opening an array
 takes in a new process. The classes that every array needs are made here instead, of methods that they share; a class
-of which many objects are made gets a compiled ``__init__`` then.
+of which many objects are made or copied gets compiled functions then.
 `dataclasses.replace`, `fields` and `asdict` work with them as with any other dataclass.
 """
 
@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar, dataclass_transform
 
 __all__ = ["Field", "Frozen", "field", "replace"]
@@ -75,7 +74,7 @@ class _Maker(type):
         made: Any = super().__new__(cls, name, bases, {**namespace, "__slots__": (*fields,)})
         made._fields, made._kw_only = fields, kw_only
         made._places = tuple((field, getattr(made, field).__set__, item) for field, item in fields.items())
-        made._count, made._copied = 0, None
+        made._count, made._copies, made._copy = 0, 0, None
         made._compared = tuple(field for field, item in fields.items() if item.compare)
         return made
 
@@ -107,7 +106,8 @@ class Frozen(metaclass=_Maker):
         _places: ClassVar[tuple[tuple[str, Callable[[Any, Any], None], Field], ...]]
         _compared: ClassVar[tuple[str, ...]]
         _count: ClassVar[int]
-        _copied: ClassVar[tuple[tuple[str, ...], Callable[[Any], tuple[Any, ...]]] | None]
+        _copies: ClassVar[int]
+        _copy: ClassVar[Any]
         __post_init__: Callable[[], None]
 
     def __init__(self, *args: Any, **given: Any) -> None:
@@ -187,13 +187,36 @@ def _compiled(cls: type[Frozen]) -> Any:
     return names["__init__"]
 
 
+def _compiled_copy(cls: type[Frozen]) -> Any:
+    """Write a function that does for one class what `replace` does, and faster."""
+    names: dict[str, Any] = {"_MISSING": _MISSING, "_new": object.__new__, "_class": cls}
+    parameters, lines = ["self"], ["    _made = _new(_class)"]
+    for name, put, item in cls._places:
+        names[f"put_{name}"], names[f"default_{name}"], names[f"make_{name}"] = put, item.default, item.default_factory
+        value = f"self.{name} if {name} is _MISSING else {name}"
+        if item.init:
+            parameters += ["*"] * (len(parameters) == 1) + [f"{name}=_MISSING"]
+        elif item.default_factory is not None:
+            value = f"make_{name}()"
+        elif item.default is not _MISSING:
+            value = f"default_{name}"
+        else:
+            continue
+        lines.append(f"    put_{name}(_made, {value})")
+    lines += ["    _made.__post_init__()"] if hasattr(cls, "__post_init__") else []
+    text = f"def copy({', '.join(parameters)}):\n" + "\n".join([*lines, "    return _made"])
+    exec(compile(text, f"<replace of {cls.__qualname__}>", "exec"), names)  # compiled first, as above
+    return names["copy"]
+
+
 def replace(value: T, **changes: Any) -> T:
     """Return a value with some fields changed, as `dataclasses.replace` does for any dataclass."""
     cls = type(value)
-    if cls._copied is None:  # all its fields at once, in one call
-        names = tuple([name for name, _, item in cls._places if item.init])
-        cls._copied = names, attrgetter(*names, "__class__")
-    names, values = cls._copied
-    fields = dict(zip(names, values(value)))
-    fields.update(changes)
-    return cls(**fields)
+    if cls._copy is not None:
+        made: T = cls._copy(value, **changes)
+        return made
+    cls._copies += 1
+    if cls._copies == _OFTEN:
+        cls._copy = _compiled_copy(cls)
+    fields = {name: getattr(value, name) for name, _, item in cls._places if item.init}
+    return cls(**{**fields, **changes})

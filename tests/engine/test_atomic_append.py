@@ -31,6 +31,7 @@ class Interrupted(Locking, MemoryStore):
         self.count = 0
         self.alone = False
         self.act: Callable[[], None] = lambda: None
+        self.own: list[tuple[Any, str]] = []  # columns that one program keeps open
 
     @contextmanager
     def lock(self, key: str) -> Iterator[bool]:
@@ -63,18 +64,22 @@ def columns(store: tegula.Store, format: str) -> list[tuple[Any, str]]:
     return [(tegula.open_array(store, "r+", path=name)._stored, name) for name in "ab"]
 
 
-def make(store: tegula.Store, format: str) -> None:
+def make(store: Interrupted, format: str, known: bool = False) -> None:
+    """Create the arrays; with `known`, the program that appends keeps them open and knows their lengths."""
     if format != "bcolz":
         tegula.create_group(store, format=format)
     options = {"format": format, "dtype": "i4"}
     tegula.create_array(store, path="a", shape=(0,), chunks=(4,), **options)
     tegula.create_array(store, path="b", shape=(0, 2), chunks=(3, 2), **options)
-    append(store, format, 0, 5)
+    store.own = columns(store, format) if known else []
+    append(store, format, 0, 5, own=True)
 
 
-def append(store: tegula.Store, format: str, first: int, count: int) -> None:
+def append(store: Interrupted, format: str, first: int, count: int, own: bool = False) -> None:
     rows = np.arange(first, first + count)
-    append_rows(columns(store, format), [rows, np.stack([rows, -rows], 1)])
+    by = store.own if own and store.own else columns(store, format)
+    done = append_rows(by, [rows, np.stack([rows, -rows], 1)])
+    by[:] = [(array.with_metadata(metadata), path) for (array, path), metadata in zip(by, done)]
 
 
 def table(store: tegula.Store) -> list[int]:
@@ -87,9 +92,9 @@ def table(store: tegula.Store) -> list[int]:
     return found
 
 
-def steps(format: str, act: Callable[[tegula.Store], None], alone: bool = False) -> int:
+def steps(format: str, act: Callable[[Interrupted], None], alone: bool = False, known: bool = False) -> int:
     store = Interrupted()
-    make(store, format)
+    make(store, format, known)
     store.alone = alone
     store.count = 0
     act(store)
@@ -97,25 +102,27 @@ def steps(format: str, act: Callable[[tegula.Store], None], alone: bool = False)
 
 
 @pytest.mark.parametrize("format", FORMATS)
-def test_another_append_may_come_at_any_moment(format: str) -> None:
-    for at in range(1, steps(format, lambda store: append(store, format, 100, 11)) + 1):
+@pytest.mark.parametrize("known", [False, True])
+def test_another_append_may_come_at_any_moment(format: str, known: bool) -> None:
+    for at in range(1, steps(format, lambda store: append(store, format, 100, 11, own=True), known=known) + 1):
         store = Interrupted()
-        make(store, format)
+        make(store, format, known)
         store.at = store.count + at
 
         def other(store: Interrupted = store) -> None:
             append(store, format, 200, 6)
 
         store.act = other
-        append(store, format, 100, 11)
+        append(store, format, 100, 11, own=True)
         first, second = [*range(100, 111)], [*range(200, 206)]
         assert table(store) in ([*range(5), *first, *second], [*range(5), *second, *first]), at
 
 
 @pytest.mark.parametrize("format", FORMATS)
-def test_two_appends_may_be_under_way_at_once(format: str) -> None:
+@pytest.mark.parametrize("known", [False, True])
+def test_two_appends_may_be_under_way_at_once(format: str, known: bool) -> None:
     """One goes up to a step, then the other up to one of its own, then the first to its end, then the other."""
-    count = steps(format, lambda store: append(store, format, 100, 11))
+    count = steps(format, lambda store: append(store, format, 100, 11, own=True), known=known)
     random = Random(7)
     for _ in range(60):
         turns = {"first": random.randint(1, count), "other": random.randint(1, count)}
@@ -133,10 +140,10 @@ def test_two_appends_may_be_under_way_at_once(format: str) -> None:
                         assert goes_on[name].wait(60)
 
         store = Scheduled()
-        make(store, format)
+        make(store, format, known)
 
         def first(store: Any = store, paused: Any = paused, goes_on: Any = goes_on) -> None:
-            append(store, format, 100, 11)
+            append(store, format, 100, 11, own=True)
             paused["first"].set()
             goes_on["other"].set()
 
@@ -153,17 +160,18 @@ def test_two_appends_may_be_under_way_at_once(format: str) -> None:
 
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("rows", [2, 5, 9])
-def test_a_resize_may_come_at_any_moment(format: str, rows: int) -> None:
-    for at in range(1, steps(format, lambda store: append(store, format, 100, 11)) + 1):
+@pytest.mark.parametrize("known", [False, True])
+def test_a_resize_may_come_at_any_moment(format: str, rows: int, known: bool) -> None:
+    for at in range(1, steps(format, lambda store: append(store, format, 100, 11, own=True), known=known) + 1):
         store = Interrupted()
-        make(store, format)
+        make(store, format, known)
         store.at = store.count + at
 
         def other(store: Interrupted = store) -> None:
             resize_rows(columns(store, format), rows)
 
         store.act = other
-        append(store, format, 100, 11)
+        append(store, format, 100, 11, own=True)
         added, kept = [*range(100, 111)], [*range(5), 0, 0, 0, 0][:rows]
         before = [*range(5), *added]
         assert table(store) in ([*kept, *added], [*before, *[0] * rows][:rows]), at
@@ -190,9 +198,10 @@ def test_an_append_may_come_at_any_moment_of_a_resize(format: str) -> None:
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("what", ["append", "shrink", "grow"])
 @pytest.mark.parametrize("alone", [False, True])
-def test_a_kill_at_any_moment_leaves_the_old_or_the_new(format: str, what: str, alone: bool) -> None:
-    acts: dict[str, Callable[[tegula.Store], Any]] = {
-        "append": lambda store: append(store, format, 100, 11),
+@pytest.mark.parametrize("known", [False, True])
+def test_a_kill_at_any_moment_leaves_the_old_or_the_new(format: str, what: str, alone: bool, known: bool) -> None:
+    acts: dict[str, Callable[[Interrupted], Any]] = {
+        "append": lambda store: append(store, format, 100, 11, own=True),
         "shrink": lambda store: resize_rows(columns(store, format), 2),
         "grow": lambda store: resize_rows(columns(store, format), 9),
     }
@@ -201,24 +210,25 @@ def test_a_kill_at_any_moment_leaves_the_old_or_the_new(format: str, what: str, 
     def die() -> None:
         raise Killed
 
-    for at in range(1, steps(format, acts[what], alone) + 1):
+    for at in range(1, steps(format, acts[what], alone, known) + 1):
         store = Interrupted()
-        make(store, format)
+        make(store, format, known)
         store.at, store.act, store.alone = store.count + at, die, alone
         with pytest.raises(Killed):
             acts[what](store)
         rest = table(store)
         assert rest in ([*range(5)], new), at
-        append(store, format, 300, 4)  # goes on after the last row that counts
+        append(store, format, 300, 4, own=True)  # goes on after the last row that counts
         assert table(store) == [*rest, *range(300, 304)], at
 
 
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("alone", [False, True])
-def test_changing_an_element_while_rows_are_appended_loses_neither(format: str, alone: bool) -> None:
-    for at in range(1, steps(format, lambda store: append(store, format, 100, 11), alone) + 1):
+@pytest.mark.parametrize("known", [False, True])
+def test_changing_an_element_while_rows_are_appended_loses_neither(format: str, alone: bool, known: bool) -> None:
+    for at in range(1, steps(format, lambda store: append(store, format, 100, 11, own=True), alone, known) + 1):
         store = Interrupted()
-        make(store, format)
+        make(store, format, known)
         store.alone = alone
         handle = tegula.open_array(store, "r+", path="a")
         store.at = store.count + at
@@ -227,7 +237,7 @@ def test_changing_an_element_while_rows_are_appended_loses_neither(format: str, 
             handle[4] = 44
 
         store.act = other
-        append(store, format, 100, 11)
+        append(store, format, 100, 11, own=True)
         a = tegula.open_array(store, path="a")[...]
         assert a.tolist() == [0, 1, 2, 3, 44, *range(100, 111)], at
 

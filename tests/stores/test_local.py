@@ -4,6 +4,7 @@ import errno
 import os
 import pickle
 import resource
+import shutil
 import subprocess
 import sys
 import threading
@@ -220,6 +221,14 @@ def test_a_directory_is_no_value_and_says_so(store):
     assert store.blocked_by("c/d") is None
     store.delete("a")
     assert store.get("a/b") == b"1"
+
+
+def test_a_change_of_a_value_that_is_gone_makes_no_directory(store):
+    generation = store.set("a/b/c", b"1")
+    shutil.rmtree(store.root)
+    with pytest.raises(ConflictError, match="deleted"):
+        store.set("a/b/c", b"2", if_generation=generation)
+    assert not os.path.exists(store.root)
 
 
 def test_empty_directories_are_removed_and_never_shown(store):

@@ -7,12 +7,11 @@ use std::time::{Duration, Instant};
 use numpy::{PyArrayDescr, PyArrayDescrMethods};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::pybacked::PyBackedBytes;
 use tegula_kernel::plan::Plan;
 use tegula_kernel::read::{Call, read};
 use tegula_kernel::stores::Store;
 use tegula_kernel::strided_copy::WorkBuffer;
-use tegula_kernel::write::extending::{Rows, extend};
+use tegula_kernel::write::extending::{self, Rows};
 use tegula_kernel::write::{create, write};
 use tegula_kernel::{Error, array};
 
@@ -217,28 +216,6 @@ impl Array {
         })
     }
 
-    /// Store a chunk with other rows after the first `kept` ones of `old`, on condition that the stored chunk has the
-    /// generation `expected`, and return the number of stored bytes; `None` if the caller has to do it.
-    fn extend(
-        &self,
-        py: Python<'_>,
-        coords: Vec<u64>,
-        old: Option<PyBackedBytes>,
-        kept: usize,
-        values: &Bound<'_, PyAny>,
-        expected: &Bound<'_, PyAny>,
-    ) -> PyResult<Option<u64>> {
-        let view = View::new(values)?;
-        let fits = coords.len() == self.array.shape.len() && view.item_size() == self.array.fill.len();
-        let length = view.contiguous_bytes().filter(|&length| length > 0 && fits && !view.has_objects());
-        let Some(length) = length else { return Ok(None) };
-        // SAFETY: the array is contiguous, and alive and unchanged during the call.
-        let new = unsafe { std::slice::from_raw_parts(view.start(), length) };
-        let expected = self.source.expectation(expected);
-        let rows = Rows { old: old.as_deref(), kept, new };
-        self.run(py, 1, &AtomicBool::new(false), |store, _| extend(store, &self.array, &coords, rows, &expected))
-    }
-
     /// Store the chunks that a plan selects, each as a whole; none of them may exist. Returns the number of stored bytes.
     fn create(&self, py: Python<'_>, plan: PlanParts<'_>, values: &Bound<'_, PyAny>, threads: usize) -> PyResult<u64> {
         let view = View::new(values)?;
@@ -293,7 +270,7 @@ impl Array {
         Ok(())
     }
 
-    /// Call `work` without the interpreter's lock; signals are checked from time to time.
+    /// Call `work` with the store and the settings of one thread, by [`unlocked`].
     fn run<T: Send>(
         &self,
         py: Python<'_>,
@@ -301,25 +278,77 @@ impl Array {
         absent: &AtomicBool,
         work: impl FnOnce(&dyn Store, Call<'_>) -> tegula_kernel::Result<T> + Send,
     ) -> PyResult<T> {
-        let work = AssertUnwindSafe(work);
-        let done = py.detach(move || {
-            let mut last = Instant::now();
-            let mut poll = move || {
-                if last.elapsed() < Duration::from_millis(50) {
-                    return Ok(());
-                }
-                last = Instant::now();
-                Python::attach(|py| py.check_signals()).map_err(foreign)
-            };
-            catch_unwind(AssertUnwindSafe(|| {
-                let work = work;
-                let call = Call { threads: 1, keep_empty: false, poll: &mut poll, absent };
-                self.source.with(&self.prefix, self.content, chunks, |store| (work.0)(store, call))
-            }))
-            .unwrap_or_else(|_| Err(Error::codec("", "the kernel panicked; please report this")))
-        });
-        done.map_err(|error| exception(py, error))
+        unlocked(py, |poll| {
+            let call = Call { threads: 1, keep_empty: false, poll, absent };
+            self.source.with(&self.prefix, self.content, chunks, |store| work(store, call))
+        })
     }
+}
+
+/// Call `work` without the interpreter's lock; it calls its argument from time to time, which checks for signals.
+fn unlocked<T: Send>(
+    py: Python<'_>,
+    work: impl FnOnce(&mut dyn FnMut() -> tegula_kernel::Result<()>) -> tegula_kernel::Result<T> + Send,
+) -> PyResult<T> {
+    let done = py.detach(move || {
+        let mut last = Instant::now();
+        let mut poll = move || {
+            if last.elapsed() < Duration::from_millis(50) {
+                return Ok(());
+            }
+            last = Instant::now();
+            Python::attach(|py| py.check_signals()).map_err(foreign)
+        };
+        catch_unwind(AssertUnwindSafe(|| work(&mut poll)))
+            .unwrap_or_else(|_| Err(Error::codec("", "the kernel panicked; please report this")))
+    });
+    done.map_err(|error| exception(py, error))
+}
+
+/// An array, the grid coordinates of a chunk, how many rows of it are kept, and the rows after them.
+type RowParts<'py> = (Bound<'py, Array>, Vec<u64>, usize, Bound<'py, PyAny>);
+
+/// Add rows to the ends of chunks, if `holds` returns true after all of them have been read; see
+/// `tegula_kernel::write::extending::extend`.
+#[pyfunction]
+pub fn extend(
+    py: Python<'_>,
+    parts: Vec<RowParts<'_>>,
+    holds: &Bound<'_, PyAny>,
+    threads: usize,
+) -> PyResult<Vec<Option<i64>>> {
+    // the new rows of each chunk; those that are not in one piece are left to the caller
+    let views = parts.iter().map(|(.., values)| View::new(values)).collect::<PyResult<Vec<_>>>()?;
+    let pieces = parts.iter().zip(&views).map(|((array, coords, ..), view)| {
+        let array = &array.get().array;
+        let fits = coords.len() == array.shape.len() && view.item_size() == array.fill.len();
+        let length = view.contiguous_bytes().filter(|&length| length > 0 && fits && !view.has_objects())?;
+        // SAFETY: the rows are contiguous, and alive and unchanged during the call.
+        Some(unsafe { std::slice::from_raw_parts(view.start(), length) })
+    });
+    let pieces: Vec<Option<&[u8]>> = pieces.collect();
+    let chunks = parts.iter().zip(&pieces).map(|((array, coords, kept, _), piece)| {
+        let array = array.get();
+        piece.map(|new| (&array.array, &array.source, coords.as_slice(), *kept, new))
+    });
+    let chunks: Vec<_> = chunks.collect();
+    // the work
+    let holds = holds.clone().unbind();
+    let mut check = || {
+        let held = Python::attach(|py| holds.call0(py)?.extract(py)).map_err(foreign)?;
+        if held { Ok(()) } else { Err(Error::Conflict) }
+    };
+    let grown = unlocked(py, |poll| {
+        let stores: Vec<_> = chunks.iter().map(|chunk| chunk.map(|(_, source, ..)| source.near())).collect();
+        let rows = chunks.iter().zip(&stores).filter_map(|(chunk, store)| {
+            let (array, _, coords, kept, new) = (*chunk)?;
+            Some(Rows { store: store.as_ref()?.store(), array, coords, kept, new })
+        });
+        let rows: Vec<_> = rows.collect();
+        extending::extend(&rows, threads, &mut check, poll)
+    })?;
+    let mut grown = grown.into_iter();
+    Ok(pieces.iter().map(|piece| piece.and_then(|_| grown.next().flatten())).collect())
 }
 
 /// Convert a result for Python: `None` if the store needs its general implementation.

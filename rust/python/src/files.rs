@@ -116,7 +116,7 @@ pub fn read_files<'py>(
 
 /// The state that a generation of the Python store stands for; an error for generations that the kernel does not know.
 #[cfg(target_os = "linux")]
-pub fn file_generation(token: &Bound<'_, PyAny>) -> PyResult<Expected> {
+fn file_generation(token: &Bound<'_, PyAny>) -> PyResult<Expected> {
     if let Ok((inode, time, size)) = token.extract::<(u64, i64, u64)>() {
         return Ok(Expected::File(Generation([inode, time as u64, size])));
     }

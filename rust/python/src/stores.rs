@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
+use tegula_kernel::stores::Store;
 #[cfg(target_os = "linux")]
 use tegula_kernel::stores::local;
-use tegula_kernel::stores::{Expected, Store};
 use tegula_kernel::{Error, Result};
 
 use crate::asked::{Asked, Reader, Roomy};
-use crate::files::LocalFiles;
 #[cfg(target_os = "linux")]
-use crate::files::{Files, file_generation};
+use crate::files::Files;
+use crate::files::LocalFiles;
 
 /// A store that lives in Python.
 #[pyclass(frozen, module = "tegula._kernel")]
@@ -80,14 +80,34 @@ impl Source {
     }
 }
 
-impl Source {
-    /// What a generation of the store stands for.
-    pub fn expectation(&self, token: &Bound<'_, PyAny>) -> Expected {
-        #[cfg(target_os = "linux")]
-        if let (Source::Files(..), Ok(known)) = (self, file_generation(token)) {
-            return known;
+/// The store of a [`Source`].
+pub enum Near<'s> {
+    /// A Python store.
+    Asked(&'s Asked),
+    /// Local files, and the Python store for anything unusual.
+    #[cfg(target_os = "linux")]
+    Files(Files<'s, &'s local::LocalFiles>),
+}
+
+impl Near<'_> {
+    /// The store itself.
+    pub fn store(&self) -> &dyn Store {
+        match self {
+            Near::Asked(store) => *store,
+            #[cfg(target_os = "linux")]
+            Near::Files(files) => files,
         }
-        Expected::Foreign(Box::new(token.clone().unbind()))
+    }
+}
+
+impl Source {
+    /// The store, for an operation on single chunks of several arrays.
+    pub fn near(&self) -> Near<'_> {
+        match self {
+            Source::Asked(store) => Near::Asked(store),
+            #[cfg(target_os = "linux")]
+            Source::Files(files, slow) => Near::Files(Files { fast: files.as_ref(), slow }),
+        }
     }
 
     /// Whether any of these keys has a value; `Unusual` if only the Python store can tell.

@@ -20,6 +20,11 @@ leave the same generation, and a writer that has read the chunk between them cou
 attempt has added. So on such stores a writer starts only when no other writer has reserved the length.
 
 The first of several arrays leads: its length is read first, is the length of all arrays, and is written last.
+
+A program that appends again begins with the lengths that it has written itself, without reading them (step 1). If
+another writer has changed one since then, step 3 or the condition of a write fails, and the next attempt reads them.
+In a near store, the executor takes steps 2 and 3 for the first and the last chunk of all arrays in one call, and
+creates the whole chunks between them.
 """
 
 from __future__ import annotations
@@ -28,6 +33,7 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -40,9 +46,10 @@ from tegula.engine.executors import create_chunks
 from tegula.engine.far import IN_FLIGHT
 from tegula.engine.lengths import current_length
 from tegula.engine.pool import for_each, gather
+from tegula.engine.preferred import PREFERRED
 from tegula.engine.reservations import Reservation, needs_reservation, unmarked
 from tegula.engine.resizing import cut_off
-from tegula.engine.stored import StoredArray
+from tegula.engine.stored import NewRows, StoredArray
 from tegula.engine.visiting import batches, check_number
 from tegula.errors import ConflictError, MetadataError, StoreError, TegulaError
 from tegula.formats import find_format
@@ -143,6 +150,7 @@ class _Length:
         if hold and self.reservation is not None:
             raw = self.reservation.renew(raw)
         generation = self._set(raw)
+        self.array.shared["length"] = raw, generation
         return _Length(
             self.array.with_metadata(new), self.path, self.key, raw, generation, self.reservation, self.chunks
         )
@@ -232,13 +240,15 @@ def _retrying(
             with lock(lead.store, key) as locked:
                 # while this writer waits for another one, it requests only the first length
                 together = lead.store.concurrency > 0 and not locked and not attempt
-                lengths = _read_together(columns, added) if together else [_read_length(*columns[0])]
+                lengths = _known_lengths(columns) if added and reservation is None and not attempt else []
+                if not lengths:
+                    lengths = _read_together(columns, added) if together else [_read_length(*columns[0])]
                 first = lengths[0]
                 if not locked:
                     first.reserve(reservation)
                 with _released_on_error(first):
                     # a length that was read before the length of the lead may be older
-                    if not together or any(length.rows < first.rows for length in lengths):
+                    if len(lengths) < len(columns) or any(length.rows < first.rows for length in lengths):
                         others = gather(lambda column: _read_length(*column), columns[1:], lead.store.concurrency)
                         lengths = [first, *others]
                     changed = act(lengths)
@@ -270,6 +280,22 @@ def _read_length(array: StoredArray, path: str) -> _Length:
     """Read the present length of an array, and check that it is still the array that was opened."""
     found, raw, generation = current_length(array)
     return _Length(found, path, array.prefix + find_format(array.metadata.format).shape_key, raw, generation)
+
+
+def _known_lengths(columns: Sequence[Column]) -> list[_Length]:
+    """Return the lengths as this process last wrote them, or nothing if it has not written all of them.
+
+    They may be out of date: each is written on condition that it has not changed, and so is each chunk, after the
+    first length has been compared.
+    """
+    lengths = []
+    for array, path in columns:
+        key = find_format(array.metadata.format).shape_key
+        raw, generation = array.shared.get("length", (None, None))
+        if raw is None or raw != array.metadata.documents.get(key):
+            return []
+        lengths.append(_Length(array, path, array.prefix + key, raw, generation))
+    return lengths
 
 
 def _read_together(columns: Sequence[Column], added: int) -> list[_Length]:
@@ -320,12 +346,11 @@ def _append(lengths: list[_Length], values: Sequence[Array]) -> list[_Length]:
         raise _unequal(lengths)
     writers = [_Writer(length.array, stop, part, start) for length, part in zip(lengths, values)]
     for writer in writers:
-        check_number(writer.array, writer.plan.nchunks, "adding these rows")
+        check_number(writer.array, writer.nchunks, "adding these rows")
     nbytes = sum(part.size * writer.array.dtype.itemsize for writer, part in zip(writers, values))
     requests = lead.array.store.concurrency
-    # new whole chunks of a near store are created by the executor, the others are written one by one
-    rest = [writer.plan if requests else writer.create(lead.holds) for writer in writers]
-    chunks = ((writer, item) for writer, items in zip(writers, rest) for item in items)
+    # in a near store the executor writes what it can
+    chunks = _left_by_executor(writers, lead.holds) if not requests else _all_chunks(writers)
     # The generations of a batch of chunks are read first; the batch is written if the length is still the same then. A
     # writer that reserves the length later also reads the chunks later; and of two writers that have seen the same
     # generation of a chunk, only one can write it.
@@ -345,6 +370,36 @@ def _append(lengths: list[_Length], values: Sequence[Array]) -> list[_Length]:
     return [lead.change(stop, writers[0].added), *grown]
 
 
+def _all_chunks(writers: Iterable[_Writer]) -> Iterator[tuple[_Writer, Projection]]:
+    return ((writer, item) for writer in writers for item in writer.plan)
+
+
+def _left_by_executor(writers: Sequence[_Writer], holds: Callable[[], bool]) -> Iterator[tuple[_Writer, Projection]]:
+    """Let the executor write chunks as long as `holds` returns true, and yield the chunks that are left to write."""
+    extended = [writer for writer in writers if writer.is_extended]
+    numbers = ((writer, number) for writer in extended for number in writer.create(holds))
+    for some in batches(numbers, _BATCH):
+        yield from _extend(some, holds)
+    yield from _all_chunks(writer for writer in writers if not writer.is_extended)
+
+
+def _extend(chunks: list[tuple[_Writer, int]], holds: Callable[[], bool]) -> Iterator[tuple[_Writer, Projection]]:
+    """Let the executor add the new rows to chunks, if `holds` returns true in between; yield those left to write."""
+    rows = [writer.new_rows(number) for writer, number in chunks]
+    try:
+        grown = PREFERRED.extend_chunks(rows, holds)
+    except MemoryError as error:
+        raise rows[0][0].out_of_memory(error) from error
+    finally:
+        for array, coords, *_ in rows:
+            forget(array.store, array.key(coords))
+    for (writer, _), (_, coords, *_), nbytes in zip(chunks, rows, grown):
+        if nbytes is not None:
+            writer.added += nbytes
+        elif (item := writer.plan.at(coords)) is not None:
+            yield writer, item
+
+
 def _unequal(lengths: list[_Length]) -> TegulaError:
     """Return the error for arrays that differ in length; a `ConflictError` if another writer is changing them now."""
     if not lengths[0].holds():
@@ -360,25 +415,42 @@ class _Writer:
         self.array = array
         self.values = values
         self.start, self.stop = start, stop
-        self.plan = _new_rows(array, start, stop)
         self.added = 0  # bytes by which the chunks have grown
         self._changes: list[int] = []  # threads can append, but not add
         self._blank: dict[tuple[int, ...], Any] = {}
-        # the executor writes chunks that hold whole rows; a value that is repeated is encoded once, by `_encoded`
-        grid = array.metadata.grid
-        self._has_whole_rows = grid.is_regular and grid.largest_chunk()[1:] == values.shape[1:] and any(values.strides)
+        # the executor extends chunks that hold whole rows; a value that is repeated is encoded once, by `_encoded`
+        self._size, *others = array.metadata.grid.largest_chunk()
+        whole_rows = array.metadata.grid.is_regular and (*others,) == values.shape[1:]
+        self.is_extended = whole_rows and any(values.strides) and array.executor is PREFERRED
 
-    def create(self, holds: Callable[[], bool]) -> Iterable[Projection]:
-        """Let the executor create the new whole chunks while `holds` returns true; return the chunks left to write.
+    @cached_property
+    def plan(self) -> Plan:
+        """The chunks of the new rows."""
+        return _new_rows(self.array, self.start, self.stop)
+
+    @property
+    def nchunks(self) -> int:
+        """Number of chunks of the new rows."""
+        return -(-self.stop // self._size) - self.start // self._size if self.is_extended else self.plan.nchunks
+
+    def new_rows(self, number: int) -> NewRows:
+        """Return the new rows of a chunk of whole rows for the executor."""
+        first = number * self._size
+        rows = self.values[max(0, first - self.start) : first + self._size - self.start]
+        return self.array, (number,) + (0,) * (self.values.ndim - 1), max(0, self.start - first), rows
+
+    def create(self, holds: Callable[[], bool]) -> Iterable[int]:
+        """Let the executor create the new whole chunks while `holds` returns true; return the numbers of those left.
 
         A chunk is created on condition that it does not exist, so rows of another writer are never replaced, even if
         that writer has reserved the length in the meantime. If chunks exist (leftovers), the caller has to write them.
         """
-        grid, shape = self.array.metadata.grid, (self.stop, *self.values.shape[1:])
-        size = grid.largest_chunk()[0]
+        size = self._size
+        numbers = range(self.start // size, -(-self.stop // size))
         first, last = -(-self.start // size), self.stop // size  # the numbers of whole chunks
-        if last - first < 2 or not self._has_whole_rows:
-            return self.plan
+        if last - first < 2:
+            return numbers
+        grid, shape = self.array.metadata.grid, (self.stop, *self.values.shape[1:])
         grown = self.array.with_metadata(frozen.replace(self.array.metadata, shape=shape))
         done = first
         while done < last:
@@ -391,12 +463,10 @@ class _Writer:
             except ConflictError:
                 break
             if nbytes is None:
-                return self.plan
+                return numbers
             self.added += nbytes
             done = end
-        left = itertools.chain(range(self.start // size, first), range(done, -(-self.stop // size)))
-        others = (0,) * (len(shape) - 1)
-        return (item for number in left if (item := self.plan.at((number, *others))) is not None)
+        return itertools.chain(range(numbers.start, first), range(done, numbers.stop))
 
     def count(self) -> None:
         """Add the bytes by which the chunks of a batch have grown."""
@@ -409,15 +479,9 @@ class _Writer:
         key = array.key(coords)
         try:
             with IN_FLIGHT.hold(array.chunk_nbytes if array.store.concurrency else 0):
-                nbytes = None
-                if self._has_whole_rows and not array.store.concurrency:
-                    rows, kept = self.values[place], selection[0].start
-                    nbytes = array.executor.extend_chunk(array, coords, old, kept, rows, generation)
-                if nbytes is None:
-                    new = self._encoded(coords, selection, self.values[place], old)
-                    array.target.set(key, new, if_generation=generation)
-                    nbytes = len(new)
-            self._changes.append(nbytes - len(old or b""))
+                new = self._encoded(coords, selection, self.values[place], old)
+                array.target.set(key, new, if_generation=generation)
+            self._changes.append(len(new) - len(old or b""))
         except ConflictError:
             raise
         except MemoryError as error:

@@ -44,7 +44,7 @@ class Cached:
     def __init__(self, executor: Executor) -> None:
         self._executor = executor
         self.write = executor.write
-        self.create_chunks, self.extend_chunk = executor.create_chunks, executor.extend_chunk
+        self.create_chunks, self.extend_chunks = executor.create_chunks, executor.extend_chunks
         self.empty, self.load = executor.empty, executor.load
         self.may_hold_chunks, self.delete_chunks = executor.may_hold_chunks, executor.delete_chunks
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import islice
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -29,16 +29,18 @@ if TYPE_CHECKING:
     from tegula._kernel import Array as KernelArray
     from tegula.engine import far as far_stores
     from tegula.engine import windows
-    from tegula.engine.stored import Box, StoredArray
+    from tegula.engine.stored import Box, NewRows, StoredArray
     from tegula.indexing import Plan
-    from tegula.stores import Generation
 else:
     far_stores, windows = Later("tegula.engine.far"), Later("tegula.engine.windows")
 
-__all__ = ["create_chunks", "delete_chunks", "empty", "extend_chunk", "get", "load", "may_hold_chunks", "read", "write"]
+__all__ = [
+    "create_chunks", "delete_chunks", "empty", "extend_chunks", "get", "load", "may_hold_chunks", "read", "write",
+]  # fmt: skip
 
 Array: TypeAlias = "npt.NDArray[Any]"
 _LARGE = 2**18  # bytes from which on results reuse memory of earlier ones
+_MUCH = 2**20  # bytes of chunks from which on several threads extend them faster than one
 
 
 def _described(array: StoredArray) -> KernelArray | None:
@@ -198,19 +200,28 @@ def create_chunks(array: StoredArray, plan: Plan, values: Array) -> int | None:
         raise
 
 
-def extend_chunk(
-    array: StoredArray, coords: tuple[int, ...], old: bytes | None, kept: int, rows: Array, generation: Generation
-) -> int | None:
-    """Store a chunk with other rows at its end, and return the number of stored bytes; see `Executor.extend_chunk`."""
-    described = _with_keys(array)
-    if described is None:
-        return None
-    values = np.ascontiguousarray(rows, array.dtype)
+def extend_chunks(rows: Sequence[NewRows], holds: Callable[[], bool]) -> list[int | None]:
+    """Add rows to the ends of chunks, and return by how many bytes each has grown; see `Executor.extend_chunks`."""
+    described = [_with_keys(array) for array, *_ in rows]
+    parts = [
+        (known, coords, kept, np.ascontiguousarray(new, array.dtype))
+        for known, (array, coords, kept, new) in zip(described, rows)
+        if known is not None
+    ]
+    library = executors.choose(config.current().executor)
+    if not parts or library is None:
+        return [None for _ in rows]
+    # threads wait together for files; small chunks in a store of Python take one thread less time than several
+    several = isinstance(rows[0][0].store, LocalStore) or sum(array.chunk_nbytes for array, *_ in rows) >= _MUCH
+    threads = config.current().threads if several else 1
     try:
-        return described.extend(coords, old, kept, values, generation)
+        grown = iter(library.extend(parts, holds, threads))
     except TegulaError as error:
-        array.locate(error)
+        for array, coords, *_ in rows:
+            if error.key == array.key(coords):
+                array.locate(error)
         raise
+    return [None if known is None else next(grown) for known in described]
 
 
 def load(array: StoredArray) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import import_module
 from types import ModuleType
@@ -16,9 +16,8 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from tegula.engine.stored import Box, Executor, StoredArray
+    from tegula.engine.stored import Box, Executor, NewRows, StoredArray
     from tegula.indexing import Plan
-    from tegula.stores import Generation
 
     Array = npt.NDArray[Any]
 
@@ -29,7 +28,7 @@ _FUNCTIONS: Final = (
     "create_chunks",
     "delete_chunks",
     "empty",
-    "extend_chunk",
+    "extend_chunks",
     "get",
     "load",
     "may_hold_chunks",
@@ -57,7 +56,7 @@ class Preferred:
     read: Callable[[StoredArray, Plan, Array], None]
     write: Callable[[StoredArray, Plan, Array], None]
     create_chunks: Callable[[StoredArray, Plan, Array], int | None]
-    extend_chunk: Callable[[StoredArray, tuple[int, ...], bytes | None, int, Array, Generation], int | None]
+    extend_chunks: Callable[[Sequence[NewRows], Callable[[], bool]], list[int | None]]
     empty: Callable[[tuple[int, ...], np.dtype[Any]], Array]
     load: Callable[[StoredArray], None]
     may_hold_chunks: Callable[[StoredArray, Box], bool]

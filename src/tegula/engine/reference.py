@@ -5,7 +5,7 @@ It defines what reading and writing do. The kernel gives the same results, faste
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from math import prod
 from typing import Any
@@ -17,20 +17,20 @@ from tegula.engine.chunks import copy_out, fill_out, index_range, merge_chunk, r
 from tegula.engine.documents import back_off
 from tegula.engine.far import IN_FLIGHT, ShardReader, parts_of
 from tegula.engine.pool import for_each
-from tegula.engine.stored import Box, StoredArray
+from tegula.engine.stored import Box, NewRows, StoredArray
 from tegula.engine.windows import has_windows, read_window, window_of
 from tegula.errors import CodecError, ConflictError, StoreError, TegulaError, UnsupportedError
 from tegula.indexing import Plan, Projection, refine
 from tegula.indexing.plan import plain
 from tegula.metadata.chunk_grids import regular_grid
-from tegula.stores.arguments import Generation, clip_range
+from tegula.stores.arguments import clip_range
 from tegula.stores.capabilities import blocked_by
 
 __all__ = [
     "create_chunks",
     "delete_chunks",
     "empty",
-    "extend_chunk",
+    "extend_chunks",
     "get",
     "load",
     "may_hold_chunks",
@@ -229,11 +229,9 @@ def create_chunks(array: StoredArray, plan: Plan, values: Array) -> int | None:
     return None
 
 
-def extend_chunk(
-    array: StoredArray, coords: tuple[int, ...], old: bytes | None, kept: int, rows: Array, generation: Generation
-) -> int | None:
-    """Return ``None``: the caller has to store the chunk."""
-    return None
+def extend_chunks(rows: Sequence[NewRows], holds: Callable[[], bool]) -> list[int | None]:
+    """Return ``None`` for each chunk: the caller has to store it."""
+    return [None for _ in rows]
 
 
 def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:

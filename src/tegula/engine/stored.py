@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
@@ -24,15 +24,17 @@ if TYPE_CHECKING:
     from tegula.engine import grid_keys, pool
     from tegula.indexing import Plan
     from tegula.metadata.nodes import ArrayMetadata
-    from tegula.stores import Generation, Store
+    from tegula.stores import Store
 else:
     grid_keys, pool = Later("tegula.engine.grid_keys"), Later("tegula.engine.pool")
 
-__all__ = ["Box", "Executor", "StoredArray", "physical_memory"]
+__all__ = ["Box", "Executor", "NewRows", "StoredArray", "physical_memory"]
 
 Array: TypeAlias = "npt.NDArray[Any]"
 Box = tuple[tuple[int, int], ...]
 """A box of chunks: the first grid coordinate along each axis, and the one after the last."""
+NewRows: TypeAlias = "tuple[StoredArray, tuple[int, ...], int, Array]"
+"""Rows for the end of a chunk: its array, its grid coordinates, how many of its rows are kept, and the new rows."""
 
 _FEW = 2**12  # chunks that are always looked up one by one
 _LITTLE = 2**26  # bytes of elements that are visited in the time of a listing
@@ -71,20 +73,12 @@ class Executor(Protocol):
         may have been stored then.
         """
 
-    def extend_chunk(
-        self,
-        array: StoredArray,
-        coords: tuple[int, ...],
-        old: bytes | None,
-        kept: int,
-        rows: Array,
-        generation: Generation,
-        /,
-    ) -> int | None:
-        """Store a chunk that holds the first `kept` rows of `old` and then `rows`, whole rows, and return its bytes.
+    def extend_chunks(self, rows: Sequence[NewRows], holds: Callable[[], bool], /) -> list[int | None]:
+        """Add rows to the ends of chunks, and return by how many bytes each stored chunk has grown.
 
-        The stored chunk must have the given generation. Returns ``None`` if the caller has to store the chunk; raises
-        `ConflictError` if another one is stored.
+        All chunks are read first. Then `holds` is called, and if it returns true, each chunk is stored on condition
+        that it has not changed since it was read. The result is ``None`` where the caller has to store the chunk; a
+        `ConflictError` is raised if `holds` returns false or a chunk has changed.
         """
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any], /) -> Array:

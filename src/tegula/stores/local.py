@@ -262,6 +262,8 @@ class LocalStore(Locking, BlockedKeys, Copying, LocalPrefixes):
                     except FileNotFoundError:
                         # Another process may remove the directory while it is still empty.
                         self._root.forget(parent)
+                if if_generation not in (None, ABSENT):
+                    raise ConflictError("the value has been deleted since it was read", key=key)
                 self._make_directory(parent)
         except NotFoundError as error:  # no directory was made
             error.within(key=key)

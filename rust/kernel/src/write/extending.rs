@@ -1,86 +1,165 @@
-//! Adds rows to the end of a chunk, for appends that other writers may attempt at the same time. Called by the Python
+//! Adds rows to the ends of chunks, for appends that other writers may attempt at the same time. Called by the Python
 //! module.
+
+use std::cell::RefCell;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use super::{fill_all, with_buffer};
 use crate::array::Array;
-use crate::memory::with_scratch;
+use crate::memory::{try_extend, with_scratch};
 use crate::read::{MISSING, at_key, count_rows};
 use crate::stores::{Expected, Slice, Store};
 use crate::strided_copy::content_size;
 use crate::{Error, Result, pool};
 
-/// The new content of a chunk.
-#[derive(Clone, Copy, Debug)]
+/// Rows for the end of one chunk.
+#[derive(Clone, Copy)]
 pub struct Rows<'r> {
-    /// The stored chunk, if there is one, …
-    pub old: Option<&'r [u8]>,
-    /// … and how many of its rows are kept.
+    /// Where the chunk is stored.
+    pub store: &'r dyn Store,
+    /// The array it belongs to.
+    pub array: &'r Array,
+    /// Its grid coordinates.
+    pub coords: &'r [u64],
+    /// How many of its rows are kept.
     pub kept: usize,
     /// The elements of the rows after them, as they are in memory.
     pub new: &'r [u8],
 }
 
-/// Store the chunk at `coords` with other rows at its end, on condition that the stored chunk still is the expected one, and
-/// return the number of stored bytes; `None` if the array is not one of plain elements in C order. In an array that is not
-/// dense the fill value follows the rows.
+/// A chunk as it was read; the bytes only if rows of it are kept.
+struct Old {
+    bytes: Option<Vec<u8>>,
+    expected: Expected,
+}
+
+/// The sizes of a chunk and its key.
+struct Place {
+    key: String,
+    /// Bytes of a row.
+    row: usize,
+    /// Bytes of a whole chunk.
+    whole: usize,
+}
+
+/// Add rows to the ends of chunks on up to `threads` threads, and return for each by how many bytes the stored chunk has
+/// grown; `None` where the array is not one of plain elements in C order. In an array that is not dense the fill value
+/// follows the rows.
+///
+/// All chunks are read first. Then `check` is called, and its error ends the call. Each chunk is stored on condition that it
+/// still is the one that was read.
 ///
 /// # Errors
 ///
-/// `Conflict` if another chunk is stored.
+/// `Conflict` if another chunk is stored. Some of the others may have been stored then.
 pub fn extend(
-    store: &dyn Store,
-    array: &Array,
-    coords: &[u64],
-    rows: Rows<'_>,
-    expected: &Expected,
-) -> Result<Option<u64>> {
-    let chain = &array.chain;
-    let key = array.keys.encode(coords);
-    let shape = array.chunk_shape(coords);
-    let row = content_size(shape.get(1..).unwrap_or_default(), array.fill.len())?;
-    let plain = chain.sharding().is_none() && chain.order.is_none();
-    let elements = chain.elements().filter(|elements| plain && row > 0 && elements.swap < 2 && elements.text.is_none());
-    let whole = content_size(&shape, array.fill.len())?;
-    let start = rows.kept.saturating_mul(row);
-    let end = start.saturating_add(rows.new.len());
-    if elements.is_none() || key.is_empty() || rows.new.len() % row != 0 || end > whole {
-        return Ok(None);
+    rows: &[Rows<'_>],
+    threads: usize,
+    check: &mut dyn FnMut() -> Result<()>,
+    poll: &mut dyn FnMut() -> Result<()>,
+) -> Result<Vec<Option<i64>>> {
+    let mut work = Vec::new();
+    for (number, part) in rows.iter().enumerate() {
+        if let Some(place) = part.place()? {
+            let old = part.read(&place.key)?;
+            work.push((number, place, old));
+        }
     }
-    // the old chunk, which may be longer than the new one, and has to hold the rows that are kept
-    let stored = match rows.old.filter(|_| rows.kept > 0) {
-        None if rows.kept > 0 && array.dense => return Err(Error::Store { message: MISSING.into() }.at(&key)),
-        None => 0,
-        Some(_) if !array.dense => whole,
-        Some(old) => {
-            let count = count_rows(chain, &Slice(old), shape[0], row).map_err(|error| error.at(&key))?;
-            if count < rows.kept as u64 {
-                let message = format!("there are {count} rows where the array has {}", rows.kept);
-                return Err(Error::codec("", message).at(&key));
-            }
-            count as usize * row
-        }
+    let mut grown = vec![None; rows.len()];
+    if work.is_empty() {
+        return Ok(grown);
+    }
+    check()?;
+    let results: Vec<_> = work.iter().map(|_| AtomicI64::new(0)).collect();
+    let task = |index: usize| {
+        let (number, place, old) = &work[index];
+        pool::take_turn();
+        let nbytes = rows[*number].store(place, old).map_err(|error| error.at(&place.key))?;
+        let before = old.bytes.as_ref().map_or(0, Vec::len);
+        results[index].store(nbytes as i64 - before as i64, Ordering::Relaxed);
+        Ok(())
     };
-    let length = if array.dense { end } else { whole };
-    let mut nbytes = 0;
-    pool::take_turn();
-    let encoded = with_scratch(length.max(stored), |chunk| {
-        match rows.old.filter(|_| stored > 0) {
-            Some(old) => chain.decode_buffers(old, &mut chunk[..stored])?,
-            None => fill_all(&mut chunk[..start], &array.fill),
-        }
-        chunk[start..end].copy_from_slice(rows.new);
-        fill_all(&mut chunk[end..length], &array.fill);
-        let mut put = |data: &[u8]| {
-            nbytes = data.len() as u64;
-            at_key(store, &key, 1, &|store| store.set(&key, &[data], Some(expected)))
+    pool::run(threads, work.len(), &task, poll)?;
+    for ((number, ..), result) in work.iter().zip(results) {
+        grown[*number] = Some(result.into_inner());
+    }
+    Ok(grown)
+}
+
+impl Rows<'_> {
+    /// Return the sizes and the key; `None` if `extend` does not support the array.
+    fn place(&self) -> Result<Option<Place>> {
+        let Rows { array, coords, .. } = self;
+        let key = array.keys.encode(coords);
+        let shape = array.chunk_shape(coords);
+        let row = content_size(shape.get(1..).unwrap_or_default(), array.fill.len())?;
+        let whole = content_size(&shape, array.fill.len())?;
+        let plain = array.chain.sharding().is_none() && array.chain.order.is_none();
+        let elements = array.chain.elements().filter(|elements| elements.swap < 2 && elements.text.is_none());
+        let end = self.kept.saturating_mul(row).saturating_add(self.new.len());
+        let fits = row > 0 && self.new.len() % row == 0 && end <= whole;
+        Ok((plain && elements.is_some() && fits && !key.is_empty()).then_some(Place { key, row, whole }))
+    }
+
+    /// Read the present chunk, or only its state if none of its rows are kept.
+    fn read(&self, key: &str) -> Result<Old> {
+        let found = RefCell::new(Old { bytes: None, expected: Expected::Absent });
+        at_key(self.store, key, 1, &|store| {
+            let mut old = Old { bytes: None, expected: Expected::Absent };
+            if let Some(value) = store.open_for_change(key)? {
+                old.expected = value.generation()?;
+                if self.kept > 0 {
+                    let mut bytes = Vec::new();
+                    value.with_all(&mut |data| try_extend(&mut bytes, data))?;
+                    old.bytes = Some(bytes);
+                }
+            }
+            *found.borrow_mut() = old;
+            Ok(())
+        })?;
+        Ok(found.into_inner())
+    }
+
+    /// Store the chunk with the new rows, and return the number of stored bytes.
+    fn store(&self, place: &Place, old: &Old) -> Result<u64> {
+        let Rows { array, kept, new, .. } = *self;
+        let chain = &array.chain;
+        let start = kept * place.row;
+        let end = start + new.len();
+        // the old chunk, which may be longer than the new one, and has to hold the rows that are kept
+        let stored = match &old.bytes {
+            None if kept > 0 && array.dense => return Err(Error::Store { message: MISSING.into() }),
+            None => 0,
+            Some(_) if !array.dense => place.whole,
+            Some(bytes) => {
+                let count = count_rows(chain, &Slice(bytes), (place.whole / place.row) as u64, place.row)?;
+                if count < kept as u64 {
+                    return Err(Error::codec("", format!("there are {count} rows where the array has {kept}")));
+                }
+                count as usize * place.row
+            }
         };
-        if chain.buffers.is_empty() {
-            return put(&chunk[..length]);
-        }
-        with_buffer(|out| {
-            chain.encode_buffers(&chunk[..length], 1, out)?;
-            put(out)
-        })
-    });
-    encoded.map(|()| Some(nbytes)).map_err(|error| error.at(&key))
+        let length = if array.dense { end } else { place.whole };
+        let mut nbytes = 0;
+        with_scratch(length.max(stored), |chunk| {
+            match &old.bytes {
+                Some(bytes) if stored > 0 => chain.decode_buffers(bytes, &mut chunk[..stored])?,
+                _ => fill_all(&mut chunk[..start], &array.fill),
+            }
+            chunk[start..end].copy_from_slice(new);
+            fill_all(&mut chunk[end..length], &array.fill);
+            let mut put = |data: &[u8]| {
+                nbytes = data.len() as u64;
+                at_key(self.store, &place.key, 1, &|store| store.set(&place.key, &[data], Some(&old.expected)))
+            };
+            if chain.buffers.is_empty() {
+                return put(&chunk[..length]);
+            }
+            with_buffer(|out| {
+                chain.encode_buffers(&chunk[..length], 1, out)?;
+                put(out)
+            })
+        })?;
+        Ok(nbytes)
+    }
 }
