@@ -127,6 +127,22 @@ def test_they_are_changed_by_replacing() -> None:
             change(value, z=5)  # type: ignore[operator]
 
 
+def test_a_class_that_checks_its_values_checks_those_of_copies() -> None:
+    class Positive(Frozen):
+        a: int
+
+        def __init__(self, a: int) -> None:
+            if a <= 0:
+                raise ValueError(a)
+            super().__init__(a=a)
+
+    value = Positive(1)
+    for number in range(1, 50):
+        assert replace(value, a=number).a == number
+        with pytest.raises(ValueError, match="0"):
+            replace(value, a=0)
+
+
 def test_dataclasses_know_their_fields() -> None:
     ours, theirs = dataclasses.fields(Ours), dataclasses.fields(Theirs)
     kept = ("name", "init", "repr", "compare", "default")

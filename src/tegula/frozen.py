@@ -75,6 +75,7 @@ class _Maker(type):
         made._fields, made._kw_only = fields, kw_only
         made._places = tuple((field, getattr(made, field).__set__, item) for field, item in fields.items())
         made._count, made._copies, made._copy = 0, 0, None
+        made._checks = "__init__" in namespace
         made._compared = tuple(field for field, item in fields.items() if item.compare)
         return made
 
@@ -108,6 +109,7 @@ class Frozen(metaclass=_Maker):
         _count: ClassVar[int]
         _copies: ClassVar[int]
         _copy: ClassVar[Any]
+        _checks: ClassVar[bool]  # whether the class has an __init__ of its own
         __post_init__: Callable[[], None]
 
     def __init__(self, *args: Any, **given: Any) -> None:
@@ -216,7 +218,7 @@ def replace(value: T, **changes: Any) -> T:
         made: T = cls._copy(value, **changes)
         return made
     cls._copies += 1
-    if cls._copies == _OFTEN:
+    if cls._copies == _OFTEN and not cls._checks:
         cls._copy = _compiled_copy(cls)
     fields = {name: getattr(value, name) for name, _, item in cls._places if item.init}
     return cls(**{**fields, **changes})
