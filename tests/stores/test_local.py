@@ -481,6 +481,20 @@ def test_keys_that_differ_in_case_only_are_found_out(store, monkeypatch):
     assert folding.get("foo/bar") == b"3"
 
 
+def test_a_directory_that_has_not_changed_is_not_asked_again_whether_it_ignores_case(store, monkeypatch):
+    store.set("foo/bar", b"1")
+    assert LocalStore(store.root).ignores_case is None
+    assert LocalStore(store.root).get("foo/bar") == b"1"
+    again = LocalStore(store.root)
+    assert again.ignores_case is False
+    os.utime(store.root)  # as any change of the directory does, it changes the time of the last change
+    assert LocalStore(store.root).ignores_case is None
+    monkeypatch.setattr(root, "_MOST_STATES", 0)
+    assert LocalStore(store.root).get("foo/bar") == b"1"
+    assert LocalStore(store.root).ignores_case is False
+    assert len(root._heeds_case) == 1
+
+
 # --- odd systems: the whole suite once more
 
 

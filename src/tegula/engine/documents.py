@@ -57,13 +57,13 @@ class _Documents(Mapping[str, bytes]):
         self._found: dict[str, bytes | None] = {} if found is None else found
         self._keys = keys
         self._used: set[str] = set()
-        self._fetch_kept([*keys])
+        if keys:
+            self._fetch_kept([*keys])
 
     def _fetch_kept(self, keys: list[str]) -> None:
-        if keys:
-            with suppress(StoreError):  # then each document is requested by itself and raises its own error
-                found = document_cache.fetch(self._store, [self._prefix + key for key in keys], MAX_BYTES + 1)
-                self._found.update((key.removeprefix(self._prefix), value) for key, value in found.items())
+        with suppress(StoreError):  # then each document is requested by itself and raises its own error
+            found = document_cache.fetch(self._store, [self._prefix + key for key in keys], MAX_BYTES + 1)
+            self._found.update((key.removeprefix(self._prefix), value) for key, value in found.items())
 
     def settle(self, node: NodeMetadata | None) -> None:
         """Keep only the documents that determined the node, and all of its format; none if there is no node."""
@@ -122,13 +122,15 @@ def documents_of(
     own error. With `kept`, the documents of a single node may come from the cache of this process, as the setting
     ``recheck`` allows.
     """
+    single = len(paths) == 1 and isinstance(store, LocalStore)
+    if single and not store.concurrency:  # the usual case
+        return [_Documents(store, paths[0])]
     answers: Sequence[bytes | None] = ()
     prefixes = [f"{path}/" if path else "" for path in paths]
     if kept and len(paths) == 1 and store.concurrency and document_cache.applies(store):
         return [_Documents(store, paths[0], keys=keys)]
     # a large document of a near store is read when it is used, with its generation
     most = MAX_BYTES + 1 if store.concurrency or store.single_writer else _LARGE
-    single = len(paths) == 1 and isinstance(store, LocalStore)
     if store.concurrency or (type(store).get_many is not Store.get_many and not single):
         wanted = [(prefix + key, (0, most)) for prefix in prefixes for key in keys]
         with suppress(StoreError):

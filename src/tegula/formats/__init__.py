@@ -268,13 +268,13 @@ def parse(documents: Documents) -> NodeMetadata | None:
     """
     group: NodeMetadata | None = None
     for item in FORMATS.values():
-        main = next((key for key in item.node_keys if key in documents), None)
-        if main is None:
+        for main in item.node_keys:
+            if main in documents:
+                break
+        else:
             continue
         try:
-            node = item.parse(
-                {key: documents[key] for key in item.keys if _belongs(item, key, main) and key in documents}
-            )
+            node = item.parse({key: documents[key] for key in _keys_beside(item, main) if key in documents})
         except TegulaError:
             if group is None:
                 raise
@@ -294,7 +294,7 @@ def keys_of_array(item: Format) -> tuple[str, ...]:
     >>> keys_of_array(find_format("zarr2"))
     ('.zarray', '.zattrs')
     """
-    return tuple(key for key in item.keys if _belongs(item, key, item.shape_key))
+    return _keys_beside(item, item.shape_key)
 
 
 @cache
@@ -310,6 +310,7 @@ def keys_up_to(name: str) -> tuple[str, ...]:
     return tuple(key for item in formats[: formats.index(find_format(name)) + 1] for key in keys_of_array(item))
 
 
-def _belongs(item: Format, key: str, main: str) -> bool:
-    """Return whether a document belongs to the node with the node key `main`: ``.zgroup`` not beside ``.zarray``."""
-    return item is not _ZARR2 or key == main or key not in item.node_keys
+@cache
+def _keys_beside(item: Format, main: str) -> tuple[str, ...]:
+    """Return the keys of the documents that belong to a node with the node key `main`: ``.zgroup`` not to an array."""
+    return tuple(key for key in item.keys if item is not _ZARR2 or key == main or key not in item.node_keys)

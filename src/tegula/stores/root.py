@@ -14,6 +14,9 @@ __all__ = ["Root"]
 
 _WINDOWS = sys.platform == "win32"
 _REMEMBERED = 4096
+# directories that are known not to ignore case, in the state they had when they were opened
+_heeds_case: dict[tuple[int, int, int], None] = {}
+_MOST_STATES = 64
 
 
 class Root:
@@ -50,16 +53,21 @@ class Root:
         self.follow_symlinks = follow_symlinks
         self.ignores_case: bool | None = None
         self.known = {"": self.base}
+        self._state: tuple[int, int, int] | None = None
         try:
-            mode = os.stat(self.name).st_mode
+            status = os.stat(self.name)
         except FileNotFoundError as error:
             if os.path.islink(self.name):
                 raise StoreError(f"the root {self.name} is a symbolic link that leads nowhere") from error
         except OSError as error:
             raise StoreError(f"the root {self.name} can't be looked at: {error}") from error
         else:
-            if not stat.S_ISDIR(mode):
+            if not stat.S_ISDIR(status.st_mode):
                 raise StoreError(f"the root {self.name} is not a directory")
+            # only an empty directory can begin to ignore case, and no directory changes without another time
+            self._state = status.st_dev, status.st_ino, status.st_ctime_ns
+            if self._state in _heeds_case:
+                self.ignores_case = False
 
     def check(self, key: str) -> None:
         """Raise `StoreError` if `key` is not valid or can't be the name of a file."""
@@ -153,6 +161,10 @@ class Root:
                 self.ignores_case = os.path.samestat(os.stat(self.base + other), status)
             except FileNotFoundError:
                 self.ignores_case = False
+                if self._state is not None:
+                    if len(_heeds_case) >= _MOST_STATES:
+                        _heeds_case.clear()
+                    _heeds_case[self._state] = None
             except OSError:
                 return False  # another name may still tell
         parent, _, name = key.rpartition("/")
