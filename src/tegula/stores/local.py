@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 import stat
 import sys
 from collections.abc import Iterable
@@ -25,7 +24,7 @@ from contextlib import AbstractContextManager, suppress
 from typing import TYPE_CHECKING, Any
 
 from tegula import config, executors
-from tegula.deferred import Later
+from tegula.deferred import Later, matcher
 from tegula.errors import ConflictError, NotFoundError, StoreError, TegulaError
 from tegula.stores.arguments import ABSENT, ByteRange, BytesLike, Generation, clip_range, flat_view
 from tegula.stores.capabilities import BlockedKeys, Copying, Locking
@@ -52,9 +51,8 @@ _modules = sys.modules
 _TYPE, _REGULAR = 0o170000, 0o100000
 # keys that pass every check, such as those of documents and most chunks; on Windows each file has to be looked at
 _PLAIN_NAME = r"[0-9_](?:[0-9A-Za-z_.]*[0-9A-Za-z])?|zarr\.json|\.z(?:array|attrs|group)"
-_PLAIN_KEY = re.compile(
-    "(?!)" if sys.platform == "win32" else rf"(?:[0-9A-Za-z_][0-9A-Za-z_.-]*/)*(?:{_PLAIN_NAME})"
-).fullmatch
+_PLAIN_KEY = matcher("(?!)" if sys.platform == "win32" else rf"(?:[0-9A-Za-z_][0-9A-Za-z_.-]*/)*(?:{_PLAIN_NAME})")
+_AT_ROOT = frozenset(() if sys.platform == "win32" else ("zarr.json", ".zarray", ".zattrs", ".zgroup"))
 
 
 def _kernel() -> Any | None:
@@ -113,7 +111,7 @@ class LocalStore(Locking, BlockedKeys, Copying, LocalPrefixes):
         try:
             # open the file; most keys are plain, and their directory is known from an earlier call
             try:
-                if type(key) is str and _PLAIN_KEY(key):
+                if type(key) is str and (key in _AT_ROOT or _PLAIN_KEY(key)):
                     end = key.rfind("/") + 1
                     directory = self._root.known.get(key[: end - 1] if end else "")
                 path = self._root.path(key) if directory is None else directory + key[end:]

@@ -20,10 +20,11 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from itertools import islice, tee
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from tegula.deferred import Later
 from tegula.errors import StoreError
+from tegula.frozen import Frozen
 
 if TYPE_CHECKING:
     import logging
@@ -273,7 +274,7 @@ def read_at(fd: int, start: int, stop: int) -> bytes:
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
-class OpenFile(NamedTuple):
+class OpenFile(Frozen):
     """An open file whose contents are to be copied: its descriptor and its size."""
 
     fd: int

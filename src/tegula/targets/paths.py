@@ -36,7 +36,6 @@ __all__ = [
 
 
 _CHAIN: Final = r"::(?![^]\[/]*\])"  # two colons, but not those of an IPv6 address in brackets
-_joint = re.compile(_CHAIN)
 _LAYER: Final = r"(?i:zip|tar|reference|simplecache|filecache|blockcache)(?:://(?:(?!::).)*)?::"
 """A pattern for what stands before the address of a file or directory: a URL, or a path on this machine."""
 _parts = matcher(rf"(?s)((?:{_LAYER})*.*?)(?:{_CHAIN}((?:(?!://).)*))?")  # the second is no URL
@@ -50,7 +49,7 @@ def links(url: str) -> list[str]:
     >>> links("zip::s3://bucket/x.zip"), links("http://[::1]:8000/x.zarr")
     (['zip', 's3://bucket/x.zip'], ['http://[::1]:8000/x.zarr'])
     """
-    return _joint.split(url) if "::" in url else [url]
+    return re.split(_CHAIN, url) if "::" in url else [url]
 
 
 def split_inner(target: str) -> tuple[str, str]:
