@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
 import sys
 from collections.abc import Iterable
@@ -24,7 +25,7 @@ from contextlib import AbstractContextManager, suppress
 from typing import TYPE_CHECKING, Any
 
 from tegula import config, executors
-from tegula.deferred import Later, matcher
+from tegula.deferred import Later
 from tegula.errors import ConflictError, NotFoundError, StoreError, TegulaError
 from tegula.stores.arguments import ABSENT, ByteRange, BytesLike, Generation, clip_range, flat_view
 from tegula.stores.capabilities import BlockedKeys, Copying, Locking
@@ -51,8 +52,15 @@ _modules = sys.modules
 _TYPE, _REGULAR = 0o170000, 0o100000
 # keys that pass every check, such as those of documents and most chunks; on Windows each file has to be looked at
 _PLAIN_NAME = r"[0-9_](?:[0-9A-Za-z_.]*[0-9A-Za-z])?|zarr\.json|\.z(?:array|attrs|group)"
-_PLAIN_KEY = matcher("(?!)" if sys.platform == "win32" else rf"(?:[0-9A-Za-z_][0-9A-Za-z_.-]*/)*(?:{_PLAIN_NAME})")
+_PLAIN_KEY = "(?!)" if sys.platform == "win32" else rf"(?:[0-9A-Za-z_][0-9A-Za-z_.-]*/)*(?:{_PLAIN_NAME})"
 _AT_ROOT = frozenset(() if sys.platform == "win32" else ("zarr.json", ".zarray", ".zattrs", ".zgroup"))
+
+
+def _is_plain(key: str) -> re.Match[str] | None:
+    """Return whether a key is plain; compile the pattern at the first call, and take the place of this function."""
+    global _is_plain
+    _is_plain = re.compile(_PLAIN_KEY).fullmatch  # type: ignore[assignment]
+    return _is_plain(key)
 
 
 def _kernel() -> Any | None:
@@ -111,7 +119,7 @@ class LocalStore(Locking, BlockedKeys, Copying, LocalPrefixes):
         try:
             # open the file; most keys are plain, and their directory is known from an earlier call
             try:
-                if type(key) is str and (key in _AT_ROOT or _PLAIN_KEY(key)):
+                if type(key) is str and (key in _AT_ROOT or _is_plain(key)):
                     end = key.rfind("/") + 1
                     directory = self._root.known.get(key[: end - 1] if end else "")
                 path = self._root.path(key) if directory is None else directory + key[end:]
