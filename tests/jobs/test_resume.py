@@ -499,13 +499,13 @@ def test_the_ledger_is_small() -> None:
 @pytest.mark.parametrize("how", ["complete", "gather"])
 def test_units_whose_records_are_put_together_while_they_are_read_count_as_done(how: str) -> None:
     class Slow(MemoryStore):
-        meanwhile: Any = None
+        after_listing: Any = None  # called once, when the keys have been listed: what another part of the job does
 
         def list_prefix(self, prefix: str) -> Any:
             found = [*super().list_prefix(prefix)]
-            act, self.meanwhile = self.meanwhile, None
-            if act is not None:
-                act()
+            other_part, self.after_listing = self.after_listing, None
+            if other_part is not None:
+                other_part()
             return iter(found)
 
     store = Slow()
@@ -515,7 +515,8 @@ def test_units_whose_records_are_put_together_while_they_are_read_count_as_done(
     for number in range(8):
         ledger.record(number, {"read": 1})
     other = Ledger(store, "")
-    store.meanwhile = partial(ledger.complete, 0, 8) if how == "complete" else partial(ledger.gather, range(8))
+    put_together = {"complete": partial(ledger.complete, 0, 8), "gather": partial(ledger.gather, range(8))}
+    store.after_listing = put_together[how]
     other.read()
     assert other.left_of(0, 8) == 0
 

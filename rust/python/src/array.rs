@@ -317,7 +317,7 @@ pub fn extend(
     holds: &Bound<'_, PyAny>,
     threads: usize,
 ) -> PyResult<Vec<Option<i64>>> {
-    // the new rows of each chunk; those that are not in one piece are left to the caller
+    // the kernel takes the new rows of a chunk as one slice; the caller stores a chunk whose new rows are not contiguous
     let views = parts.iter().map(|(.., values)| View::new(values)).collect::<PyResult<Vec<_>>>()?;
     let pieces = parts.iter().zip(&views).map(|((array, coords, ..), view)| {
         let array = &array.get().array;

@@ -53,6 +53,7 @@ _TYPE, _REGULAR = 0o170000, 0o100000
 # keys that pass every check, such as those of documents and most chunks; on Windows each file has to be looked at
 _PLAIN_NAME = r"[0-9_](?:[0-9A-Za-z_.]*[0-9A-Za-z])?|zarr\.json|\.z(?:array|attrs|group)"
 _PLAIN_KEY = "(?!)" if sys.platform == "win32" else rf"(?:[0-9A-Za-z_][0-9A-Za-z_.-]*/)*(?:{_PLAIN_NAME})"
+# documents at the root, which opening an array reads before any other key, so that it compiles no pattern
 _AT_ROOT = frozenset(() if sys.platform == "win32" else ("zarr.json", ".zarray", ".zattrs", ".zgroup"))
 
 

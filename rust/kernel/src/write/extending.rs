@@ -73,7 +73,6 @@ pub fn extend(
     let results: Vec<_> = work.iter().map(|_| AtomicI64::new(0)).collect();
     let task = |index: usize| {
         let (number, place, old) = &work[index];
-        pool::take_turn();
         let nbytes = rows[*number].store(place, old).map_err(|error| error.at(&place.key))?;
         let before = old.bytes.as_ref().map_or(0, Vec::len);
         results[index].store(nbytes as i64 - before as i64, Ordering::Relaxed);
