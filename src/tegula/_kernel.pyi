@@ -191,6 +191,15 @@ def read_files(directory: str, keys: Sequence[str], most: int, threads: int) -> 
         ``None`` where there is no file, ``False`` where Python has to read it.
     """
 
+def find_files(directory: str, paths: Sequence[str], threads: int) -> list[bool | None]:
+    """Tell whether there are plain files at paths below a directory.
+
+    Returns
+    -------
+    list of bool or None
+        ``None`` where Python has to look.
+    """
+
 def index_members(text: bytes, chain: list[str]) -> list[npt.NDArray[np.uint32]] | None:
     """List the members of a JSON document's objects along a chain of keys; see `tegula.formats.members`."""
 

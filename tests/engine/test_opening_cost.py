@@ -159,6 +159,29 @@ def test_links_count_as_they_do_when_they_are_read(tmp_path: Any) -> None:
     assert list(store.prefixes_with("", ["x"])) == ["a/", "b/", "inside/"]
 
 
+@pytest.mark.parametrize("executor", ["auto", "reference"])
+def test_many_prefixes_are_found_as_they_are_one_by_one(tmp_path: Any, executor: str) -> None:
+    root = tmp_path / "root"
+    for number in range(300):  # more than are looked at together
+        (root / f"d{number:04}").mkdir(parents=True)
+        if number % 5:
+            (root / f"d{number:04}" / "xyz"[number % 3]).write_bytes(b"1")
+    (root / "d0000" / "x").mkdir()  # a directory is no value
+    try:
+        (root / "d0005" / "x").symlink_to(root / "d0003" / "x")
+        (root / "d2000").symlink_to(root / "d0003", target_is_directory=True)
+    except OSError:
+        pytest.skip("no links here")
+    with config.configure(executor=executor):
+        store = tegula.LocalStore(root)
+        for names in (["x"], ["z", "x"], ["none"]):
+            expected = [child for child in store.list_dir("")[1] if any(store.exists(child + name) for name in names)]
+            assert list(store.prefixes_with("", names)) == expected
+        (root / "d0010" / "x").symlink_to(root / "nowhere")
+        with pytest.raises(tegula.StoreError, match="leads nowhere"):
+            list(store.prefixes_with("", ["x"]))
+
+
 def test_every_format_lists_its_nodes() -> None:
     for format in ("zarr2", "zarr3", "bcolz"):
         store = tegula.MemoryStore()

@@ -105,13 +105,25 @@ pub fn read_files<'py>(
         let found = PyList::empty(py);
         for answer in answers {
             match answer {
-                local::Content::Bytes(value) => found.append(PyBytes::new(py, &value))?,
-                local::Content::Absent => found.append(py.None())?,
-                local::Content::Unusual => found.append(false)?,
+                Some(local::Content::Bytes(value)) => found.append(PyBytes::new(py, &value))?,
+                Some(local::Content::Absent) => found.append(py.None())?,
+                None => found.append(false)?,
             }
         }
         Ok(found)
     }
+}
+
+/// Whether there are plain files at paths below a directory; `None` stands for one that the Python store has to look at.
+#[pyfunction]
+pub fn find_files(py: Python<'_>, directory: OsString, paths: Vec<String>, threads: usize) -> Vec<Option<bool>> {
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = (py, directory, threads);
+        vec![None; paths.len()]
+    }
+    #[cfg(target_os = "linux")]
+    py.detach(|| local::find_files(directory.as_bytes(), &paths, threads))
 }
 
 /// The state that a generation of the Python store stands for; an error for generations that the kernel does not know.

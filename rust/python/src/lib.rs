@@ -80,6 +80,7 @@ fn _kernel(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(output::empty, module)?)?;
     module.add_function(wrap_pyfunction!(index_members, module)?)?;
     module.add_function(wrap_pyfunction!(files::read_files, module)?)?;
+    module.add_function(wrap_pyfunction!(files::find_files, module)?)?;
     module.add_function(wrap_pyfunction!(files::put_file, module)?)?;
     module.add_function(wrap_pyfunction!(files::faults, module)?)?;
     module.add_function(wrap_pyfunction!(versions, module)?)?;

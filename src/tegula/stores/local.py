@@ -22,25 +22,19 @@ import stat
 import sys
 from collections.abc import Iterable
 from contextlib import AbstractContextManager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from tegula import config, executors
-from tegula.deferred import Later
+from tegula import config
 from tegula.errors import ConflictError, NotFoundError, StoreError, TegulaError
 from tegula.stores.arguments import ABSENT, ByteRange, BytesLike, Generation, clip_range, flat_view
 from tegula.stores.capabilities import BlockedKeys, Copying, Locking
 from tegula.stores.directories import Directory
 from tegula.stores.generations import generation_of
-from tegula.stores.local_base import ATTEMPTS
+from tegula.stores.local_base import ATTEMPTS, kernel_in_use
 from tegula.stores.local_prefixes import LocalPrefixes
 from tegula.stores.open_files import Contents, GaveUp, Held, OpenFile, read_at
 from tegula.stores.root import Root
 from tegula.stores.sweeping import is_swept, sweep
-
-if TYPE_CHECKING:
-    import threading
-else:
-    threading = Later("threading")
 
 __all__ = ["LocalStore"]
 
@@ -48,7 +42,6 @@ __all__ = ["LocalStore"]
 _READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 _READ_HERE = _READ | getattr(os, "O_NOFOLLOW", 0)
 _TOGETHER = 2**20  # bytes of each value that are read together with others
-_modules = sys.modules
 _TYPE, _REGULAR = 0o170000, 0o100000
 # keys that pass every check, such as those of documents and most chunks; on Windows each file has to be looked at
 _PLAIN_NAME = r"[0-9_](?:[0-9A-Za-z_.]*[0-9A-Za-z])?|zarr\.json|\.z(?:array|attrs|group)"
@@ -62,16 +55,6 @@ def _is_plain(key: str) -> re.Match[str] | None:
     global _is_plain
     _is_plain = re.compile(_PLAIN_KEY).fullmatch  # type: ignore[assignment]
     return _is_plain(key)
-
-
-def _kernel() -> Any | None:
-    """Return the kernel if it is in use. Only the main thread loads it, since others import nothing."""
-    if config.current().executor == "reference":
-        return None
-    found = _modules.get("tegula._kernel")
-    if found is None and threading.current_thread() is threading.main_thread():
-        found = executors.kernel()
-    return found if hasattr(found, "put_file") else None  # else it is being loaded
 
 
 class LocalStore(Locking, BlockedKeys, Copying, LocalPrefixes):
@@ -164,7 +147,7 @@ class LocalStore(Locking, BlockedKeys, Copying, LocalPrefixes):
         start, most = (wanted[0][1] if wanted else None) or (-1, None)
         alike = start == 0 and most and most <= _TOGETHER and all(part == (0, most) for _, part in wanted)
         usual = type(self) is LocalStore and self._root.ignores_case is False
-        kernel = _kernel() if alike and usual and len(wanted) > 1 else None
+        kernel = kernel_in_use() if alike and usual and len(wanted) > 1 else None
         if kernel is None:
             return super().get_many(wanted)
         try:
@@ -286,7 +269,7 @@ class LocalStore(Locking, BlockedKeys, Copying, LocalPrefixes):
 
     def _replace(self, path: str, name: str, value: Contents, if_generation: Generation | None) -> Generation:
         """Put a file in its place in a directory: by the kernel, which leaves what is unusual to Python."""
-        if (kernel := _kernel()) is not None and isinstance(value, memoryview) and is_swept(path):
+        if (kernel := kernel_in_use()) is not None and isinstance(value, memoryview) and is_swept(path):
             made: Generation | None = kernel.put_file(path, name, value, if_generation, self._sync)
             if made is not None:
                 return made

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
+from tegula import config, executors
+from tegula.deferred import Later
 from tegula.errors import NotFoundError, ReadOnlyError, StoreError, TegulaError
 from tegula.stores.capabilities import Anchoring
 from tegula.stores.directories import Directory, make_directories, remove_directory
@@ -15,10 +18,27 @@ from tegula.stores.names import file_url, path_of_url
 from tegula.stores.root import Root
 from tegula.stores.sweeping import is_swept, note_swept, sweep
 
-__all__ = ["ATTEMPTS", "LocalBase"]
+if TYPE_CHECKING:
+    import threading
+else:
+    threading = Later("threading")
+
+__all__ = ["ATTEMPTS", "LocalBase", "kernel_in_use"]
+
+_modules = sys.modules
 
 ATTEMPTS = 50
 """How often a write makes its directory anew, if others remove it each time while it is empty."""
+
+
+def kernel_in_use() -> Any | None:
+    """Return the kernel if it is in use. Only the main thread loads it, since others import nothing."""
+    if config.current().executor == "reference":
+        return None
+    found = _modules.get("tegula._kernel")
+    if found is None and threading.current_thread() is threading.main_thread():
+        found = executors.kernel()
+    return found if hasattr(found, "put_file") else None  # else it is being loaded
 
 
 class LocalBase(Anchoring, Store):

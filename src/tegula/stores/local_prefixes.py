@@ -6,15 +6,17 @@ import errno
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from itertools import repeat
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
+from tegula import config
 from tegula.deferred import Later
 from tegula.errors import AlreadyExistsError, ReadOnlyError
 from tegula.stores.arguments import check_prefix
 from tegula.stores.capabilities import EmptyDirectories, Reclaiming, Renaming
 from tegula.stores.directories import Directory, make_directories, sync_directory
-from tegula.stores.local_base import LocalBase
+from tegula.stores.local_base import LocalBase, kernel_in_use
 from tegula.stores.operations import Writable
 
 if TYPE_CHECKING:
@@ -25,6 +27,7 @@ else:
 __all__ = ["LocalPrefixes"]
 
 _TYPE, _REGULAR = 0o170000, 0o100000
+_TOGETHER = 128  # prefixes below which documents are looked for together
 
 
 class LocalPrefixes(EmptyDirectories, Reclaiming, Renaming, LocalBase):
@@ -54,11 +57,8 @@ class LocalPrefixes(EmptyDirectories, Reclaiming, Renaming, LocalBase):
                 return
             found = [(f"{prefix}{entry.name}/", entry) for entry in trees.directories(path, self._root.enters)]
         found.sort(key=itemgetter(0))
-        for child, entry in found:
-            for name in names:
-                if self._has(entry, child, name):
-                    yield child
-                    break
+        for start in range(0, len(found), _TOGETHER):
+            yield from self._with_one_of(names, found[start : start + _TOGETHER])
 
     def make_prefix(self, prefix: str) -> None:
         """Make the directory of a prefix; see `EmptyDirectories.make_prefix`."""
@@ -194,6 +194,23 @@ class LocalPrefixes(EmptyDirectories, Reclaiming, Renaming, LocalBase):
                 with suppress(FileNotFoundError, NotADirectoryError), Directory(path) as directory:
                     count += directory.reclaim()
             return count
+
+    def _with_one_of(self, names: Sequence[str], found: list[tuple[str, os.DirEntry[str]]]) -> Iterator[str]:
+        """Yield the prefixes under which one of `names` has a value; the kernel looks for many plain files at once."""
+        kernel = kernel_in_use() if len(found) > 1 and self._root.ignores_case is False else None
+        directory, threads = os.path.dirname(found[0][1].path), config.current().threads
+        there: set[str] = set()
+        left = found
+        for name in names:
+            paths = [f"{entry.name}/{name}" for _, entry in left]
+            answers = repeat(None) if kernel is None else kernel.find_files(directory, paths, threads)
+            there |= {
+                child
+                for (child, entry), answer in zip(left, answers)
+                if (self._has(entry, child, name) if answer is None or entry.is_symlink() else answer)
+            }
+            left = [place for place in left if place[0] not in there]
+        yield from (child for child, _ in found if child in there)
 
     def _has(self, entry: os.DirEntry[str], child: str, name: str) -> bool:
         """Return whether a key below a listed prefix has a value; `exists` decides unless it is a plain file."""

@@ -1,14 +1,76 @@
-//! Looks for or deletes many values together: each directory is opened once, and locked once for many of its files.
+//! Looks for, reads or deletes many values together: each directory is opened once, and locked once for many of its
+//! files.
 
 use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::OnceLock;
 
-use super::system;
+use super::reading::LocalValue;
+use super::system::{self, Errno};
 use super::writing::Directory;
-use super::{DIRECTORY, LocalFiles, PLACE, check_key, found};
-use crate::{Error, Result};
+use super::{DIRECTORY, LocalFiles, PLACE, READ, check_key, found};
+use crate::memory::with_scratch;
+use crate::{Error, Result, pool};
 
 /// So many files are deleted before the directory is unlocked for other writers, and the caller is asked again.
 const BATCH: usize = 512;
+/// So many files a thread looks at or reads before it takes more.
+const SHARE: usize = 16;
+
+/// What a file holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// These are its first bytes.
+    Bytes(Vec<u8>),
+    /// There is no such file.
+    Absent,
+}
+
+/// Read files below the directory `base`, up to `most` bytes of each, with up to `threads` threads; `None` stands for a
+/// file that only the Python store can read.
+pub fn read_files(base: PathBuf, keys: &[String], most: usize, threads: usize) -> Vec<Option<Content>> {
+    let files = LocalFiles::new(base, false, Box::new(|_| Ok(false)));
+    let session = files.session("", most);
+    answers(keys, threads, |key| match session.open_file(key, READ)? {
+        None => Ok(Content::Absent),
+        Some(file) => with_scratch(most, |buffer| {
+            let size = LocalValue::new(file, &session.hint).read_all(buffer)?.unwrap_or(most);
+            Ok(Content::Bytes(buffer[..size].to_vec()))
+        }),
+    })
+}
+
+/// Whether there are plain files at paths below a directory, looked at with up to `threads` threads; `None` stands for
+/// a path that only the Python store can look at.
+pub fn find_files(directory: &[u8], paths: &[String], threads: usize) -> Vec<Option<bool>> {
+    let Ok(place) = system::open_at(system::anywhere(), &[directory], PLACE) else { return vec![None; paths.len()] };
+    answers(paths, threads, |path| {
+        match system::status_at(place.as_fd(), &[path.as_bytes()], libc::AT_SYMLINK_NOFOLLOW) {
+            Ok(status) if status.is_file() => Ok(true),
+            Err(Errno(libc::ENOENT)) => Ok(false),
+            _ => Err(Error::Unusual),
+        }
+    })
+}
+
+/// Ask `one` about each of the keys, with up to `threads` threads; `None` stands for an error.
+fn answers<T: Send + Sync>(
+    keys: &[String],
+    threads: usize,
+    one: impl Fn(&str) -> Result<T> + Sync,
+) -> Vec<Option<T>> {
+    let answers: Vec<OnceLock<T>> = keys.iter().map(|_| OnceLock::new()).collect();
+    let share = |number: usize| {
+        for index in number * SHARE..keys.len().min((number + 1) * SHARE) {
+            if let Ok(answer) = one(&keys[index]) {
+                let _ = answers[index].set(answer);
+            }
+        }
+        Ok(())
+    };
+    let _ = pool::run(threads, keys.len().div_ceil(SHARE), &share, &mut || Ok(()));
+    answers.into_iter().map(OnceLock::into_inner).collect()
+}
 
 impl LocalFiles {
     /// Whether a file or directory stands in the place of one of these keys; keys of one directory should follow each

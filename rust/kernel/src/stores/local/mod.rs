@@ -20,15 +20,15 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError, RwLock, TryLockError};
+use std::sync::{Mutex, PoisonError, RwLock, TryLockError};
 
+pub use bulk::{Content, find_files, read_files};
 use reading::{LocalValue, SizeHint};
 use system::{BENEATH, Errno, Outcome, THROUGH_NO_LINK};
 use writing::{Condition, Directory, Failure, HIDDEN};
 
-use crate::memory::with_scratch;
 use crate::stores::{Expected, Generation, Piece, Store, Value};
-use crate::{Error, Result, pool};
+use crate::{Error, Result};
 
 /// Checks the directory of a prefix (without its last slash) and makes it if it is missing; an error means that this
 /// was refused. Returns whether values may be put into it; links on the way to it are followed.
@@ -43,8 +43,6 @@ const ATTEMPTS: usize = 50;
 const REMEMBERED: usize = 65536;
 const KEPT_OPEN: usize = 16;
 const USUAL_SIZE: usize = 1 << 16;
-/// So many files a thread reads before it takes more.
-const SHARE: usize = 16;
 
 /// Puts a file with a given name into a directory.
 type InDirectory<'w> = dyn FnMut(&mut Directory, &[u8]) -> std::result::Result<(), Failure> + 'w;
@@ -307,39 +305,6 @@ pub fn put_file(
         // the Python store waits on for the lock, which can be interrupted and is reported
         Failure::NoLocks | Failure::Busy | Failure::Unshared | Failure::Coarse => Error::Unusual,
     })
-}
-
-/// What a file holds.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Content {
-    /// These are its first bytes.
-    Bytes(Vec<u8>),
-    /// There is no such file.
-    Absent,
-    /// Only the Python store can read it.
-    Unusual,
-}
-
-/// Read files below the directory `base`, up to `most` bytes of each, with up to `threads` threads.
-pub fn read_files(base: PathBuf, keys: &[String], most: usize, threads: usize) -> Vec<Content> {
-    let files = LocalFiles::new(base, false, Box::new(|_| Ok(false)));
-    let session = files.session("", most);
-    let answers: Vec<OnceLock<Content>> = keys.iter().map(|_| OnceLock::new()).collect();
-    let read_one = |key: &str| match session.open_file(key, READ)? {
-        None => Ok(Content::Absent),
-        Some(file) => with_scratch(most, |buffer| {
-            let size = LocalValue::new(file, &session.hint).read_all(buffer)?.unwrap_or(most);
-            Ok(Content::Bytes(buffer[..size].to_vec()))
-        }),
-    };
-    let share = |number: usize| {
-        for index in number * SHARE..keys.len().min((number + 1) * SHARE) {
-            let _ = answers[index].set(read_one(&keys[index]).unwrap_or(Content::Unusual));
-        }
-        Ok(())
-    };
-    let _ = pool::run(threads, keys.len().div_ceil(SHARE), &share, &mut || Ok(()));
-    answers.into_iter().map(|answer| answer.into_inner().unwrap_or(Content::Unusual)).collect()
 }
 
 impl Session<'_> {

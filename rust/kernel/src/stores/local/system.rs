@@ -207,17 +207,17 @@ pub fn status(file: BorrowedFd<'_>) -> Outcome<Status> {
     Ok(Status::of(unsafe { found.assume_init_ref() }))
 }
 
-/// Look at the file or directory at a path, and follow links.
+/// Look at the file or directory at a path, and follow links unless `flags` is `AT_SYMLINK_NOFOLLOW`.
 ///
 /// # Errors
 ///
 /// The system's error.
-pub fn status_at(start: BorrowedFd<'_>, pieces: &[&[u8]]) -> Outcome<Status> {
+pub fn status_at(start: BorrowedFd<'_>, pieces: &[&[u8]], flags: i32) -> Outcome<Status> {
     ask("fstatat", Subject::At(start, pieces))?;
     with_path(pieces, |path| {
         let mut found = std::mem::MaybeUninit::<libc::stat>::uninit();
         // SAFETY: the path ends with a NUL, and there is room for what the call writes.
-        checked(unsafe { libc::fstatat(start.as_raw_fd(), path.as_ptr(), found.as_mut_ptr(), 0) })?;
+        checked(unsafe { libc::fstatat(start.as_raw_fd(), path.as_ptr(), found.as_mut_ptr(), flags) })?;
         // SAFETY: the call has filled it.
         Ok(Status::of(unsafe { found.assume_init_ref() }))
     })
@@ -229,17 +229,11 @@ pub fn status_at(start: BorrowedFd<'_>, pieces: &[&[u8]]) -> Outcome<Status> {
 ///
 /// The system's error.
 pub fn stands_at(directory: BorrowedFd<'_>, name: &[u8]) -> Outcome<bool> {
-    ask("fstatat", Subject::At(directory, &[name]))?;
-    with_path(&[name], |name| {
-        let mut found = std::mem::MaybeUninit::<libc::stat>::uninit();
-        let (fd, flags) = (directory.as_raw_fd(), libc::AT_SYMLINK_NOFOLLOW);
-        // SAFETY: the name ends with a NUL, and there is room for what the call writes, which is not read.
-        match checked(unsafe { libc::fstatat(fd, name.as_ptr(), found.as_mut_ptr(), flags) }) {
-            Ok(()) => Ok(true),
-            Err(Errno(libc::ENOENT)) => Ok(false),
-            Err(error) => Err(error),
-        }
-    })
+    match status_at(directory, &[name], libc::AT_SYMLINK_NOFOLLOW) {
+        Ok(_) => Ok(true),
+        Err(Errno(libc::ENOENT)) => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 /// Read into `room` from where the last call ended, or from `position` on; fewer bytes than asked for may come.

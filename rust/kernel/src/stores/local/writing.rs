@@ -256,7 +256,7 @@ impl Directory {
         }
         let time = fine_time(least);
         system::stamp_at(self.file.as_fd(), name, time)?;
-        let state = self.state(|| system::status_at(self.file.as_fd(), &[name]))?;
+        let state = self.state(|| system::status_at(self.file.as_fd(), &[name], 0))?;
         Ok(Made { time, state })
     }
 
@@ -313,7 +313,7 @@ impl Directory {
 
     /// Return the state of the file at a name; compare it with the expected one, if there is one.
     fn check(&self, name: &[u8], expected: Option<Condition>) -> Result<Option<Generation>, Failure> {
-        let current = match system::status_at(self.file.as_fd(), &[name]) {
+        let current = match system::status_at(self.file.as_fd(), &[name], 0) {
             Ok(status) if status.is_directory() => None,
             Ok(status) => Some(status.generation),
             Err(Errno(libc::ENOENT)) => None,
@@ -396,7 +396,7 @@ mod tests {
     }
 
     fn generation(directory: &Directory, name: &[u8]) -> Generation {
-        system::status_at(directory.file.as_fd(), &[name]).unwrap().generation
+        system::status_at(directory.file.as_fd(), &[name], 0).unwrap().generation
     }
 
     #[test]
