@@ -68,8 +68,13 @@ class PythonStore:
 class LocalFiles:
     """Files below a directory, which the kernel opens itself; what is out of the ordinary is left to `store`."""
 
-    def __new__(cls, store: object, base: str, sync: bool, prepare: Callable[[str], bool]) -> LocalFiles:
-        """`base` is the directory's path with a slash; `prepare` checks and makes the directory of a key's prefix."""
+    def __new__(
+        cls, store: object, base: str, sync: bool, prepare: Callable[[str], bool], anchor: str | None
+    ) -> LocalFiles:
+        """`base` is the directory's path with a slash; `prepare` checks and makes the directory of a key's prefix.
+
+        The kernel makes the next directories by itself as long as the file of the key `anchor` exists.
+        """
 
 class Array:
     """The description of a stored array."""

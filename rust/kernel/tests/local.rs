@@ -435,6 +435,35 @@ fn the_policy_is_asked_once_for_each_directory() {
     assert_eq!(asked.load(Ordering::Relaxed), 2);
 }
 
+#[test]
+fn only_the_first_directory_takes_the_policy_if_the_anchor_is_there() {
+    for anchored in [true, false] {
+        let place = Place::new();
+        let asked = Arc::new(AtomicUsize::new(0));
+        let (root, count) = (place.0.clone(), asked.clone());
+        let prepare = move |parent: &str| {
+            count.fetch_add(1, Ordering::Relaxed);
+            fs::create_dir_all(root.join(parent)).map(|()| true).map_err(|_| Error::Unusual)
+        };
+        let store = LocalFiles::new(base_of(&place.0), false, Box::new(prepare)).making_directories("zarr.json");
+        if anchored {
+            fs::write(place.path("zarr.json"), b"{}").unwrap();
+        }
+        let session = store.session("c/", 100);
+        for key in ["c/0/0", "c/0/1", "c/1/0", "c/2/0"] {
+            session.set(key, &[b"x"], None).unwrap();
+        }
+        assert_eq!(asked.load(Ordering::Relaxed), if anchored { 1 } else { 3 });
+        // a directory that another program has made may hold temporary files of dead writers, and one may lie in a link
+        fs::create_dir(place.path("c/3")).unwrap();
+        symlink("c", place.path("linked")).unwrap();
+        session.set("c/3/0", &[b"x"], None).unwrap();
+        store.set("linked/4/0", &[b"x"], None).unwrap();
+        assert_eq!(asked.load(Ordering::Relaxed), if anchored { 4 } else { 6 });
+        assert_eq!(place.names("c"), ["0", "1", "2", "3", "4"]);
+    }
+}
+
 /// Add one to the number in a value, `rounds` times; return how often another writer was faster.
 fn count_up(store: &LocalFiles, key: &str, rounds: usize, in_turn: bool) -> usize {
     let mut conflicts = 0;

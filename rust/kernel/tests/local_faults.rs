@@ -45,7 +45,8 @@ impl Place {
             Ok(()) => Ok(true),
             Err(error) => Err(Error::Store { message: error.to_string() }),
         };
-        LocalFiles::new(PathBuf::from(format!("{}/", self.path.display())), sync, Box::new(prepare))
+        let base = PathBuf::from(format!("{}/", self.path.display()));
+        LocalFiles::new(base, sync, Box::new(prepare)).making_directories("a/old")
     }
 
     /// Run an operation while `fate` decides each call by number and name; return the calls, too.
@@ -77,7 +78,9 @@ impl Place {
 
     /// Check that no temporary files and no locks are left.
     fn check(&self) {
-        for directory in [self.path.clone(), self.path.join("a")].iter().filter(|path| path.exists()) {
+        for directory in
+            ["", "a", "a/first", "a/second"].map(|name| self.path.join(name)).iter().filter(|path| path.exists())
+        {
             let names = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().file_name());
             assert_eq!(names.filter(|name| name.as_encoded_bytes().starts_with(b".tegula")).count(), 0);
             let file = fs::File::open(directory).unwrap();
@@ -115,6 +118,11 @@ fn replace(store: &LocalFiles) -> Result<()> {
     store.set("a/old", &[NEW], None)
 }
 
+fn nest(store: &LocalFiles) -> Result<()> {
+    store.set("a/first/0", &[NEW], None)?;
+    store.set("a/second/0", &[NEW], None)
+}
+
 fn change(store: &LocalFiles) -> Result<()> {
     let generation = match store.open_for_change("a/old")? {
         Some(value) => value.generation()?,
@@ -131,8 +139,15 @@ fn look(store: &LocalFiles) -> Result<()> {
     store.any(["a/none".to_owned(), "a/old".to_owned()].into_iter()).map(|found| assert!(found))
 }
 
-const WORKS: [(&str, Work); 6] =
-    [("read", read), ("create", create), ("replace", replace), ("change", change), ("delete", delete), ("look", look)];
+const WORKS: [(&str, Work); 7] = [
+    ("read", read),
+    ("create", create),
+    ("nest", nest),
+    ("replace", replace),
+    ("change", change),
+    ("delete", delete),
+    ("look", look),
+];
 
 #[test]
 fn a_call_that_fails_leaves_the_old_value_or_the_new_one() {
@@ -159,6 +174,7 @@ fn a_call_that_fails_leaves_the_old_value_or_the_new_one() {
                     place.check();
                     let old = place.value("a/old");
                     match name {
+                        "nest" => assert!(place.value("a/second/0").is_none_or(|value| value == NEW), "{at}"),
                         "create" => assert!(place.value("a/new").is_none_or(|value| value == NEW), "{at}"),
                         "delete" => assert!(old.is_none_or(|value| value == OLD), "{at}"),
                         "read" | "look" => assert_eq!(old.unwrap(), OLD, "{at}"),

@@ -32,18 +32,22 @@ pub struct LocalFiles {
 
 #[pymethods]
 impl LocalFiles {
-    /// `base` is the absolute path of the directory; `prepare` checks and makes the directory of a key's prefix.
+    /// `base` is the absolute path of the directory; `prepare` checks and makes the directory of a key's prefix. The kernel
+    /// makes the next ones by itself as long as the file of the key `anchor` exists.
     #[new]
-    fn new(store: Py<PyAny>, base: String, sync: bool, prepare: Py<PyAny>) -> LocalFiles {
+    fn new(store: Py<PyAny>, base: String, sync: bool, prepare: Py<PyAny>, anchor: Option<&str>) -> LocalFiles {
         #[cfg(not(target_os = "linux"))]
-        let _ = (base, sync, prepare);
+        let _ = (base, sync, prepare, anchor);
+        #[cfg(target_os = "linux")]
+        let files = {
+            let prepare =
+                move |parent: &str| Python::attach(|py| prepare.call1(py, (parent,))?.extract(py)).map_err(foreign);
+            let files = local::LocalFiles::new(base.into(), sync, Box::new(prepare));
+            if let Some(anchor) = anchor { files.making_directories(anchor) } else { files }
+        };
         LocalFiles {
             #[cfg(target_os = "linux")]
-            files: Arc::new(local::LocalFiles::new(
-                base.into(),
-                sync,
-                Box::new(move |parent| Python::attach(|py| prepare.call1(py, (parent,))?.extract(py)).map_err(foreign)),
-            )),
+            files: Arc::new(files),
             store: Arc::new(Asked { store, ranged: false, concurrency: 0, reader: None }),
         }
     }

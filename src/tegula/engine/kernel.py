@@ -121,7 +121,7 @@ def _new_kernel_store(library: ModuleType, array: StoredArray) -> Any:
             return None
         if not store.ignores_case:
             sync = store.durability == "fsync"
-            return library.LocalFiles(store, store.root.rstrip(os.sep) + os.sep, sync, store.prepare)
+            return library.LocalFiles(store, store.root.rstrip(os.sep) + os.sep, sync, store.prepare, array.document)
     reader = far_stores.ShardReader(store) if store.concurrency or isinstance(store, Ranged) else None
     return library.PythonStore(
         store, array.chain.sharding is not None, store.concurrency, reader=reader, content=array.chunk_nbytes

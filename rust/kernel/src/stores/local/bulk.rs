@@ -54,11 +54,7 @@ pub fn find_files(directory: &[u8], paths: &[String], threads: usize) -> Vec<Opt
 }
 
 /// Ask `one` about each of the keys, with up to `threads` threads; `None` stands for an error.
-fn answers<T: Send + Sync>(
-    keys: &[String],
-    threads: usize,
-    one: impl Fn(&str) -> Result<T> + Sync,
-) -> Vec<Option<T>> {
+fn answers<T: Send + Sync>(keys: &[String], threads: usize, one: impl Fn(&str) -> Result<T> + Sync) -> Vec<Option<T>> {
     let answers: Vec<OnceLock<T>> = keys.iter().map(|_| OnceLock::new()).collect();
     let share = |number: usize| {
         for index in number * SHARE..keys.len().min((number + 1) * SHARE) {

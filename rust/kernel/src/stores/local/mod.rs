@@ -54,6 +54,7 @@ pub struct LocalFiles {
     base: PathBuf,
     sync: bool,
     prepare: Prepare,
+    anchor: Option<String>,
     hint: SizeHint,
     prepared: RwLock<HashSet<Box<str>>>,
     base_has_links: AtomicBool,
@@ -78,11 +79,19 @@ impl LocalFiles {
             base,
             sync,
             prepare,
+            anchor: None,
             hint: SizeHint::new(USUAL_SIZE),
             prepared: RwLock::default(),
             base_has_links: AtomicBool::new(false),
             has_no_locks: AtomicBool::new(false),
         }
+    }
+
+    /// Let the store make directories by itself as long as the file of the key `anchor` exists, if there is such a key;
+    /// only `prepare` makes the first one.
+    pub fn making_directories(mut self, anchor: &str) -> LocalFiles {
+        self.anchor = Some(anchor.to_owned());
+        self
     }
 
     /// Begin an operation on the values whose keys start with `prefix`, which is empty or ends in a slash; most are
@@ -119,7 +128,8 @@ impl LocalFiles {
     /// Open the directory of a key for changes; check it and make it first if that has not been done yet.
     fn directory(&self, parent: &str, again: bool) -> Result<Option<Directory>> {
         if again || !self.is_prepared(parent) {
-            if !(self.prepare)(parent)? {
+            let made = !again && self.make_directory(parent)?;
+            if !made && !(self.prepare)(parent)? {
                 return Err(Error::Unusual);
             }
             self.remember(parent);
@@ -135,6 +145,31 @@ impl LocalFiles {
             Err(Errno(libc::ELOOP)) => Ok(None),
             Err(_) => Err(Error::Unusual),
         }
+    }
+
+    /// Make a missing directory in one that exists, if `prepare` has agreed to another one before. Returns whether the
+    /// directory is new: then it holds nothing that has to be checked or removed.
+    ///
+    /// # Errors
+    ///
+    /// The directory is new, but its name can't be brought to the disk.
+    fn make_directory(&self, path: &str) -> Result<bool> {
+        let agreed = self.prepared.try_read().is_ok_and(|prepared| !prepared.is_empty());
+        let Some(anchor) = self.anchor.as_ref().filter(|_| agreed && check_key(path).is_ok()) else { return Ok(false) };
+        let anchor = [self.base.as_os_str().as_bytes(), anchor.as_bytes()];
+        if !system::status_at(system::anywhere(), &anchor, libc::AT_SYMLINK_NOFOLLOW).is_ok_and(|found| found.is_file())
+        {
+            return Ok(false);
+        }
+        let (above, name) = path.rsplit_once('/').unwrap_or(("", path));
+        let Ok(above) = self.open_path(above, if self.sync { DIRECTORY } else { PLACE }) else { return Ok(false) };
+        if system::make_directory(above.as_fd(), name.as_bytes()).is_err() {
+            return Ok(false);
+        }
+        if self.sync {
+            system::sync(above.as_fd()).map_err(|error| self.failed(path, Failure::System(error)))?;
+        }
+        Ok(true)
     }
 
     // Never wait for the lock: in a child of `fork` its holder may not exist.

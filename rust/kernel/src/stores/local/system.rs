@@ -525,6 +525,19 @@ pub fn write_at(file: BorrowedFd<'_>, mut start: u64, mut piece: &[u8]) -> Outco
     Ok(())
 }
 
+/// Make a directory in a directory.
+///
+/// # Errors
+///
+/// The system's error; `EEXIST` if something stands there.
+pub fn make_directory(directory: BorrowedFd<'_>, name: &[u8]) -> Outcome<()> {
+    ask("mkdirat", Subject::At(directory, &[name]))?;
+    with_path(&[name], |name| {
+        // SAFETY: the name ends with a NUL.
+        checked(unsafe { libc::mkdirat(directory.as_raw_fd(), name.as_ptr(), 0o777) })
+    })
+}
+
 /// Remove a file from a directory; with `AT_REMOVEDIR` in `flags`, an empty directory.
 ///
 /// # Errors
