@@ -23,8 +23,8 @@ use crate::{Error, Result, backoff, pool};
 /// The error message for a missing chunk of a dense array.
 pub(crate) const MISSING: &str = "the chunk is missing";
 
-/// How many bytes of small chunks a thread takes at once.
-const SHARE: u64 = 1 << 17;
+/// How many bytes of small chunks a thread takes at once: many chunks, since writers in one directory wait for each other.
+const SHARE: u64 = 1 << 18;
 /// How often each thread takes chunks, at least.
 const SHARES: usize = 16;
 
