@@ -769,3 +769,16 @@ def test_aligned_records_are_stored_without_their_padding(format: str) -> None:
     a = tegula.open(store)
     assert a.dtype.names == aligned.names
     assert a[...].tolist() == values.tolist()
+
+
+@pytest.mark.parametrize("values", [["a", "", "ccc"], [b"x", b"", b"zz"]], ids=["str", "bytes"])
+def test_single_objects_in_nested_shards(values: list[Any]) -> None:
+    codec = "vlen-utf8" if isinstance(values[0], str) else "vlen-bytes"
+    for _ in range(2):
+        codec = {"name": "sharding_indexed", "configuration": {"chunk_shape": [3], "codecs": [codec]}}
+    a = tegula.create_array(tegula.MemoryStore(), shape=3, chunks=3, dtype=type(values[0]), codecs=[codec])
+    a[:] = values
+    assert [a[0], a[-1], a.vindex[1], a.read(2).result()] == [values[0], values[2], values[1], values[2]]
+    assert a[1, None].tolist() == [values[1]]
+    a[1] = values[0]
+    assert (a[1], a[:].tolist()) == (values[0], [values[0], values[0], values[2]])

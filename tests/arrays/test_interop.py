@@ -130,8 +130,9 @@ def test_reading_into_buffers() -> None:
         (Tensor(np.array(["x"] * 4)), "Tensor"),
         (Tensor(np.zeros(3)), "shape"),
         (stored(), "Array"),
+        (np.zeros((), [("n", [("x", "<u2"), ("y", "<f4")]), ("z", "?")])[()], "void"),
     ],
-    ids=range(11),
+    ids=range(12),
 )
 def test_other_things_are_refused(out: Any, says: str) -> None:
     with pytest.raises(SelectionError, match=says):

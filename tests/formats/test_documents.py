@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import tegula
 from tegula.errors import MetadataError
 from tegula.formats.documents import load, replace_document, rewrite
 from tegula.formats.json_encoding import dump
@@ -161,3 +162,21 @@ def test_numpy_values_are_written_like_python_values() -> None:
     expected = {"a": 1.5, "b": [0, 1, 2], "c": {"d": 1}, "e": [1]}
     for style in (Style(), Style(indent=None)):
         assert dump(value, "key", style) == dump(expected, "key", style)
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b'{"zarr_format":3,"node_type":"group","attributes":{"a":"x"}}',
+        '{"zarr_format": 3, "node_type": "group", "attributes": {"a": "\\ud800", "b": "é"}}'.encode(),
+        b'{\n  "zarr_format": 3,\n  "node_type": "group",\n  "attributes": {\n    "\xc3\xa9": "' + b"x" * 40000 + b'"\n  }\n}',
+    ],
+    ids=["compact", "mixed", "large"],
+)  # fmt: skip
+def test_lone_surrogates_are_escaped_in_documents_that_hold_text_as_it_is(raw: bytes) -> None:
+    store = tegula.MemoryStore()
+    store.set("zarr.json", raw)
+    before = dict(tegula.open_group(store).attrs)
+    tegula.open_group(store, mode="r+").attrs["new"] = "é\ud800"
+    assert b"\xc3\xa9\\ud800" in (store.get("zarr.json") or b"")
+    assert dict(tegula.open_group(store).attrs) == {**before, "new": "é\ud800"}

@@ -373,3 +373,16 @@ def test_a_codec_of_zarr3_needs_no_options(codec: Any) -> None:
     tegula.open_array(store, mode="r+")[:] = [1, 2, 3, 4]
     assert tegula.open(store)[...].tolist() == [1, 2, 3, 4]
     assert json.loads(store["zarr.json"]) == document
+
+
+@pytest.mark.parametrize(
+    ("dtype", "fill"), [("<i4", "x"), ("<i4", 1.5), ("<u4", -1), ("<M8[s]", "q"), ("|V4", "@@"), ("<c8", [1])]
+)
+def test_an_invalid_fill_value_names_its_document(dtype: str, fill: Any) -> None:
+    rest = {"compressor": None, "order": "C", "filters": None}
+    document = {"zarr_format": 2, "shape": [2], "chunks": [2], "dtype": dtype, "fill_value": fill, **rest}
+    store = tegula.MemoryStore()
+    store.set("g/.zarray", json.dumps(document).encode())
+    with pytest.raises(MetadataError) as raised:
+        tegula.open_array(store, path="g")
+    assert (raised.value.key, raised.value.field) == ("g/.zarray", "fill_value")

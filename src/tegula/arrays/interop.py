@@ -107,7 +107,7 @@ def as_output(out: Any) -> npt.NDArray[Any]:
     else:
         try:
             found = np.asarray(memoryview(out))
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, RuntimeError) as error:
             raise SelectionError(
                 f"out must be a NumPy array, or an object with DLPack or the buffer protocol, not {name}"
             ) from error

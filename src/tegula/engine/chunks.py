@@ -289,7 +289,8 @@ def _read_nested(
         indexes = {number: bytes(raw) for number, raw in found_indexes}
 
     # where `work` holds index arrays, `out[work]` is a copy; so each part is read into a buffer first
-    parts = [np.empty(one.out[one.work].shape, one.out.dtype) for one in wanted]
+    # the ellipsis keeps a single object an array
+    parts = [np.empty(one.out[(*one.work, ...)].shape, one.out.dtype) for one in wanted]
     elements = fill if field is None else fill[field]
     inner: list[_Wanted] = []
     for number, (one, part) in enumerate(zip(wanted, parts)):
@@ -301,4 +302,4 @@ def _read_nested(
                 inner = []
     _read_wanted(sharding, fetch, inner, fill, field)
     for one, part in zip(wanted, parts):
-        one.out[one.work] = part
+        one.out[(*one.work, ...)] = part

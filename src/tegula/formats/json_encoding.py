@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias
 from tegula.errors import MetadataError
 from tegula.formats.styles import Style
 
-__all__ = ["Indenter", "dump", "dump_members", "style_of"]
+__all__ = ["Indenter", "as_bytes", "dump", "dump_members", "style_of"]
 
 Members: TypeAlias = Iterable[tuple[str, Any]]
 _SCALARS: Final = frozenset({str, int, float, bool, type(None)})
@@ -47,7 +47,7 @@ def dump(value: Mapping[str, Any], key: str, style: Style) -> bytes:
             text = _encoder(style, (", ", ": ") if style.spaced else (",", ":")).encode(value)
         else:
             text = Indenter(style).text(value, "\n")
-        return (text + style.ending).encode("utf-8")
+        return as_bytes(text + style.ending)
 
 
 def dump_members(members: Members, key: str, style: Style) -> bytes:
@@ -75,9 +75,20 @@ def dump_members(members: Members, key: str, style: Style) -> bytes:
     out = BytesIO()
     with _json_errors(key):
         for piece in Indenter(style).pieces(members, "\n"):
-            out.write(piece.encode("utf-8"))
-        out.write(style.ending.encode("utf-8"))
+            out.write(as_bytes(piece))
+        out.write(as_bytes(style.ending))
     return out.getvalue()
+
+
+def as_bytes(text: str) -> bytes:
+    """Encode JSON text in UTF-8; lone surrogates, which UTF-8 can't hold, become their JSON escapes.
+
+    Examples
+    --------
+    >>> as_bytes('"\\ud800"')
+    b'"\\\\ud800"'
+    """
+    return text.encode("utf-8", "backslashreplace")
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
 from tegula.formats.documents import MAX_BYTES, MAX_DEPTH, depth_of, load
-from tegula.formats.json_encoding import Indenter, dump, style_of
+from tegula.formats.json_encoding import Indenter, as_bytes, dump, style_of
 from tegula.formats.members import Members, find_members
 from tegula.formats.styles import Style
 
@@ -87,7 +87,7 @@ def splice(
         return None
     pieces, at = [], 0
     for start, end, text in sorted(edits, key=lambda edit: edit[0]):  # stable: insertions at one position keep order
-        pieces += [raw[at:start], text.encode("utf-8")]
+        pieces += [raw[at:start], as_bytes(text)]
         at = end
     new = b"".join([*pieces, raw[at:]])
 

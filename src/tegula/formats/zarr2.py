@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from tegula.deferred import Later
-from tegula.errors import MetadataError
+from tegula.errors import MetadataError, TegulaError
 from tegula.formats.chunk_grids import regular_grid_from_json
 from tegula.formats.descriptions import Recent, complete, memoized
 from tegula.formats.dimension_names import names_in
@@ -113,7 +113,11 @@ def parse(documents: Mapping[str, bytes]) -> NodeMetadata | None:
         if (recent := _recent.get(raw)) is not None:
             array = recent[0]
         else:
-            array = describe(load(raw, ".zarray"))
+            try:
+                array = describe(load(raw, ".zarray"))
+            except TegulaError as error:
+                error.within(key=".zarray")
+                raise
             _recent.keep(raw, array, {})
         return complete(array, attributes, documents, names_in(attributes, array.ndim))
     if ".zgroup" not in documents:
