@@ -369,3 +369,52 @@ def test_a_reader_sees_appended_rows_after_refresh() -> None:
     reader.refresh()
     assert reader[...].tolist() == [9, 9, 9, 1, 2, 3]
     assert engine.read_metadata(store, "") == reader.metadata
+
+
+@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("alone", [False, True], ids=["table", "column"])
+def test_rows_appended_while_a_table_is_cut_are_kept_whole(
+    format: str, alone: bool, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The new rows are stored between the new length and the deletion of the old rows, if nothing prevents it."""
+    columns = {name: np.arange(1, 5) * factor for name, factor in (("a", 1), ("b", 2))}
+    tegula.create_table(tmp_path / "t", columns, format=format, chunks=2)
+    shrinker, appender = (tegula.open_table(tmp_path / "t", mode="r+") for _ in range(2))
+    shortened, written, cut = (threading.Event() for _ in range(3))
+    module = engine.resizing if alone and format != "bcolz" else engine.atomic_append
+    usual, change = engine.cut_off, engine.atomic_append._Length.change
+
+    def cut_off(array: Any, *args: Any, **options: Any) -> None:
+        shortened.set()
+        written.wait(0.3)
+        usual(array, *args, **options)
+        if alone or array.prefix == "b/":
+            cut.set()
+
+    def changed(length: Any, *args: Any, **options: Any) -> Any:
+        if threading.current_thread() is second and length.array.prefix == "a/":
+            written.set()
+            cut.wait(3)
+        return change(length, *args, **options)
+
+    def append() -> None:
+        shortened.wait(3)
+        appender.append({"a": [7], "b": [14]})
+
+    monkeypatch.setattr(module, "cut_off", cut_off)
+    monkeypatch.setattr(engine.atomic_append._Length, "change", changed)
+    second = threading.Thread(target=append)
+    second.start()
+    (shrinker["a"] if alone else shrinker).resize(0)
+    second.join()
+    assert tegula.open_table(tmp_path / "t")[...].tolist() == [(7, 14)]
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_a_column_that_another_program_has_shortened_is_reported(format: str, tmp_path: Any) -> None:
+    table = tegula.create_table(tmp_path, {name: [1, 2, 3, 4, 5] for name in "abc"}, format=format, chunks=4)
+    table.append({name: [6] for name in "abc"})  # from now on it knows the lengths
+    tegula.open_table(tmp_path, mode="r+")["b"].resize(2)
+    for _ in range(2):
+        with pytest.raises(MetadataError, match=r"differ in length \(a 6, b 2, c 6\)"):
+            table.append({name: [7] for name in "abc"})

@@ -179,3 +179,59 @@ for future in futures:
 def test_forks_at_random_moments_of_the_first_use(arrays: Path, executor: str) -> None:
     for _ in range(3):
         assert run(STRESS, *arrays.iterdir(), executor=executor) == "0 0 0 0\n"
+
+
+# a child that is forked at some moment of an append and then does nothing
+LOCKS = """
+import os, sys, threading, time
+import tegula
+from tegula.stores import directories
+
+directory, format, moment = sys.argv[1:]
+table = tegula.create_table(directory, {"a": [1, 2], "b": [1, 2]}, format=format, chunks=100)
+table.append({"a": [3], "b": [3]})
+there, forked = threading.Event(), threading.Event()
+
+def stop():
+    there.set()
+    forked.wait(5)
+
+def closing(low, high, usual=os.closerange):  # the lock of the table is about to be given back
+    name = os.readlink(f"/proc/self/fd/{low}")
+    if threading.current_thread() is worker and name.endswith(("a/meta/storage", "a/zarr.json")):
+        stop()
+    usual(low, high)
+
+def generation_of(*args, usual=directories.generation_of):  # the temporary file of the length is locked
+    if threading.current_thread() is worker and len(args) == 3 and b"shape" in bytes(args[2] or b""):
+        seen.append(args)
+        if len(seen) == 2:
+            stop()
+    return usual(*args)
+
+seen = []
+if moment == "close":
+    os.closerange = closing
+else:
+    directories.generation_of = generation_of
+worker = threading.Thread(target=lambda: table.append({"a": [4], "b": [4]}))
+worker.start()
+assert there.wait(5)
+child = os.fork()
+if child == 0:
+    time.sleep(60)
+    os._exit(0)
+forked.set()
+worker.join()
+begun = time.monotonic()
+table.append({"a": [5], "b": [5]})
+print(time.monotonic() - begun < 30, len(table))
+os.kill(child, 9)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="it looks up the names of open files")
+@pytest.mark.parametrize(("format", "moment"), [("bcolz", "close"), ("zarr3", "close"), ("zarr3", "write")])
+def test_a_child_keeps_no_lock(format: str, moment: str, tmp_path: Path) -> None:
+    executor = "reference" if moment == "write" else None
+    assert run(LOCKS, tmp_path / "t", format, moment, executor=executor) == "True 5\n"

@@ -162,3 +162,11 @@ def test_readers_and_writers_beside_others_that_change_the_length(tmp_path: Path
             process.wait(60)
     assert messages
     assert all("shortened" in message for message in messages)
+
+
+def test_an_array_is_gone_with_either_of_its_documents(tmp_path: Path) -> None:
+    tegula.create_array(tmp_path / "x", shape=4, dtype="i4", format="bcolz")
+    array = tegula.open_array(tmp_path / "x", "r+")
+    (tmp_path / "x" / "meta" / "storage").unlink()
+    with pytest.raises(tegula.NotFoundError, match="deleted or moved"):
+        array.append([1])

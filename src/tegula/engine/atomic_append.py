@@ -1,6 +1,7 @@
 """Atomic append: several arrays gain or lose rows together, the chunks first and the length last.
 
-1. The writer reads the length under a lock of the store. If the store has no lock that holds, the writer *reserves*
+1. The writer reads the length under a lock of the store, which ends when the file of its key is replaced: in Zarr, when
+   the length of the lead is written. If the store has no lock that holds, the writer *reserves*
    the length: it writes the document of the length once more, which gives the document a new generation
    (`tegula.engine.reservations`).
 2. It reads the generations of the chunks it will write.
@@ -31,7 +32,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -232,16 +233,16 @@ def _retrying(
 ) -> list[ArrayMetadata]:
     """Read the lengths, reserve them and change them, until no other writer interferes; rows will be `added`."""
     lead, path = columns[0]
-    item = find_format(lead.metadata.format)
-    key = lead.prefix + next(name for name in item.node_keys if name in lead.metadata.documents)
     reservation = Reservation() if needs_reservation(lead.store) else None
     for attempt in range(_RETRIES):
+        known: list[_Length] = []
         try:
-            with lock(lead.store, key) as locked:
+            with lock(lead.store, _lock_key(lead)) as locked:
                 # while this writer waits for another one, it requests only the first length
                 together = lead.store.concurrency > 0 and not locked and not attempt
-                lengths = _known_lengths(columns) if added and reservation is None and not attempt else []
-                if not lengths:
+                known = _known_lengths(columns) if added and reservation is None and not attempt else []
+                lengths = known
+                if not known:
                     lengths = _read_together(columns, added) if together else [_read_length(*columns[0])]
                 first = lengths[0]
                 if not locked:
@@ -258,9 +259,17 @@ def _retrying(
         except ConflictError:
             back_off(attempt)
         except TegulaError as error:
+            if known:  # which may be out of date: the lengths that are read tell what is wrong
+                continue
             error.within(path=f"{lead.store.url}/{path}".rstrip("/"))
             raise
     raise ConflictError("the length kept changing during the update", path=f"{lead.store.url}/{path}".rstrip("/"))
+
+
+def _lock_key(lead: StoredArray) -> str:
+    """Return the key that writers lock: the document that shows that the leading array exists."""
+    item = find_format(lead.metadata.format)
+    return lead.prefix + next(name for name in item.node_keys if name in lead.metadata.documents)
 
 
 @contextmanager
@@ -523,21 +532,33 @@ def _resize(lengths: list[_Length], rows: int) -> list[_Length]:
         return _append(lengths, [_fill_rows(length.array, rows - lead.rows) for length in lengths])
     if rows > shortest:
         raise _unequal(lengths)
-    first = _shorten(lead, rows, None)
-    return [first, *gather(lambda length: _shorten(length, rows, first), lengths[1:], lead.array.store.concurrency)]
+    # the reservation stays until the rows that are cut off have been deleted
+    first = lead.change(rows, hold=True) if lead.rows != rows else lead
+    store, key = lead.array.store, _lock_key(lead.array)
+    # a lock ends when the file of its key is replaced; without another one, an append could store chunks meanwhile
+    with lock(store, key) if key == first.key and first is not lead else nullcontext():
+        if not first.holds():  # an append went on from the new length, and has changed the other lengths, too
+            return [_read_length(length.array, length.path) for length in lengths]
+        if first is not lead:
+            _clear(first, first)
+        return [first, *gather(lambda length: _shorten(length, rows, first), lengths[1:], store.concurrency)]
 
 
-def _shorten(length: _Length, rows: int, lead: _Length | None) -> _Length:
+def _shorten(length: _Length, rows: int, lead: _Length) -> _Length:
     """Cut rows off one array, as long as the length of the lead is unchanged."""
     if length.rows == rows:
         return length
-    shorter = length.change(rows, hold=True)  # until the rows that are cut off have been deleted
-    holder = shorter if lead is None else lead
-    cut_off(shorter.array, length.path, holds=holder.holds)
-    target = length.array.target
-    if not rows and isinstance(target, EmptyDirectories):  # bcolz does not open an array without the document
-        target.make_prefix(length.array.chunk_prefix)
+    shorter = length.change(rows, hold=True)
+    _clear(shorter, lead)
     return shorter
+
+
+def _clear(shorter: _Length, lead: _Length) -> None:
+    """Delete the rows beyond the end of an array, as long as the length of the lead is unchanged."""
+    cut_off(shorter.array, shorter.path, holds=lead.holds)
+    target = shorter.array.target
+    if not shorter.rows and isinstance(target, EmptyDirectories):  # bcolz does not open an array without the document
+        target.make_prefix(shorter.array.chunk_prefix)
 
 
 def _fill_rows(array: StoredArray, rows: int) -> Array:

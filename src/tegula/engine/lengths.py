@@ -46,13 +46,14 @@ def current_length(array: StoredArray) -> tuple[StoredArray, bytes, Generation]:
         [item.shape_key, *others],
         array.store.concurrency,
     )
-    if raw is None:
+    kept = {name: data for name, (data, _) in zip(others, rest) if data is not None}
+    if raw is None or len(kept) < len(others):
         error = NotFoundError(
             "the array has been deleted or moved since it was opened", key=array.prefix + item.shape_key
         )
         array.locate(error)
         raise error
-    documents = {**old.documents, item.shape_key: raw, **{name: data or b"" for name, (data, _) in zip(others, rest)}}
+    documents = {**old.documents, item.shape_key: raw, **kept}
     if documents == old.documents:
         return array, raw, generation
     if item.is_draft(old.documents.get(item.shape_key, b"")):  # a draft is unique

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import nullcontext
 from functools import partial
 from math import prod
 from operator import le
@@ -26,7 +27,7 @@ from tegula.indexing import basic
 from tegula.metadata.chunk_grids import ChunkGrid, VaryingAxis
 from tegula.metadata.nodes import ArrayMetadata, NodeMetadata
 from tegula.stores import MemoryStore
-from tegula.stores.capabilities import delete_if
+from tegula.stores.capabilities import delete_if, lock
 
 __all__ = ["chunks_of", "cut_off", "ends_of", "grown", "make_room", "resize"]
 
@@ -85,7 +86,9 @@ def resize(
 
     stored = update(change)
     if any(size < old for size, old in zip(stored.metadata.shape, before)):
-        cut_off(stored, path, before, holds and partial(holds, stored.metadata))
+        # an append to a table, which this array may lead, stores its chunks under the lock and before the shape
+        with lock(stored.store, stored.document) if stored.document is not None else nullcontext():
+            cut_off(stored, path, before, holds and partial(holds, stored.metadata))
     return stored
 
 

@@ -105,6 +105,8 @@ class Directory(Held):
             except OSError:
                 pass
             raise
+        for fd in self._held[before:]:  # the new file: a child that is forked now keeps a copy of the descriptor
+            self.unlock(fd)
         self._unlock(before)
         self._sync_names()
         return generation

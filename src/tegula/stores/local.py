@@ -32,7 +32,7 @@ from tegula.stores.directories import Directory
 from tegula.stores.generations import generation_of
 from tegula.stores.local_base import ATTEMPTS, kernel_in_use
 from tegula.stores.local_prefixes import LocalPrefixes
-from tegula.stores.open_files import Contents, GaveUp, Held, OpenFile, read_at
+from tegula.stores.open_files import Contents, GaveUp, Held, OpenFile, read_at, release
 from tegula.stores.root import Root
 from tegula.stores.sweeping import is_swept, sweep
 
@@ -325,7 +325,9 @@ class _FileLock(Held):
     """The lock of the file of a key, as a context manager; its value says whether the lock is held."""
 
     def __init__(self, root: Root, key: str) -> None:
-        super().__init__()
+        # the file is unlocked before it is closed: a child that is forked in between keeps a copy of the descriptor
+        self._locks: list[int] = []
+        super().__init__(before=map(release, self._locks))
         self._root = root
         self._key = key
 
@@ -344,7 +346,9 @@ class _FileLock(Held):
                 fd = self.open(path, _READ_HERE)
                 self.lock(fd, path)
                 if os.fstat(fd).st_ino == os.stat(path).st_ino:
+                    self._locks.append(fd)
                     return True
+                self.unlock(fd)
                 self.release(before)
         except GaveUp:
             raise

@@ -16,10 +16,10 @@ import os
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
-from itertools import islice, tee
+from itertools import chain, islice, tee
 from typing import TYPE_CHECKING, Any
 
 from tegula.deferred import Later
@@ -73,6 +73,11 @@ class Held(io.IOBase):
     of compiled code. `io.IOBase` is the base because its ``__exit__`` and its finalizer are compiled as well and only
     call `close`. Closing ignores errors, so a file that is written to must be closed by other means.
 
+    Parameters
+    ----------
+    before : iterable, optional
+        An iterator whose steps are taken before the files are closed.
+
     Attributes
     ----------
     close : callable
@@ -81,9 +86,9 @@ class Held(io.IOBase):
 
     close: Callable[[], Any]
 
-    def __init__(self) -> None:
+    def __init__(self, before: Iterable[Any] = ()) -> None:
         self._held: list[int | None] = [None]  # descriptors; `None` marks the end
-        self.close = partial(_exhaust, _closing(iter(self._held.pop, None)))
+        self.close = partial(_exhaust, chain(before, _closing(iter(self._held.pop, None))))
 
     @property
     def mark(self) -> int:
@@ -119,10 +124,10 @@ class Held(io.IOBase):
         _locked[fd] = self._held
         return acquire(fd, path, wait=wait)
 
-    def unlock(self, fd: int) -> None:
+    def unlock(self, fd: int | None) -> None:
         """Release the lock of a file before the file is closed."""
         try:  # noqa: SIM105 - a context manager takes longer than the call
-            release(fd)
+            release(fd)  # type: ignore[arg-type]
         except OSError:
             pass  # closing the file releases it too
 
