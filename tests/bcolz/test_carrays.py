@@ -591,3 +591,14 @@ def test_files_that_resemble_chunks_are_ignored(tmp_path: Path) -> None:
     c.append(np.arange(25, 60))
     c.flush()
     assert bcolz.open(tmp_path / "c")[:].tolist() == c[:].tolist() == [*range(60)]
+
+
+def test_a_view_of_a_carray_that_is_read_only_grows_in_memory(tmp_path: Path) -> None:
+    bcolz.carray(np.arange(5), rootdir=str(tmp_path / "c")).flush()
+    for change in (lambda view: view.append([1]), lambda view: view.resize(6)):
+        view = bcolz.open(str(tmp_path / "c"), mode="r").view()
+        with pytest.raises(OSError, match="'r'"):
+            view[0] = 1
+        change(view)
+        assert len(view) == 6
+    assert bcolz.open(str(tmp_path / "c"), mode="r")[:].tolist() == [0, 1, 2, 3, 4]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.injection.waves import WaveStore
 
 import tegula
-from tegula import MemoryStore, config
+from tegula import MemoryStore, StoreError, config
 
 OLD = 9
 LAYOUTS: dict[str, dict[str, Any]] = {
@@ -94,3 +94,23 @@ def test_an_append_looks_beyond_what_earlier_ones_have_looked_at(concurrency: in
     for _ in range(8):
         array.append(np.ones((4, 3) if axis else (3, 4), "u1"), axis=axis)
     assert array.shape == ((4, 28) if axis else (28, 4))
+
+
+class Full(tegula.MemoryStore):
+    """A store that takes no more values once it is full."""
+
+    is_full = False
+
+    def set(self, key: str, *args: Any, **options: Any) -> Any:
+        if self.is_full:
+            raise StoreError("there is no room", key=key)
+        self.is_full = key == "zarr.json" and self.get(key) is not None  # the new length is the last value
+        return super().set(key, *args, **options)
+
+
+def test_an_append_that_can_not_be_taken_back_says_so() -> None:
+    array = tegula.create_array(store := Full(), shape=2, chunks=2, dtype="i4")
+    with pytest.raises(StoreError, match="no room") as raised:
+        array.append([1, 2, 3])
+    assert "the length 5 stays" in raised.value.__notes__[-1]
+    assert tegula.open_array(store).shape == (5,)

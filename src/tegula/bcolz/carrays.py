@@ -248,8 +248,8 @@ class carray(CarrayIteration):
         >>> c.shape
         (4, 2)
         """
-        self._check_writable()
         self._detach()
+        self._check_writable()
         rows = self._rows
         rows.append(as_rows(array, rows.dtype, rows.row_shape))
 
@@ -286,9 +286,10 @@ class carray(CarrayIteration):
         self._resize(count)
 
     def _resize(self, length: int) -> None:
-        self._check_writable()
         if length != len(self):
             self._detach()
+        self._check_writable()
+        if length != len(self):
             self._rows.flushed_for_writing().resize((length, *self._rows.row_shape))
 
     def flush(self) -> None:
@@ -358,7 +359,7 @@ class carray(CarrayIteration):
     def _detach(self) -> None:
         if self._is_view:
             self._rows = BufferedRows(storage.in_memory(self._array), self.chunklen)
-            self._is_view = False
+            self._is_view, self._mode = False, "a"
 
     def reshape(self, newshape: int | Sequence[int]) -> carray:
         """Return a carray of another shape with the same elements; in a directory, it replaces this one.

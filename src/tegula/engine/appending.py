@@ -109,8 +109,11 @@ def append(
             looked = begin(partial(_look_further, stored, axis, shape[axis] - start, reach, reach.generation))
         write(target, part(stored.metadata), values)
         looked()
-    except BaseException:  # also Ctrl-C
-        _take_back(path, update, shape, axis, start)
+    except BaseException as error:  # also Ctrl-C
+        try:
+            _take_back(path, update, shape, axis, start)
+        except TegulaError as failed:
+            error.add_note(f"the length {shape[axis]} stays, since the array can't be shortened again: {failed}")
         raise
     return stored
 
@@ -139,9 +142,6 @@ def _take_back(path: str, update: Update, grown_to: Shape, axis: int, start: int
             return metadata
         return replace(metadata, shape=tuple(start if a == axis else n for a, n in enumerate(grown_to)))
 
-    try:
-        stored = update(shrink)
-        if stored.metadata.shape != grown_to:
-            cut_off(stored, path, grown_to)
-    except TegulaError:
-        return
+    stored = update(shrink)
+    if stored.metadata.shape != grown_to:
+        cut_off(stored, path, grown_to)
