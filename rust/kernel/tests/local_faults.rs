@@ -6,7 +6,7 @@
 use std::fs;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tegula_kernel::stores::local::LocalFiles;
@@ -269,6 +269,43 @@ fn a_file_is_synced_before_it_has_its_name_and_the_name_after() {
         assert_eq!(syncs.len(), 2, "{calls:?}");
         assert!(wrote < syncs[0] && syncs[0] < named && named < syncs[1], "{calls:?}");
         assert_eq!(Path::new(&calls[syncs[1]].1), directory);
+    }
+}
+
+#[test]
+fn a_child_that_is_forked_during_a_write_does_not_keep_the_new_file_locked() {
+    for (name, work) in [("replace", replace as Work), ("change", change)] {
+        let place = Place::new();
+        let store = place.store(false);
+        let child = Arc::new(AtomicI32::new(0));
+        let forked = Arc::clone(&child);
+        let fate = move |_, call: &str| {
+            if call == "renameat" {
+                // SAFETY: the child calls nothing but functions that a signal handler may call as well.
+                match unsafe { libc::fork() } {
+                    // SAFETY: as above.
+                    0 => unsafe {
+                        libc::sleep(60);
+                        libc::_exit(0);
+                    },
+                    child => forked.store(child, Ordering::SeqCst),
+                }
+            }
+            Fate::Happen
+        };
+        let (result, calls) = place.under(fate, || work(&store));
+        let file = fs::File::open(place.path.join("a/old")).unwrap();
+        // SAFETY: the call touches no memory.
+        let free = unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) == 0 };
+        let child = child.load(Ordering::SeqCst);
+        assert!(child > 0, "{name}: {result:?} after {calls:?}");
+        // SAFETY: the child was started here and has not been waited for.
+        unsafe {
+            libc::kill(child, libc::SIGKILL);
+            libc::waitpid(child, std::ptr::null_mut(), 0);
+        }
+        result.unwrap();
+        assert!(free, "{name} after {calls:?}");
     }
 }
 

@@ -208,7 +208,9 @@ impl Directory {
         let _ = system::lock(file.as_fd(), libc::LOCK_EX | libc::LOCK_NB);
         let temporary = temporary_name()?;
         system::link(file.as_fd(), self.file.as_fd(), &temporary)?;
-        self.put_in_place(&temporary, name, made, None).inspect_err(|_| self.clear(&temporary))
+        let result = self.put_in_place(&temporary, name, made, None).inspect_err(|_| self.clear(&temporary));
+        unlock(file.as_fd());
+        result
     }
 
     /// Write a file under a temporary name, and rename it.
@@ -216,12 +218,15 @@ impl Directory {
         let temporary = temporary_name()?;
         let replaces = expected.map_or(self.replaced_last, |expected| expected.is_some());
         self.write(&temporary, content, replaces)
-            .and_then(|(mut made, _alive)| {
-                self.locked(|directory| {
+            .and_then(|(mut made, alive)| {
+                let result = self.locked(|directory| {
                     made = directory.put_in_place(&temporary, name, made, expected)?;
                     Ok(())
-                })?;
-                Ok(made)
+                });
+                if let Some(alive) = alive {
+                    unlock(alive.as_fd());
+                }
+                result.map(|()| made)
             })
             .inspect_err(|_| self.clear(&temporary))
     }
@@ -331,10 +336,15 @@ impl Directory {
             _ => error.into(),
         })?;
         let result = work(self);
-        // Closing the directory would leave the lock to a child that was forked since.
-        let _ = system::lock(self.file.as_fd(), libc::LOCK_UN);
+        unlock(self.file.as_fd());
         result
     }
+}
+
+/// Unlock a file or a directory. To close it would leave the lock to a child that was forked since: the child has the same
+/// file open, and a temporary file may have become the file of a key.
+fn unlock(file: BorrowedFd<'_>) {
+    let _ = system::lock(file, libc::LOCK_UN);
 }
 
 /// Make a name that no other file has.
