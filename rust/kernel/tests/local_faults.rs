@@ -273,6 +273,22 @@ fn a_file_is_synced_before_it_has_its_name_and_the_name_after() {
 }
 
 #[test]
+fn a_directory_whose_name_is_not_synced_is_made_anew() {
+    let place = Place::new();
+    let store = place.store(true);
+    store.set("a/first/0", &[NEW], None).unwrap();
+    let write = || store.set("a/second/0", &[NEW], None);
+    let fate = |_, call: &str| if call == "fsync" { Fate::Fail(libc::EIO) } else { Fate::Happen };
+    let (result, calls) = place.under(fate, write);
+    assert!(matches!(result, Err(Error::System { errno: libc::EIO, .. })), "{result:?} after {calls:?}");
+    assert!(!place.path.join("a/second").exists());
+    let (result, calls) = place.under(|_, _| Fate::Happen, write);
+    result.unwrap();
+    let above = |(call, path): &(_, String)| *call == "fsync" && Path::new(path) == place.path.join("a");
+    assert!(calls.iter().any(above), "{calls:?}");
+}
+
+#[test]
 fn a_child_that_is_forked_during_a_write_does_not_keep_the_new_file_locked() {
     for (name, work) in [("replace", replace as Work), ("change", change)] {
         let place = Place::new();

@@ -152,7 +152,7 @@ impl LocalFiles {
     ///
     /// # Errors
     ///
-    /// The directory is new, but its name can't be brought to the disk.
+    /// The name of the new directory can't be brought to the disk; the directory is removed again.
     fn make_directory(&self, path: &str) -> Result<bool> {
         let agreed = self.prepared.try_read().is_ok_and(|prepared| !prepared.is_empty());
         let Some(anchor) = self.anchor.as_ref().filter(|_| agreed && check_key(path).is_ok()) else { return Ok(false) };
@@ -167,7 +167,11 @@ impl LocalFiles {
             return Ok(false);
         }
         if self.sync {
-            system::sync(above.as_fd()).map_err(|error| self.failed(path, Failure::System(error)))?;
+            system::sync(above.as_fd()).map_err(|error| {
+                // The next attempt has to make it anew: the name of a directory that exists counts as being on the disk.
+                let _ = system::unlink(above.as_fd(), name.as_bytes(), libc::AT_REMOVEDIR);
+                self.failed(path, Failure::System(error))
+            })?;
         }
         Ok(true)
     }
