@@ -91,3 +91,28 @@ def test_an_open_configure_block_does_not_disturb_the_exit_of_the_interpreter():
     code = "import tegula\nfrom tegula import config\nkept = config.configure(executor='reference')\nkept.__enter__()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300)
     assert done.stderr == ""
+
+
+def test_an_interrupt_while_the_kernel_is_loaded_is_an_interrupt(kernel):
+    code = """if True:
+        import signal
+        import numpy.lib
+        import tegula
+
+        class Interrupted(numpy.lib.NumpyVersion):
+            def __init__(self, version):
+                signal.raise_signal(signal.SIGINT)
+
+        usual, numpy.lib.NumpyVersion = numpy.lib.NumpyVersion, Interrupted
+        for _ in range(2):
+            try:
+                a = tegula.create_array({}, shape=3, dtype="u1")
+                a[:] = 2
+            except KeyboardInterrupt:
+                numpy.lib.NumpyVersion = usual
+        assert a[:].tolist() == [2, 2, 2]
+    """
+    command = [sys.executable, "-c", code]
+    environment = {**os.environ, "TEGULA_EXECUTOR": "kernel"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=300)
+    assert done.stderr == ""

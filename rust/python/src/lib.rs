@@ -71,6 +71,8 @@ fn after_fork() {
 // nothing relies on the interpreter's lock: classes are frozen, and shared state has locks of its own
 #[pymodule(gil_used = false)]
 fn _kernel(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    // The first use of NumPy's functions finds them through Python code, and panics if a signal ends that. Here it is an error.
+    numpy::get_array_module(module.py())?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<array::Array>()?;
     module.add_class::<files::LocalFiles>()?;
