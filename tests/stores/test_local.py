@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from tests.waiting import run_threads
 
-from tegula import executors
+from tegula import config, create_array, executors
 from tegula.errors import ConflictError, ReadOnlyError, StoreError
 from tegula.stores import ABSENT, LocalStore, MappingStore, directories, open_files, root
 from tegula.stores.names import name_flaw
@@ -285,6 +285,16 @@ def test_names_that_are_no_text_are_left_out(store):
         pass
     assert [*store.list()] == ["a"]
     assert store.list_dir("") == (["a"], [])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other file systems refuse such names")
+@pytest.mark.parametrize("executor", ["auto", "reference"])
+def test_the_path_of_the_root_may_be_no_text(executor, tmp_path):
+    with config.configure(executor=executor):
+        array = create_array(LocalStore(os.fsdecode(bytes(tmp_path / "ä") + b"\xff")), shape=4, chunks=2, dtype="u1")
+        array[1:] = 1
+        array.append([2])
+        assert array[...].tolist() == [0, 1, 1, 1, 2]
 
 
 def test_the_stores_own_names_are_hidden_and_refused(store):

@@ -35,7 +35,7 @@ impl LocalFiles {
     /// `base` is the absolute path of the directory; `prepare` checks and makes the directory of a key's prefix. The kernel
     /// makes the next ones by itself as long as the file of the key `anchor` exists.
     #[new]
-    fn new(store: Py<PyAny>, base: String, sync: bool, prepare: Py<PyAny>, anchor: Option<&str>) -> LocalFiles {
+    fn new(store: Py<PyAny>, base: OsString, sync: bool, prepare: Py<PyAny>, anchor: Option<&str>) -> LocalFiles {
         #[cfg(not(target_os = "linux"))]
         let _ = (base, sync, prepare, anchor);
         #[cfg(target_os = "linux")]
