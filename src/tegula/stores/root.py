@@ -64,7 +64,8 @@ class Root:
         else:
             if not stat.S_ISDIR(status.st_mode):
                 raise StoreError(f"the root {self.name} is not a directory")
-            # only an empty directory can begin to ignore case, and no directory changes without another time
+            # only an empty directory can begin to ignore case, and every change gives the directory a new time of
+            # change (ctime)
             self._state = status.st_dev, status.st_ino, status.st_ctime_ns
             if self._state in _heeds_case:
                 self.ignores_case = False

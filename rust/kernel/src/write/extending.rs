@@ -43,7 +43,7 @@ struct Place {
 }
 
 /// Add rows to the ends of chunks on up to `threads` threads, and return for each by how many bytes the stored chunk has
-/// grown; `None` where the array is not one of plain elements in C order. In an array that is not dense the fill value
+/// grown; `None` where this function does not support the array or the rows. In an array that is not dense the fill value
 /// follows the rows.
 ///
 /// All chunks are read first. Then `check` is called, and its error ends the call. Each chunk is stored on condition that it

@@ -147,8 +147,8 @@ impl LocalFiles {
         }
     }
 
-    /// Make a missing directory in one that exists, if `prepare` has agreed to another one before. Returns whether the
-    /// directory is new: then it holds nothing that has to be checked or removed.
+    /// Make a missing directory in one that exists, if `prepare` has allowed a directory of this store before. Returns
+    /// whether the directory is new: then it holds nothing that has to be checked or removed.
     ///
     /// # Errors
     ///
