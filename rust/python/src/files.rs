@@ -105,12 +105,12 @@ pub fn read_files<'py>(
     }
     #[cfg(target_os = "linux")]
     {
-        let answers = py.detach(|| local::read_files(directory.into(), &keys, most, threads));
+        let answers = py.detach(|| local::bulk::read_files(directory.into(), &keys, most, threads));
         let found = PyList::empty(py);
         for answer in answers {
             match answer {
-                Some(local::Content::Bytes(value)) => found.append(PyBytes::new(py, &value))?,
-                Some(local::Content::Absent) => found.append(py.None())?,
+                Some(local::bulk::Content::Bytes(value)) => found.append(PyBytes::new(py, &value))?,
+                Some(local::bulk::Content::Absent) => found.append(py.None())?,
                 None => found.append(false)?,
             }
         }
@@ -127,7 +127,7 @@ pub fn find_files(py: Python<'_>, directory: OsString, paths: Vec<String>, threa
         vec![None; paths.len()]
     }
     #[cfg(target_os = "linux")]
-    py.detach(|| local::find_files(directory.as_bytes(), &paths, threads))
+    py.detach(|| local::bulk::find_files(directory.as_bytes(), &paths, threads))
 }
 
 /// The state that a generation of the Python store stands for; an error for generations that the kernel does not know.

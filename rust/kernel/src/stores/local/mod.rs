@@ -6,7 +6,7 @@
 //! one operation to the next: a directory that was removed and made again would be mistaken for the old one, and its
 //! values would seem missing.
 
-mod bulk;
+pub mod bulk;
 mod errno;
 pub mod faults;
 mod reading;
@@ -22,7 +22,6 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError, RwLock, TryLockError};
 
-pub use bulk::{Content, find_files, read_files};
 use reading::{LocalValue, SizeHint};
 use system::{BENEATH, Errno, Outcome, THROUGH_NO_LINK};
 use writing::{Condition, Directory, Failure, HIDDEN};
