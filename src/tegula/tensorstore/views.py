@@ -62,8 +62,9 @@ class Selection:
         """Arrange values in the axes of the view for a write of the driver."""
         if self.axes is None:
             return values
-        # if several elements of the view are the same element of the base, the last one wins
-        once = values[tuple(slice(None) if axis >= 0 else -1 for axis in self.axes)]
+        # if several elements of the view are the same element of the base, the last one wins; the ellipsis keeps an
+        # array of objects an array when no axis is left
+        once = values[(*(slice(None) if axis >= 0 else -1 for axis in self.axes), ...)]
         kept = [axis for axis in self.axes if axis >= 0]
         return once.transpose([kept.index(axis) for axis in range(len(kept))])
 
