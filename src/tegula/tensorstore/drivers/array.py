@@ -141,7 +141,8 @@ class ArrayDriver(Driver):
         else:
             kept, output = np.empty(0, shown.dtype), [OutputIndexMap(offset=0)]
         spec = ArraySpec.of(np.asarray(kept), self.dtype, self._bound())
-        spec.schema.update(dimension_units=self.dimension_units)
+        if kept.ndim == len(self.dimension_units or ()):  # as in TensorStore, other arrays have no units
+            spec.schema.update(dimension_units=self.dimension_units)
         return spec, IndexTransform(domain=view.domain, output=output)
 
     def with_transaction(self, transaction: Any) -> Driver:

@@ -1,0 +1,35 @@
+"""The ``array`` driver: specs of views, compared with TensorStore."""
+
+from typing import Any
+
+import pytest
+import tensorstore
+
+import tegula.tensorstore as ts
+
+VALUES = [[0, 1, 2], [3, 4, 5]]
+
+
+@pytest.mark.parametrize("units", [None, ["m", "s"], [None, "s"]])
+@pytest.mark.parametrize(
+    "select",
+    [
+        lambda array: array,
+        lambda array: array.T,
+        lambda array: array[0],
+        lambda array: array[0, 1],
+        lambda array: array[0:1],
+        lambda array: array.T[0:1],
+        lambda array: array[2:2],
+        lambda array: array[None],
+        lambda array: array[[0, 1], [1, 2]],
+    ],
+)
+def test_specs_of_views_of_an_opened_array(select: Any, units: Any) -> None:
+    spec = {"driver": "array", "array": VALUES, "dtype": "int32"}
+    if units is not None:
+        spec["schema"] = {"dimension_units": units}
+    mine, real = (select(package.open(spec).result()) for package in (ts, tensorstore))
+    assert mine.spec().to_json() == real.spec().to_json()
+    assert repr(mine) == repr(real)
+    assert ts.open(mine.spec()).result().read().result().tolist() == real.read().result().tolist()
