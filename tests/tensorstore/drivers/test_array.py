@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 import tensorstore
 
@@ -33,3 +34,17 @@ def test_specs_of_views_of_an_opened_array(select: Any, units: Any) -> None:
     assert mine.spec().to_json() == real.spec().to_json()
     assert repr(mine) == repr(real)
     assert ts.open(mine.spec()).result().read().result().tolist() == real.read().result().tolist()
+
+
+@pytest.mark.parametrize(
+    "select",
+    [
+        lambda array: array[2:2, 3:3][:, 3],
+        lambda array: array[2:2, [0, 1]],
+        lambda array: array[0:0][[], 1],
+        lambda array: array[[[0, 1], [1, 0]], [0, 1]][:, 2:2],
+    ],
+)
+def test_specs_of_empty_views(select: Any) -> None:
+    mine, real = (select(package.array(np.array(VALUES))) for package in (ts, tensorstore))
+    assert mine.spec().to_json() == real.spec().to_json()

@@ -132,14 +132,14 @@ class ArrayDriver(Driver):
     def spec_of_view(self, view: IndexTransform, *, minimal: bool) -> tuple[DriverSpec, IndexTransform]:
         """Return a spec with the elements of a view only, and the transform to them."""
         selection = select(view, self.domain)
-        shown = selection.present(read_at(self.values, selection.indices))
         origin = view.domain.inclusive_min
-        if shown.size:
+        if selection.size:  # the indices of an empty view need not be in the array
+            shown = selection.present(read_at(self.values, selection.indices))
             axes = [axis for axis, size in enumerate(shown.shape) if size != 1 and shown.strides[axis] != 0]
             kept = shown[tuple(slice(None) if axis in axes else 0 for axis in range(shown.ndim))]
             output = [OutputIndexMap(input_dimension=axis, offset=-origin[axis]) for axis in axes]
         else:
-            kept, output = np.empty(0, shown.dtype), [OutputIndexMap(offset=0)]
+            kept, output = np.empty(0, self.values.dtype), [OutputIndexMap(offset=0)]
         spec = ArraySpec.of(np.asarray(kept), self.dtype, self._bound())
         if kept.ndim == len(self.dimension_units or ()):  # as in TensorStore, other arrays have no units
             spec.schema.update(dimension_units=self.dimension_units)
