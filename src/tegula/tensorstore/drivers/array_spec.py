@@ -83,9 +83,12 @@ class ArraySpec(StoredSpec):
         """Return the error for an array that must not be opened."""
         return status("ALREADY_EXISTS", f"Error writing {self.shown_key(kvstore)}")
 
-    def not_created(self, kvstore: KvStore, error: BaseException) -> StatusError:
+    def not_determined(self, error: BaseException) -> StatusError:
         """Return the error for a spec that does not determine an array."""
-        error = annotate(error, 'Cannot create using specified "metadata" and schema')
+        return annotate(error, 'Cannot create using specified "metadata" and schema')
+
+    def not_written(self, kvstore: KvStore, error: BaseException) -> StatusError:
+        """Return the error for an array that cannot be created."""
         return annotate(error, f"Error writing {self.shown_key(kvstore)}")
 
     def shown_key(self, kvstore: KvStore) -> str:

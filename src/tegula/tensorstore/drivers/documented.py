@@ -136,7 +136,7 @@ class DocumentedSpec(ArraySpec):
                 raise invalid("columns are created with their table")
             metadata = item.parse(self.new_documents())
         except TegulaError as error:
-            raise self.not_created(kvstore, error) from None
+            raise self.not_written(kvstore, self.not_determined(error)) from None
         assert isinstance(metadata, ArrayMetadata)
         path = kvstore._path.strip("/")
         return self._driver(kvstore, new_array_of(kvstore._store, path, item, item.adapt(metadata), overwrite))

@@ -174,7 +174,7 @@ class KeyedSpec(ArraySpec):
 
     def opened(self, kvstore: KvStore, flags: OpenMode) -> Driver:
         if flags.assume_metadata or flags.assume_cached_metadata:
-            return self.driver(kvstore, self.parse(self._new_document()))
+            return self.driver(kvstore, self._determined()[1])
         return super().opened(kvstore, flags)
 
     def found(self, kvstore: KvStore, flags: OpenMode) -> Driver | None:
@@ -191,11 +191,9 @@ class KeyedSpec(ArraySpec):
         store, path = kvstore._store, path_of(kvstore)
         # errors are raised before anything is changed
         try:
-            raw = self._new_document()
-            metadata = self.parse(raw)
-            self.check(metadata)
+            raw, metadata = self._determined()
         except StatusError as error:
-            raise self.not_created(kvstore, error) from None
+            raise self.not_written(kvstore, error) from None
         driver = self.driver(kvstore, metadata)
         if overwrite:  # all keys below the path are deleted, not only those of a node
             if kvstore.transaction is None:
@@ -205,8 +203,15 @@ class KeyedSpec(ArraySpec):
         create_node(store, path, self.format(kvstore), node, overwrite, driver.array._stored, anywhere=True)
         return driver
 
-    def _new_document(self) -> bytes:
-        return dump(self.new_document()).encode("utf-8", "surrogatepass")
+    def _determined(self) -> tuple[bytes, Metadata]:
+        """Return the document of a new array, and what it says; an error unless that meets the spec."""
+        try:
+            raw = dump(self.new_document()).encode("utf-8", "surrogatepass")
+            metadata = self.parse(raw)
+            self.check(metadata)
+        except StatusError as error:
+            raise self.not_determined(error) from None
+        return raw, metadata
 
     def format(self, kvstore: KvStore) -> Format:
         """Return the format, with the array's document under its own key and with the checks of this interface."""

@@ -1,0 +1,44 @@
+"""Arrays with one metadata document, compared with TensorStore."""
+
+from typing import Any
+
+import pytest
+import tensorstore
+
+import tegula.tensorstore as ts
+
+METADATA: dict[str, dict[str, Any]] = {
+    "zarr": {"shape": [3], "dtype": "<f4", "chunks": [3], "fill_value": 0, "compressor": None},
+    "zarr3": {"shape": [3], "data_type": "float32", "fill_value": 0},
+}
+
+
+def refusal(package: Any, spec: dict[str, Any], flags: dict[str, bool]) -> str | None:
+    """Return why a spec is refused, without the numbers of the fill values; None if it is not."""
+    try:
+        package.open(spec, **flags).result()
+    except ValueError as error:
+        return str(error).split(" [tensorstore_spec")[0].split(" requires fill value")[0]
+    return None
+
+
+@pytest.mark.parametrize("driver", METADATA)
+@pytest.mark.parametrize("assumed", ["assume_metadata", "assume_cached_metadata"])
+@pytest.mark.parametrize("others", [{"open": True}, {"open": True, "create": True}])
+def test_assumed_metadata_meet_the_schema(driver: str, assumed: str, others: dict[str, bool]) -> None:
+    spec = {"driver": driver, "kvstore": "memory://", "metadata": METADATA[driver]}
+    accepted = []
+    for schema in (
+        {"fill_value": 0},
+        {"fill_value": 5},
+        {"fill_value": [1, 2, 3]},
+        {"dtype": "float32", "fill_value": "NaN"},
+        {"chunk_layout": {"codec_chunk": {"shape": [3]}}},
+        {"codec": {"driver": driver}},
+    ):
+        found = [
+            refusal(package, {**spec, "schema": schema}, {assumed: True, **others}) for package in (ts, tensorstore)
+        ]
+        assert found[0] == found[1]
+        accepted.append(found[0] is None)
+    assert accepted == [True, False, False, False, False, True]
