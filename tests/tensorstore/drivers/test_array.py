@@ -48,3 +48,12 @@ def test_specs_of_views_of_an_opened_array(select: Any, units: Any) -> None:
 def test_specs_of_empty_views(select: Any) -> None:
     mine, real = (select(package.array(np.array(VALUES))) for package in (ts, tensorstore))
     assert mine.spec().to_json() == real.spec().to_json()
+
+
+@pytest.mark.parametrize("value", [{"a": [1, None]}, [1, 2], "text", None])
+def test_specs_of_one_element_of_json(value: object) -> None:
+    values = np.empty((2, 1), object)
+    values[:] = [[value], [3]]
+    for package in (ts, tensorstore):
+        array = package.array(values, dtype=package.json)
+        assert array[0, 0].spec().to_json()["array"] == array[0].spec().to_json()["array"] == value

@@ -136,11 +136,11 @@ class ArrayDriver(Driver):
         if selection.size:  # the indices of an empty view need not be in the array
             shown = selection.present(read_at(self.values, selection.indices))
             axes = [axis for axis, size in enumerate(shown.shape) if size != 1 and shown.strides[axis] != 0]
-            kept = shown[tuple(slice(None) if axis in axes else 0 for axis in range(shown.ndim))]
+            kept = shown[(*(slice(None) if axis in axes else 0 for axis in range(shown.ndim)), ...)]
             output = [OutputIndexMap(input_dimension=axis, offset=-origin[axis]) for axis in axes]
         else:
             kept, output = np.empty(0, self.values.dtype), [OutputIndexMap(offset=0)]
-        spec = ArraySpec.of(np.asarray(kept), self.dtype, self._bound())
+        spec = ArraySpec.of(kept, self.dtype, self._bound())
         if kept.ndim == len(self.dimension_units or ()):  # as in TensorStore, other arrays have no units
             spec.schema.update(dimension_units=self.dimension_units)
         return spec, IndexTransform(domain=view.domain, output=output)
