@@ -270,3 +270,34 @@ def test_transforms_are_opened_the_same(members: dict[str, Any]) -> None:
 
     both(opened)
     both(lambda library: library.Spec({**KNOWN, **members}))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("float32", "NaN"),
+        ("float32", "-Infinity"),
+        ("float32", 1),
+        ("bfloat16", [1, "NaN"]),
+        ("int32", "NaN"),
+        ("bool", 1),
+    ],
+)
+@pytest.mark.parametrize("driver", ["zarr", "zarr3"])
+def test_fill_values_are_written_as_they_were_given(driver: str, name: str, value: Any) -> None:
+    known = {"metadata": {"data_type": name}} if driver == "zarr3" else {"dtype": name}
+    for members in ({"dtype": name}, known):
+        spec = {"driver": driver, "kvstore": "memory://", "schema": {"fill_value": value}, **members}
+        mine, real = ts.Spec(spec), tensorstore.Spec(spec)
+        assert json.dumps(mine.to_json(), sort_keys=True) == json.dumps(real.to_json(), sort_keys=True)
+        assert mine.fill_value is not None
+        assert mine.fill_value.tolist() == real.fill_value.tolist() == value
+        found = []
+        for package in (ts, tensorstore):
+            try:
+                array = package.open(spec, create=True, shape=[2], context=package.Context()).result()
+            except ValueError:
+                found.append(None)
+            else:
+                found.append(repr(array.fill_value))
+        assert found[0] == found[1]

@@ -73,8 +73,8 @@ def from_json(value: Any, wanted: dtype | None) -> Array:
     return stripped(array if wanted is None else read_elements(array, wanted))
 
 
-def to_json(array: Array, kind: dtype) -> Any:
-    """Return a fill value as JSON.
+def to_json(array: Array, wanted: dtype | None) -> Any:
+    """Return a fill value as JSON; if it is not of the required data type, as it was given.
 
     Examples
     --------
@@ -82,10 +82,12 @@ def to_json(array: Array, kind: dtype) -> Any:
     >>> to_json(np.array([1.5, 2], "f4"), float32)
     [1.5, 2.0]
     """
-    if kind.name == "json":
-        return array.tolist()
     if array.dtype.kind == "U":
         return array.tolist()
+    if array.dtype == _OBJECT:
+        encoded = any(isinstance(item, bytes) for item in array.flat)
+        return (convert(array, "string", "json", _OBJECT) if encoded else array).tolist()
+    kind = wanted if wanted is not None and wanted.numpy_dtype == array.dtype else dtype(array.dtype)
     if kind.name in _OPAQUE:
         return np.frombuffer(array.tobytes(), np.uint8).reshape(_unpacked(array).shape).tolist()
     if array.dtype.kind in "mM":

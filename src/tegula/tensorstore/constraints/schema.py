@@ -276,7 +276,7 @@ class Schema(Constraints, Indexable):
             raise invalid(f"Specified dtype ({dtype.name}) does not match existing value ({self._dtype.name})")
         self._dtype = dtype
         if self._fill_value is not None:
-            self._fill_value = fill_values.as_dtype(self._fill_value, dtype)
+            self._fill_value = self._converted(self._fill_value)
 
     def _set_domain(self, domain: IndexDomain, name: str) -> None:
         """Merge in a domain."""
@@ -307,9 +307,7 @@ class Schema(Constraints, Indexable):
 
     def _set_fill_value(self, value: npt.NDArray[Any]) -> None:
         """Set the fill value."""
-        value = fill_values.stripped(value)
-        if self._dtype is not None:
-            value = fill_values.as_dtype(value, self._dtype)
+        value = self._converted(fill_values.stripped(value))
         if self._domain is not None:
             _check_fill(value, self._domain)
         elif self._rank is not None and value.ndim > self._rank:
@@ -318,9 +316,23 @@ class Schema(Constraints, Indexable):
         if self._fill_value is None:
             value.setflags(write=False)
             self._fill_value = value
-        elif not fill_values.equal(self._fill_value, value):
+        elif not self._same_fill(self._fill_value, value):
             new, old = fill_values.shown(value), fill_values.shown(self._fill_value)
             raise invalid(f"Specified fill_value ({new}) does not match existing value in schema ({old})")
+
+    def _converted(self, value: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return a fill value in the data type of the elements, if that is known; JSON stays as it was given."""
+        if self._dtype is None:
+            return value
+        # the array that uses JSON converts it; only pairs of numbers are joined at once: they have a dimension more
+        is_json = value.dtype.kind == "O" and self._dtype.numpy_dtype.kind != "c"
+        return value if is_json else fill_values.as_dtype(value, self._dtype)
+
+    def _same_fill(self, first: npt.NDArray[Any], second: npt.NDArray[Any]) -> bool:
+        """Return whether two fill values are the same in the data type of the elements, if that is known."""
+        if self._dtype is not None:
+            first, second = fill_values.as_dtype(first, self._dtype), fill_values.as_dtype(second, self._dtype)
+        return fill_values.equal(first, second)
 
     def _set_dimension_units(self, units: Units) -> None:
         """Merge in units."""
@@ -350,9 +362,7 @@ class Schema(Constraints, Indexable):
         if self._dtype is not None:
             json["dtype"] = self._dtype.to_json()
         if self._fill_value is not None:
-            fill = self._fill_value
-            kind = self._dtype or (dtypes.json if fill.dtype.kind == "O" else dtypes.dtype(fill.dtype))
-            json["fill_value"] = fill_values.to_json(fill, kind)
+            json["fill_value"] = fill_values.to_json(self._fill_value, self._dtype)
         if self._rank is not None:
             json["rank"] = self._rank
         return json

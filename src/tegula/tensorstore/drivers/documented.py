@@ -25,6 +25,7 @@ from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
 from tegula.tensorstore.constraints.chunk_shapes import choose_shape
 from tegula.tensorstore.constraints.codec_spec import CodecSpec
 from tegula.tensorstore.constraints.dtypes import dtype
+from tegula.tensorstore.constraints.fill_values import as_dtype
 from tegula.tensorstore.constraints.fill_values import to_json as fill_to_json
 from tegula.tensorstore.constraints.schema import Schema
 from tegula.tensorstore.drivers.array_spec import ArraySpec
@@ -271,4 +272,4 @@ def chunk_shape_of(spec: DocumentedSpec, shape: tuple[int, ...]) -> tuple[int, .
 def fill_json(spec: DocumentedSpec, wanted: dtype) -> Any:
     """Return the schema's fill value as JSON; 0 if it has none."""
     fill = spec.schema.fill_value
-    return 0 if fill is None else fill_to_json(np.asarray(fill), wanted)
+    return 0 if fill is None else fill_to_json(as_dtype(fill, wanted), wanted)

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from tegula.metadata.data_types import DataType
 from tegula.metadata.fill_values import scalar_array
 from tegula.tensorstore.constraints import dtypes
-from tegula.tensorstore.constraints.fill_values import check_broadcast
+from tegula.tensorstore.constraints.fill_values import as_dtype, check_broadcast
 from tegula.tensorstore.errors import quoted, status
 from tegula.tensorstore.json.binding import dump
 from tegula.tensorstore.spec.interface import Indices
@@ -179,8 +179,9 @@ def fill_as_shown(fill: npt.NDArray[Any], shown: Elements) -> npt.NDArray[Any]:
     Raises
     ------
     ValueError
-        If it has other dimensions than an element.
+        If it has other dimensions than an element, or cannot be converted to the data type of the elements.
     """
+    fill = as_dtype(fill, shown.dtype)
     check_broadcast(fill, shown.shape)
     extra = max(0, fill.ndim - len(shown.shape))
     return np.broadcast_to(fill.reshape(fill.shape[extra:]), shown.shape)
@@ -192,12 +193,12 @@ def stored_fill(fill: npt.NDArray[Any], stored: DataType, shown: Elements) -> np
     Raises
     ------
     ValueError
-        If it has other dimensions than an element.
+        If it has other dimensions than an element, or cannot be converted to the data type of the elements.
     """
     values = fill_as_shown(fill, shown)
     if stored.variable:
         return scalar_array(values[()], stored)
-    raw = np.ascontiguousarray(values.astype(shown.dtype.numpy_dtype).astype(shown.item)).tobytes()
+    raw = np.ascontiguousarray(values.astype(shown.item)).tobytes()
     return np.frombuffer(raw, stored.numpy).reshape(()).copy() if raw else np.zeros((), stored.numpy)
 
 

@@ -168,7 +168,7 @@ def _check_domain(domain: IndexDomain, constraint: IndexDomain) -> None:
 
 
 def _check_fill(metadata: Metadata, constraint: npt.NDArray[Any], shown: Elements) -> None:
-    wanted = fill_as_shown(constraint, shown).astype(shown.dtype.numpy_dtype)
+    wanted = fill_as_shown(constraint, shown)
     found = fill_of(metadata.fill, shown)
     if found is None:
         raise invalid(
