@@ -86,6 +86,24 @@ def test_constructors() -> None:
         IndexTransform(5, json={})
 
 
+@pytest.mark.parametrize("flags", [(False, False), (False, True), (True, False), (True, True)])
+@pytest.mark.parametrize("index", [2, 7, -1, 2**62 - 1, -(2**62)])
+def test_calls_go_beyond_implicit_bounds_only(flags: tuple[bool, bool], index: int) -> None:
+    document = {
+        "input_inclusive_min": [[0] if flags[0] else 0],
+        "input_exclusive_max": [[5] if flags[1] else 5],
+        "output": [{"input_dimension": 0, "stride": 2}, {"index_array": [3]}],
+    }
+
+    def called(kind: Any) -> Any:
+        try:
+            return kind(json=document)([index])
+        except ValueError as error:
+            return str(error)
+
+    assert called(IndexTransform) == called(real.IndexTransform)
+
+
 def test_output_maps() -> None:
     array = OutputIndexMap([1, 2], 2, 3, Dim(0, 5))
     assert (array.method, array.stride, array.offset) == (OutputIndexMethod.array, 3, 2)

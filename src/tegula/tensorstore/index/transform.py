@@ -11,13 +11,13 @@ import numpy as np
 
 from tegula.tensorstore.errors import invalid, status, type_error
 from tegula.tensorstore.index.basic_indexing import index_basic
-from tegula.tensorstore.index.composition import Maps, Transform
+from tegula.tensorstore.index.composition import Maps, Transform, effective_bounds
 from tegula.tensorstore.index.composition import compose as compose_pairs
 from tegula.tensorstore.index.dim import Dim
 from tegula.tensorstore.index.domain import Applicable, IndexDomain
 from tegula.tensorstore.index.domain_json import bounds_from_arguments
 from tegula.tensorstore.index.indexing import index_directly
-from tegula.tensorstore.index.intervals import interval_text
+from tegula.tensorstore.index.intervals import INFINITY, interval_text
 from tegula.tensorstore.index.numpy_terms import Mode, parse_expression
 from tegula.tensorstore.index.operations import mark_implicit, moved, relabelled, transposed
 from tegula.tensorstore.index.output_maps import OutputIndexMap, OutputIndexMaps, array_text
@@ -306,7 +306,7 @@ class IndexTransform(Indexable, Applicable):
         Raises
         ------
         ValueError
-            If these are outside the domain.
+            If these are outside the explicit bounds of the domain.
         """
         given = [operator.index(index) for index in indices]
         domain = self._domain
@@ -316,8 +316,10 @@ class IndexTransform(Indexable, Applicable):
                 f"with input rank {domain.rank}"
             )
         for dim, index in enumerate(given):
-            if index not in domain._dim(dim):
-                text = interval_text(domain._lower[dim], domain._upper[dim])
+            # an implicit bound may change later, so it limits nothing; infinity is no index
+            lower, upper = effective_bounds(domain, dim)
+            if not (lower <= index < upper and abs(index) < INFINITY):
+                text = interval_text(*domain._dim(dim)._key()[:4])
                 raise status(
                     "OUT_OF_RANGE",
                     f"Index {index} is not contained in the domain {text} for input dimension {dim}",
