@@ -211,3 +211,16 @@ def test_keywords_that_can_not_be_printed() -> None:
     with pytest.raises(TypeError) as raised:
         Dim(**{"\ud800": 0})
     assert "\\ud800=0" in str(raised.value)
+
+
+@pytest.mark.parametrize("how", ["translate_by", "translate_backward_by", "translate_to"])
+@pytest.mark.parametrize("amount", [3, None, 2**62])
+@pytest.mark.parametrize("bounds", [{}, {"exclusive_max": 3}, {"inclusive_min": 0, "exclusive_max": 3}])
+def test_translations(how: str, amount: int | None, bounds: dict[str, int]) -> None:
+    def moved(domain: Any, dim: Any) -> str:
+        try:
+            return repr(getattr(domain([dim(**bounds)]), how)[amount])
+        except ValueError as error:
+            return str(error).partition(" is outside")[2] or str(error)
+
+    assert moved(IndexDomain, Dim) == moved(real.IndexDomain, real.Dim)

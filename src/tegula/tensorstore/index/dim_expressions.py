@@ -55,8 +55,12 @@ class _Stride(Operation):
     strides: int | list[int | None] | None
 
     def apply(self, pair: Transform, dims: Chosen) -> tuple[Transform, Chosen]:
-        strides = [1 if stride is None else stride for stride in _each(self.strides, dims)]
-        return strided(pair, dict(zip(dims, strides, strict=True))), dims
+        strides: dict[int, int] = {}
+        for dim, stride in zip(dims, _each(self.strides, dims), strict=True):
+            if stride is None:
+                raise index_error(f"Applying stride to input dimension {dim}: None is not a stride")
+            strides[dim] = stride
+        return strided(pair, strides), dims
 
     def __str__(self) -> str:
         return f".stride[{_vector_text(self.strides)}]"

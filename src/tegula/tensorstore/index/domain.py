@@ -17,7 +17,7 @@ from tegula.tensorstore.index.domain_json import (
     bounds_to_json,
     check_labels,
 )
-from tegula.tensorstore.index.intervals import EXCLUSIVE_INFINITY, INFINITY, MAX_INT64, shift
+from tegula.tensorstore.index.intervals import EXCLUSIVE_INFINITY, INFINITY, MAX_INT64, shift, translation
 from tegula.tensorstore.index.subscripts import Subscript, flags_argument, labels_argument, offsets_argument
 from tegula.tensorstore.json.values import to_json_value
 
@@ -218,19 +218,17 @@ class IndexDomain:
     @property
     def translate_by(self) -> Subscript[IndexDomain]:
         """``domain.translate_by[1, 2]`` is the domain moved up by these offsets; None keeps a dimension as it is."""
-        return Subscript(self, "translate_by", lambda argument: self._translate(argument, lambda amount, _: amount))
+        return Subscript(self, "translate_by", lambda argument: self._translate(argument, "by"))
 
     @property
     def translate_backward_by(self) -> Subscript[IndexDomain]:
         """``domain.translate_backward_by[1, 2]`` is the domain moved down by these offsets."""
-        return Subscript(
-            self, "translate_backward_by", lambda argument: self._translate(argument, lambda amount, _: -amount)
-        )
+        return Subscript(self, "translate_backward_by", lambda argument: self._translate(argument, "backward_by"))
 
     @property
     def translate_to(self) -> Subscript[IndexDomain]:
         """``domain.translate_to[1, 2]`` is the domain moved to this origin."""
-        return Subscript(self, "translate_to", lambda argument: self._translate(argument, int.__sub__))
+        return Subscript(self, "translate_to", lambda argument: self._translate(argument, "to"))
 
     @property
     def mark_bounds_implicit(self) -> Subscript[IndexDomain]:
@@ -339,11 +337,11 @@ class IndexDomain:
         check_labels(labels)
         return self._with(labels=labels)
 
-    def _translate(self, argument: Any, offset_of: Callable[[int, int], int]) -> IndexDomain:
+    def _translate(self, argument: Any, how: str) -> IndexDomain:
         amounts = offsets_argument(argument, len(self._lower))
         return self._with(
             [
-                shift(lower, upper, 0 if amount is None else offset_of(amount, lower))
+                shift(lower, upper, translation(lower, upper, amount, how))
                 for lower, upper, amount in zip(self._lower, self._upper, amounts, strict=True)
             ]
         )

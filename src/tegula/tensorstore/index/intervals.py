@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tegula.tensorstore.errors import invalid
+from tegula.tensorstore.errors import invalid, status
 
 __all__ = [
     "EXCLUSIVE_INFINITY",
@@ -21,6 +21,7 @@ __all__ = [
     "interval_text",
     "shift",
     "sized",
+    "translation",
     "truncated_ratio",
 ]
 
@@ -96,6 +97,22 @@ def shift(lower: int, upper: int, offset: int) -> Interval:
     ):
         raise invalid(f"{interval_text(lower, upper)} + {offset} is outside valid range {FINITE_RANGE}")
     return new
+
+
+def translation(lower: int, upper: int, amount: int | None, how: str) -> int:
+    """Return the offset that moves an interval ``by`` an amount, ``backward_by`` an amount, or ``to`` an origin.
+
+    None keeps the interval in its place.
+    """
+    if amount is None:
+        return 0
+    if how != "to":
+        return amount if how == "by" else -amount
+    if not -INFINITY < amount < INFINITY:
+        raise status("OUT_OF_RANGE", f"Origin {amount} is outside valid range {FINITE_RANGE}")
+    if lower == -INFINITY:
+        raise invalid(f"Interval {interval_text(lower, upper)} is not bounded below")
+    return amount - lower
 
 
 FINITE_RANGE = interval_text(-INFINITY + 1, EXCLUSIVE_INFINITY - 1)

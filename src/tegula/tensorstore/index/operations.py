@@ -7,35 +7,24 @@ from typing import Any
 
 import numpy as np
 
-from tegula.tensorstore.errors import StatusError, annotate, index_error, invalid, status
+from tegula.tensorstore.errors import StatusError, annotate, index_error, invalid
 from tegula.tensorstore.index.composition import Maps, Transform
 from tegula.tensorstore.index.dim_selections import Item, resolve, resolve_dimension, selection_items
 from tegula.tensorstore.index.domain import IndexDomain
 from tegula.tensorstore.index.domain_json import check_labels
-from tegula.tensorstore.index.intervals import EXCLUSIVE_INFINITY, INFINITY, affine_domain, interval_text, shift
+from tegula.tensorstore.index.intervals import EXCLUSIVE_INFINITY, INFINITY, affine_domain, shift, translation
 from tegula.tensorstore.index.output_maps import IndexArray, OutputIndexMap
 
 __all__ = ["diagonal", "mark_implicit", "moved", "relabelled", "reordered", "strided", "target_order", "transposed"]
-
-_FINITE = interval_text(-INFINITY + 1, EXCLUSIVE_INFINITY - 1)
 
 
 def moved(pair: Transform, amounts: Mapping[int, int | None], how: str) -> Transform:
     """Move dimensions ``by`` an amount, ``backward_by`` an amount, or ``to`` an origin; None keeps a dimension."""
     domain, maps = pair
-    offsets = [0] * domain.rank
-    for dim, amount in amounts.items():
-        if amount is None:
-            continue
-        lower = domain._lower[dim]
-        if how == "to":
-            if lower == -INFINITY:
-                raise invalid(f"Interval {interval_text(lower, domain._upper[dim])} is not bounded below")
-            if not -INFINITY < amount < INFINITY:
-                raise status("OUT_OF_RANGE", f"Origin {amount} is outside valid range {_FINITE}")
-            offsets[dim] = amount - lower
-        else:
-            offsets[dim] = amount if how == "by" else -amount
+    offsets = [
+        translation(lower, upper, amounts.get(dim), how)
+        for dim, (lower, upper) in enumerate(zip(domain._lower, domain._upper, strict=True))
+    ]
     new = domain._with([shift(*old) for old in zip(domain._lower, domain._upper, offsets, strict=True)])
 
     def single(item: OutputIndexMap, dim: int) -> OutputIndexMap:
