@@ -39,6 +39,11 @@ class Arrays:
         """Whether a mask was given."""
         return bool(self.given.dtype.kind == "b")
 
+    @property
+    def is_integer(self) -> bool:
+        """Whether an array of one integer, without axes, was given."""
+        return not self.given.ndim and not self.is_mask
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Arrays):
             return NotImplemented
@@ -65,7 +70,8 @@ class Expression:
     Attributes
     ----------
     scalar : bool
-        Whether the expression is one integer, slice or None, which applies to every selected dimension.
+        Whether the expression is one integer, array without axes, slice or None, which applies to every selected
+        dimension.
     shape : tuple of int
         The shape that the arrays broadcast to; empty in the mode ``"oindex"``.
     apart : bool
@@ -106,7 +112,7 @@ def parse_expression(argument: Any, mode: Mode = "default", usage: Usage = "dire
         return _parse_terms(argument, mode, usage)
     parsed = _parse_terms((argument,), mode, usage)
     terms = parsed.terms
-    if len(terms) != 1 or terms[0] is ... or type(terms[0]) is Arrays:
+    if len(terms) != 1 or terms[0] is ... or (type(terms[0]) is Arrays and not terms[0].is_integer):
         return parsed
     if isinstance(argument, slice) and not _plain(argument):
         return parsed
@@ -172,10 +178,10 @@ def _terms(item: Any) -> tuple[Term, ...]:
             return (Arrays((), (int(array),), array),)
         found = tuple(np.nonzero(array))
         return (Arrays(found, found[0].shape, array),)
-    if array.ndim == 0:
-        return (int(array),)
+    # an array without axes is no integer: it takes part in where the axes of all index arrays go
     if array.dtype == np.uint64:
-        raise type_error("Cannot cast array data from dtype('uint64') to dtype('int64') according to the rule 'safe'")
+        what = "array data" if array.ndim else "scalar"
+        raise type_error(f"Cannot cast {what} from dtype('uint64') to dtype('int64') according to the rule 'safe'")
     made = array.astype(np.int64)
     made.flags.writeable = False
     return (Arrays((made,), made.shape, made),)
