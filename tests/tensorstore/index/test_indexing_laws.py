@@ -239,6 +239,20 @@ def test_index_arrays_without_axes(real: RealPackage, source: str) -> None:
     assert outcomes(here, sources) == real.outcomes(sources)
 
 
+@pytest.mark.parametrize(("lower", "upper"), [("[0, 0]", "[2, [1]]"), ("[0, 0]", "[[1], 2]"), ("[0, 0]", "[[1], [2]]")])
+@pytest.mark.parametrize("size", ["3", "2", "[2]"])
+@pytest.mark.parametrize("more", ["", ', "offset": 1, "stride": -1'])
+def test_diagonals_have_explicit_bounds_before_implicit_ones(
+    real: RealPackage, lower: str, upper: str, size: str, more: str
+) -> None:
+    inner = f'{{"input_shape": [{size}], "output": [{{"input_dimension": 0}}, {{"input_dimension": 0{more}}}]}}'
+    sources = [
+        f'ts.IndexTransform(json={{"input_inclusive_min": {lower}, "input_exclusive_max": {upper}}})',
+        f"x[ts.IndexTransform(json={inner})]",
+    ]
+    assert outcomes(here, sources) == real.outcomes(sources)
+
+
 slice_parts = st.one_of(st.none(), st.integers(-4, 8))
 
 

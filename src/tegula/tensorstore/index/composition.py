@@ -17,7 +17,7 @@ from tegula.tensorstore.index.intervals import (
     Bounds,
     Interval,
     affine_domain,
-    intersection,
+    explicit_intersection,
     interval_text,
 )
 from tegula.tensorstore.index.output_maps import IndexArray, OutputIndexMap
@@ -100,7 +100,7 @@ def _propagated(outer: IndexDomain, inner: IndexDomain, maps: Maps) -> IndexDoma
             if item._stride < 0:
                 flags = flags[1], flags[0]
         found = (*bounds, *flags)
-        inferred[target] = intersection(inferred[target], found) if target in inferred else found
+        inferred[target] = explicit_intersection(inferred[target], found) if target in inferred else found
     # replace implicit bounds by inherited ones; explicit bounds must lie within these
     wrong: tuple[int, Interval] | None = None
     lowers, uppers = list(inner._lower), list(inner._upper)

@@ -16,6 +16,7 @@ __all__ = [
     "ceil_ratio",
     "closed",
     "common_flags",
+    "explicit_intersection",
     "half_open",
     "intersection",
     "interval_text",
@@ -63,6 +64,14 @@ def intersection(first: Bounds, second: Bounds) -> Bounds:
     """Return the indices that are in both."""
     lower, upper = max(first[0], second[0]), min(first[1], second[1])
     return lower, max(lower, upper), *common_flags(first, second, lower, upper)
+
+
+def explicit_intersection(first: Bounds, second: Bounds) -> Bounds:
+    """Return the indices that are in both, where an explicit bound takes the place of an implicit one."""
+    implicit_lower, implicit_upper = first[2] and second[2], first[3] and second[3]
+    lower = max([item[0] for item in (first, second) if item[2] == implicit_lower])
+    upper = min([item[1] for item in (first, second) if item[3] == implicit_upper])
+    return lower, max(lower, upper), implicit_lower, implicit_upper
 
 
 def common_flags(first: Bounds, second: Bounds, lower: int, upper: int) -> tuple[bool, bool]:
