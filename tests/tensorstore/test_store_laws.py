@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+import pytest
 import tensorstore
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -196,3 +197,25 @@ def test_indices_beyond_the_end_are_found_when_reading() -> None:
     assert view.shape == (2,)
     error = view.read().exception()
     assert str(error) == "OUT_OF_RANGE: Index 5 is outside valid range [0, 3)"
+
+
+@pytest.mark.parametrize("driver", ["array", "zarr", "zarr3"])
+@pytest.mark.parametrize("cast", [False, True])
+@pytest.mark.parametrize("dims", ["0", "1", ":"])
+@pytest.mark.parametrize("flags", ["True", "True:", ":True"])
+def test_reads_and_writes_take_implicit_bounds_from_the_array(driver: str, cast: bool, dims: str, flags: str) -> None:
+    seen = []
+    for package in PACKAGES:
+        x = opened(package, driver, (4, 4), (2, 2))
+        v = x[0:1, 1:2][eval(f"ts.d[{dims}].mark_bounds_implicit[{flags}]", {"ts": package})]
+        if cast:
+            v = package.cast(v, package.uint32)
+        found = [v.read().result().tolist(), np.asarray(v).tolist()]
+        target = package.array(np.zeros(np.shape(found[0]), np.uint32))
+        target[package.d[:].translate_to[v.resolve().result().origin]].write(v).result()
+        found.append(target.read().result().tolist())
+        if not cast:
+            v.write(np.uint16(99)).result()
+            found.append(x.read().result().tolist())
+        seen.append(found)
+    assert seen[0] == seen[1]

@@ -293,9 +293,9 @@ class TensorStore(Indexable):
         """Return the view with its implicit bounds taken from the latest known bounds of the array."""
         driver = self._driver
         latest = driver.latest()
-        if latest is driver:
-            return self
-        return TensorStore._of(latest, self._view and resolved_transform(self._view, latest.domain), self._transaction)
+        # bounds marked as implicit may differ from those of the array even if that never changed
+        view = self._view and resolved_transform(self._view, latest.domain)
+        return self if latest is driver and view is self._view else TensorStore._of(latest, view, self._transaction)
 
     # --- reading
 

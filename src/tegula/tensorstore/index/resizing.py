@@ -27,6 +27,8 @@ def _shown(output: OutputIndexMap, base: IndexDomain, number: int) -> tuple[int,
 def resolved_transform(transform: IndexTransform, base: IndexDomain) -> IndexTransform:
     """Return the transform of a view with its implicit bounds taken from the current bounds of the base."""
     domain = transform.domain
+    if True not in domain._implicit_lower and True not in domain._implicit_upper:
+        return transform  # this is asked for at each read and write, so the usual case must be fast
     bounds: list[tuple[int, int]] = []
     flags: list[tuple[bool, bool]] = []
     for axis, dim in enumerate(domain):
@@ -41,7 +43,7 @@ def resolved_transform(transform: IndexTransform, base: IndexDomain) -> IndexTra
         bounds.append((min(lower, upper), upper))
         flags.append((implicit_lower, implicit_upper))
     changed = domain._with(bounds, [lower for lower, _ in flags], [upper for _, upper in flags])
-    return IndexTransform(changed, output=transform.output)
+    return transform if changed == domain else IndexTransform(changed, output=transform.output)
 
 
 def base_bounds(
