@@ -32,7 +32,7 @@ from tegula.stores.directories import Directory
 from tegula.stores.generations import generation_of
 from tegula.stores.local_base import ATTEMPTS, kernel_in_use
 from tegula.stores.local_prefixes import LocalPrefixes
-from tegula.stores.open_files import Contents, GaveUp, Held, OpenFile, read_at, release
+from tegula.stores.open_files import Contents, GaveUp, Held, OpenFile, read_at
 from tegula.stores.root import Root
 from tegula.stores.sweeping import is_swept, sweep
 
@@ -327,7 +327,7 @@ class _FileLock(Held):
     def __init__(self, root: Root, key: str) -> None:
         # the file is unlocked before it is closed: a child that is forked in between keeps a copy of the descriptor
         self._locks: list[int] = []
-        super().__init__(before=map(release, self._locks))
+        super().__init__(before=map(self.unlock, self._locks))
         self._root = root
         self._key = key
 

@@ -124,8 +124,9 @@ class Held(io.IOBase):
         _locked[fd] = self._held
         return acquire(fd, path, wait=wait)
 
-    def unlock(self, fd: int | None) -> None:
-        """Release the lock of a file before the file is closed."""
+    @staticmethod
+    def unlock(fd: int | None) -> None:
+        """Release the lock of a file before the file is closed; errors are ignored."""
         try:  # noqa: SIM105 - a context manager takes longer than the call
             release(fd)  # type: ignore[arg-type]
         except OSError:
