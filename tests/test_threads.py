@@ -266,6 +266,7 @@ def test_an_interrupt_at_each_moment_leaves_no_call_under_way(act: str) -> None:
 
 RANDOM = """
 import random, signal, sys, threading
+import numpy.typing  # NumPy does not survive an interrupt of this import
 from tegula.engine.pool import begin, for_each, gather, results_of
 
 chance, count, armed = random.Random(0), int(sys.argv[1]), False
