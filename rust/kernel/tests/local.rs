@@ -415,16 +415,21 @@ fn directories_made_for_nothing_are_removed() {
     assert!(place.names("").is_empty());
 }
 
-#[test]
-fn the_policy_is_asked_once_for_each_directory() {
-    let place = Place::new();
+/// A store that makes missing directories, and how often it was asked to.
+fn counting_store(place: &Place) -> (LocalFiles, Arc<AtomicUsize>) {
     let asked = Arc::new(AtomicUsize::new(0));
     let (root, count) = (place.0.clone(), asked.clone());
     let prepare = move |parent: &str| {
         count.fetch_add(1, Ordering::Relaxed);
         fs::create_dir_all(root.join(parent)).map(|()| true).map_err(|_| Error::Unusual)
     };
-    let store = LocalFiles::new(base_of(&place.0), false, Box::new(prepare));
+    (LocalFiles::new(base_of(&place.0), false, Box::new(prepare)), asked)
+}
+
+#[test]
+fn the_policy_is_asked_once_for_each_directory() {
+    let place = Place::new();
+    let (store, asked) = counting_store(&place);
     for _ in 0..3 {
         let session = store.session("a/", 100);
         for key in ["a/0/0", "a/0/1", "a/1/0", "a/1/1"] {
@@ -439,13 +444,8 @@ fn the_policy_is_asked_once_for_each_directory() {
 fn only_the_first_directory_takes_the_policy_if_the_anchor_is_there() {
     for anchored in [true, false] {
         let place = Place::new();
-        let asked = Arc::new(AtomicUsize::new(0));
-        let (root, count) = (place.0.clone(), asked.clone());
-        let prepare = move |parent: &str| {
-            count.fetch_add(1, Ordering::Relaxed);
-            fs::create_dir_all(root.join(parent)).map(|()| true).map_err(|_| Error::Unusual)
-        };
-        let store = LocalFiles::new(base_of(&place.0), false, Box::new(prepare)).making_directories("zarr.json");
+        let (store, asked) = counting_store(&place);
+        let store = store.making_directories("zarr.json");
         if anchored {
             fs::write(place.path("zarr.json"), b"{}").unwrap();
         }
