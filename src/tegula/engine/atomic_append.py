@@ -1,8 +1,8 @@
 """Atomic append: several arrays gain or lose rows together, the chunks first and the length last.
 
-1. The writer reads the length under a lock of the store, which ends when the file of its key is replaced: in Zarr, when
-   the length of the lead is written. If the store has no lock that holds, the writer *reserves*
-   the length: it writes the document of the length once more, which gives the document a new generation
+1. The writer reads the length under a lock of the store. A lock ends when the file of its key is replaced: in Zarr,
+   when the length of the lead is written. If the store has no lock that holds, the writer *reserves* the length: it
+   writes the document of the length once more, which gives the document a new generation
    (`tegula.engine.reservations`).
 2. It reads the generations of the chunks it will write.
 3. If the length still has the same generation, it writes each chunk on condition that its generation is the same,
@@ -535,7 +535,7 @@ def _resize(lengths: list[_Length], rows: int) -> list[_Length]:
     # the reservation stays until the rows that are cut off have been deleted
     first = lead.change(rows, hold=True) if lead.rows != rows else lead
     store, key = lead.array.store, _lock_key(lead.array)
-    # a lock ends when the file of its key is replaced; without another one, an append could store chunks meanwhile
+    # in Zarr, storing the length has replaced the locked file: lock the new one, or an append stores chunks to be deleted
     with lock(store, key) if key == first.key and first is not lead else nullcontext():
         if not first.holds():  # an append went on from the new length, and has changed the other lengths, too
             return [_read_length(length.array, length.path) for length in lengths]
