@@ -535,7 +535,7 @@ def _resize(lengths: list[_Length], rows: int) -> list[_Length]:
     # the reservation stays until the rows that are cut off have been deleted
     first = lead.change(rows, hold=True) if lead.rows != rows else lead
     store, key = lead.array.store, _lock_key(lead.array)
-    # in Zarr, storing the length has replaced the locked file: lock the new one, or an append stores chunks to be deleted
+    # in Zarr, storing the length has replaced the locked file: lock the new one, or `cut_off` deletes appended chunks
     with lock(store, key) if key == first.key and first is not lead else nullcontext():
         if not first.holds():  # an append went on from the new length, and has changed the other lengths, too
             return [_read_length(length.array, length.path) for length in lengths]
