@@ -382,7 +382,7 @@ def test_rows_appended_while_a_table_is_cut_are_kept_whole(
     shrinker, appender = (tegula.open_table(tmp_path / "t", mode="r+") for _ in range(2))
     shortened, written, cut = (threading.Event() for _ in range(3))
     module = engine.resizing if alone and format != "bcolz" else engine.atomic_append
-    usual, change = engine.cut_off, engine.atomic_append._Length.change
+    usual, change = engine.cut_off, engine.length_documents.LengthDocument.change
 
     def cut_off(array: Any, *args: Any, **options: Any) -> None:
         shortened.set()
@@ -402,7 +402,7 @@ def test_rows_appended_while_a_table_is_cut_are_kept_whole(
         appender.append({"a": [7], "b": [14]})
 
     monkeypatch.setattr(module, "cut_off", cut_off)
-    monkeypatch.setattr(engine.atomic_append._Length, "change", changed)
+    monkeypatch.setattr(engine.length_documents.LengthDocument, "change", changed)
     second = threading.Thread(target=append)
     second.start()
     (shrinker["a"] if alone else shrinker).resize(0)

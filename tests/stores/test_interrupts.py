@@ -36,6 +36,8 @@ PLACES = [
         "threads.py",
         "engine/atomic_append.py",
         "engine/far.py",
+        "engine/length_documents.py",
+        "engine/new_rows.py",
         "engine/pool.py",
         "zarr1/synchronizers.py",
     )

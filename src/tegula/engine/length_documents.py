@@ -1,0 +1,128 @@
+"""The documents that hold the lengths of arrays, and their changes on condition that no other writer has made one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from tegula import frozen
+from tegula.engine.caches import forget
+from tegula.engine.lengths import current_length
+from tegula.engine.new_rows import Chunks
+from tegula.engine.reservations import Reservation, unmarked
+from tegula.engine.stored import StoredArray
+from tegula.errors import ConflictError
+from tegula.formats import find_format
+from tegula.metadata.nodes import ArrayMetadata
+from tegula.stores import Generation
+
+__all__ = ["LengthDocument", "known_lengths", "read_length"]
+
+
+@dataclass(slots=True)
+class LengthDocument:
+    """The document that holds the length of an array, as it was read, with its reservation if there is one."""
+
+    array: StoredArray
+    path: str
+    key: str
+    raw: bytes
+    generation: Generation
+    reservation: Reservation | None = None
+    chunks: Chunks = field(default_factory=dict)
+    """The chunks, of all columns, that were read before the length was reserved."""
+
+    @property
+    def rows(self) -> int:
+        return self.array.metadata.shape[0]
+
+    @property
+    def is_draft(self) -> bool:
+        """``True`` while the array is under creation and the document is a placeholder."""
+        return find_format(self.array.metadata.format).is_draft(self.raw)
+
+    def reserve(self, reservation: Reservation | None) -> LengthDocument:
+        """Write the document again, so that it gets a new generation, which other writers notice.
+
+        Raises
+        ------
+        ConflictError
+            If the document has changed since it was read, or has the reservation of another writer.
+        """
+        if reservation is not None and not self.is_draft:
+            if not reservation.may_start(self.raw):
+                raise ConflictError("another writer has reserved the length")
+            self.reservation = reservation
+            self.raw = reservation.renew(self.raw)
+        self.generation = self._set(self.raw)
+        return self
+
+    def holds(self) -> bool:
+        """Return whether the document is unchanged since it was read; renew a reservation that is getting old."""
+        if self.reservation is not None and self.reservation.is_old:
+            try:
+                self.reserve(self.reservation)
+            except ConflictError:
+                return False
+            return True
+        return self.array.store.get(self.key, (0, 0), with_generation=True)[1] == self.generation
+
+    def release(self) -> None:
+        """End the reservation: write the document without it."""
+        if self.reservation is not None and self.reservation.marks(self.raw):
+            self.raw = unmarked(self.raw)
+            self.generation = self._set(self.raw)
+
+    def change(self, rows: int, added: int = 0, *, hold: bool = False) -> LengthDocument:
+        """Write another length and number of stored bytes; for an array under creation, only remember them.
+
+        With `hold`, keep the reservation.
+        """
+        old = self.array.metadata
+        nbytes = None if old.stored_nbytes is None else max(0, old.stored_nbytes + added)
+        new = frozen.replace(old, shape=(rows, *old.shape[1:]), stored_nbytes=nbytes)
+        if self.is_draft:
+            return replace(self, array=self.array.with_metadata(new))
+        return self.write(new, hold=hold)
+
+    def _set(self, raw: bytes) -> Generation:
+        try:
+            return self.array.store.set(self.key, raw, if_generation=self.generation)
+        finally:
+            forget(self.array.store, self.key)
+
+    def write(self, new: ArrayMetadata, *, hold: bool = False) -> LengthDocument:
+        """Write the document that holds the length."""
+        old = self.array.metadata
+        item = find_format(old.format)
+        raw = unmarked(item.serialize(new)[item.shape_key])
+        new = frozen.replace(new, documents={**old.documents, item.shape_key: raw})
+        if hold and self.reservation is not None:
+            raw = self.reservation.renew(raw)
+        generation = self._set(raw)
+        self.array.shared["length"] = raw, generation
+        return LengthDocument(
+            self.array.with_metadata(new), self.path, self.key, raw, generation, self.reservation, self.chunks
+        )
+
+
+def read_length(array: StoredArray, path: str) -> LengthDocument:
+    """Read the present length of an array, and check that it is still the array that was opened."""
+    found, raw, generation = current_length(array)
+    return LengthDocument(found, path, array.prefix + find_format(array.metadata.format).shape_key, raw, generation)
+
+
+def known_lengths(columns: Sequence[tuple[StoredArray, str]]) -> list[LengthDocument]:
+    """Return the lengths as this process last wrote them, or nothing if it has not written all of them.
+
+    They may be out of date: each is written on condition that it has not changed, and so is each chunk, after the
+    first length has been compared.
+    """
+    lengths = []
+    for array, path in columns:
+        key = find_format(array.metadata.format).shape_key
+        raw, generation = array.shared.get("length", (None, None))
+        if raw is None or raw != array.metadata.documents.get(key):
+            return []
+        lengths.append(LengthDocument(array, path, array.prefix + key, raw, generation))
+    return lengths
