@@ -222,6 +222,44 @@ def test_a_kill_at_any_moment_leaves_the_old_or_the_new(format: str, what: str, 
         assert table(store) == [*rest, *range(300, 304)], at
 
 
+class Full(Interrupted):
+    """A store with room for a number of bytes."""
+
+    room = 10**9
+
+    def set(self, key: str, value: Any, **options: Any) -> Any:
+        others = sum(self.size(other) or 0 for other in self.list_prefix("") if other != key)
+        if others + len(value) > self.room:
+            raise StoreError("no space left")
+        return super().set(key, value, **options)
+
+
+@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("alone", [False, True])
+@pytest.mark.parametrize("known", [False, True])
+def test_an_append_for_which_there_is_no_room_leaves_nothing(format: str, alone: bool, known: bool) -> None:
+    store = Full()
+    make(store, format, known)
+    store.alone = alone
+    before = {key: store.get(key) for key in store.list_prefix("")}
+    used = sum(map(len, before.values()))
+    failures = 0
+    while True:
+        store.room = used + failures
+        try:
+            append(store, format, 100, 11, own=True)
+        except StoreError:
+            failures += 1
+            assert table(store) == [*range(5)], failures
+            after = {key: store.get(key) for key in store.list_prefix("")}
+            b_is_longer = tegula.open_array(store, path="b").shape[0] > 5
+            assert after == before or b_is_longer, failures
+        else:
+            break
+    assert failures > 50
+    assert table(store) == [*range(5), *range(100, 111)]
+
+
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("alone", [False, True])
 @pytest.mark.parametrize("known", [False, True])

@@ -9,7 +9,8 @@
 4. and finally the new length, on the same condition.
 
 If several writers append at the same time, at most one of them passes step 4; the others start again. A writer that is
-killed leaves the old length. The rows beyond it are never read, and the next append overwrites them.
+killed leaves the old length. The rows beyond it are never read, and the next append overwrites them. A writer that
+fails deletes them, since a full disk may be the reason.
 
 In a far store, an append reads the chunks and all lengths in one wave, before it reserves the length. The reservation
 is made on condition that the length still has the generation that was read, so it also replaces the comparison of step
@@ -32,6 +33,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -223,7 +225,23 @@ def _append(lengths: list[LengthDocument], values: Sequence[Array]) -> list[Leng
     writers = [RowWriter(length.array, stop, part, start) for length, part in zip(lengths, values)]
     for writer in writers:
         check_number(writer.array, writer.nchunks, "adding these rows")
-    nbytes = sum(part.size * writer.array.dtype.itemsize for writer, part in zip(writers, values))
+    requests = lead.array.store.concurrency
+    try:
+        _write_chunks(lengths, writers)
+        grown = gather(lambda pair: pair[0].change(stop, pair[1].added), [*zip(lengths, writers)][1:], requests)
+        return [lead.change(stop, writers[0].added), *grown]
+    except ConflictError:  # the rows beyond the end may be those of another writer
+        raise
+    except BaseException:  # also Ctrl-C
+        with suppress(TegulaError):
+            _take_back(lengths, stop)
+        raise
+
+
+def _write_chunks(lengths: list[LengthDocument], writers: list[RowWriter]) -> None:
+    """Write the new rows into their chunks, as long as the length of the lead is unchanged."""
+    lead = lengths[0]
+    nbytes = sum(writer.values.size * writer.array.dtype.itemsize for writer in writers)
     requests = lead.array.store.concurrency
     # in a near store the executor writes what it can
     chunks = left_by_executor(writers, lead.holds) if not requests else all_chunks(writers)
@@ -242,8 +260,19 @@ def _append(lengths: list[LengthDocument], values: Sequence[Array]) -> list[Leng
         for_each(lambda pair: pair[0].write(*pair[1]), work, parallel, chains, requests)
         for writer in writers:
             writer.count()
-    grown = gather(lambda pair: pair[0].change(stop, pair[1].added), [*zip(lengths, writers)][1:], requests)
-    return [lead.change(stop, writers[0].added), *grown]
+
+
+def _take_back(lengths: list[LengthDocument], stop: int) -> None:
+    """Delete the new rows, up to the row `stop`, after an append has failed, as long as the lengths are unchanged."""
+    lead = lengths[0]
+    for length in lengths:
+        if length.rows == lead.rows:
+            before = (stop, *length.array.metadata.shape[1:])
+            cut_off(length.array, length.path, before, partial(_hold, lead, length))
+
+
+def _hold(*lengths: LengthDocument) -> bool:
+    return all(length.holds() for length in lengths)
 
 
 def _unequal(lengths: list[LengthDocument]) -> TegulaError:

@@ -12,8 +12,8 @@ class Reach:
 
     That holds along one axis, and while the document of the shape has the same generation: a program that changes the
     shape in between may leave chunks beyond the edge, even if the shape is the same afterwards. Programs that store
-    chunks there without changing the shape are not noticed: an append to a table that fails, if this array is one of
-    its columns, and a writer that still has an older, larger shape. The object belongs to one `Array`, and is used
+    chunks there without changing the shape are not noticed: an append to a table that is killed, if this array is one
+    of its columns, and a writer that still has an older, larger shape. The object belongs to one `Array`, and is used
     while its documents are changed.
 
     Attributes
