@@ -253,6 +253,57 @@ def test_diagonals_have_explicit_bounds_before_implicit_ones(
     assert outcomes(here, sources) == real.outcomes(sources)
 
 
+@st.composite
+def documents(draw: Any, rank: int, outputs: int) -> dict[str, Any]:
+    """Draw a transform of constants and input dimensions, over bounds of all kinds."""
+    lower = draw(st.lists(st.integers(-2, 2), min_size=rank, max_size=rank))
+    bounds = [lower, [start + draw(st.integers(0, 4)) for start in lower]]
+    infinite = "-inf", "+inf"
+    for side, name in enumerate(infinite):
+        bounds[side] = [draw(st.sampled_from([bound] * 9 + [name])) for bound in bounds[side]]
+        bounds[side] = [draw(st.sampled_from([bound, bound, [bound]])) for bound in bounds[side]]
+    constants = st.fixed_dictionaries({"offset": st.integers(-3, 3)})
+    single = {"input_dimension": st.integers(0, rank - 1), "offset": st.sampled_from([0, 0, 1, -1])}
+    dimensions = st.fixed_dictionaries({**single, "stride": st.sampled_from([1, 1, 1, -1, 2, 0])})
+    maps = st.one_of(dimensions, dimensions, constants) if rank else constants
+    return {
+        "input_inclusive_min": bounds[0],
+        "input_exclusive_max": bounds[1],
+        "output": draw(st.lists(maps, min_size=outputs, max_size=outputs)),
+    }
+
+
+@settings(max_examples=300)
+@given(st.data(), st.integers(0, 3), st.integers(0, 2))
+def test_compositions(real: RealPackage, data: Any, rank: int, inner_rank: int) -> None:
+    outer, inner = data.draw(documents(rank, 2)), data.draw(documents(inner_rank, rank))
+    sources = [f"ts.IndexTransform(json={outer})", f"x[ts.IndexTransform(json={inner})]"]
+    assert outcomes(here, sources) == real.outcomes(sources)
+
+
+@pytest.mark.parametrize("lower", ["1", "[1]"])
+def test_a_domain_composed_with_index_arrays(real: RealPackage, lower: str) -> None:
+    inner = f'{{"input_inclusive_min": [{lower}], "input_exclusive_max": [2], "output": [{{"index_array": [7]}}]}}'
+    sources = ["ts.IndexDomain(shape=[3])", f"x[ts.IndexTransform(json={inner})]"]
+    assert outcomes(here, sources) == real.outcomes(sources)
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper", "array"),
+    [
+        ("[[0], 0]", "[3, 0]", "[[], [], []]"),
+        ("[[0], 0]", "[3, 0]", "[[], []]"),
+        ("[0, [0]]", "[3, 0]", "[[1]]"),
+        ("[0, 0]", "[3, [0]]", "[[1], [2], [3]]"),
+        ("[0, 0]", "[3, 0]", "[[1], [2], [3]]"),
+    ],
+)
+def test_index_arrays_over_empty_domains(real: RealPackage, lower: str, upper: str, array: str) -> None:
+    bounds = f'"input_inclusive_min": {lower}, "input_exclusive_max": {upper}'
+    sources = [f'ts.IndexTransform(json={{{bounds}, "output": [{{"index_array": {array}}}]}})', "x[1, 0]"]
+    assert outcomes(here, sources) == real.outcomes(sources)
+
+
 slice_parts = st.one_of(st.none(), st.integers(-4, 8))
 
 

@@ -45,10 +45,6 @@ def compose(outer: Transform, inner: Transform) -> Transform:
         )
     domain = _propagated(outer_domain, inner_domain, inner_maps)
     empty = is_explicitly_empty(domain)
-    if not empty:
-        for dim, item in enumerate(inner_maps):
-            if item._dimension is None and item._array is None:
-                _check_constant(outer_domain, dim, item._offset)
     maps = []
     for at, outer_map in enumerate(outer_maps):
         if outer_map._array is not None:
@@ -83,11 +79,15 @@ def effective_bounds(domain: IndexDomain, dim: int) -> Interval:
 
 def _propagated(outer: IndexDomain, inner: IndexDomain, maps: Maps) -> IndexDomain:
     """Return the inner domain with its implicit bounds inferred from the outer domain, after checking the others."""
+    # an empty domain leaves nothing to check
+    empty = is_explicitly_empty(inner)
     # the bounds that each input dimension inherits from the outer domain
     inferred: dict[int, Bounds] = {}
     for dim, item in enumerate(maps):
         target = item._dimension
         if target is None:
+            if item._array is None and not empty:
+                _check_constant(outer, dim, item._offset)
             continue
         bounds = outer._lower[dim], outer._upper[dim]
         flags = outer._implicit_lower[dim], outer._implicit_upper[dim]
@@ -101,38 +101,30 @@ def _propagated(outer: IndexDomain, inner: IndexDomain, maps: Maps) -> IndexDoma
                 flags = flags[1], flags[0]
         found = (*bounds, *flags)
         inferred[target] = explicit_intersection(inferred[target], found) if target in inferred else found
-    # replace implicit bounds by inherited ones; explicit bounds must lie within these
-    wrong: tuple[int, Interval] | None = None
+    # an implicit bound becomes the inherited one; the result must lie within the explicit ones of these
     lowers, uppers = list(inner._lower), list(inner._upper)
     lower_flags, upper_flags = list(inner._implicit_lower), list(inner._implicit_upper)
-    for dim, (lower, upper, implicit_lower, implicit_upper) in inferred.items():
+    for dim, (lower, upper, implicit_lower, implicit_upper) in sorted(inferred.items()):
         if lower_flags[dim]:
             lowers[dim], lower_flags[dim] = lower, implicit_lower
         if upper_flags[dim]:
-            uppers[dim], upper_flags[dim] = max(upper, lowers[dim]), implicit_upper
-        elif inner._implicit_lower[dim]:
-            lowers[dim] = min(lower, uppers[dim])
+            uppers[dim], upper_flags[dim] = upper, implicit_upper
+        new = lowers[dim], max(lowers[dim], uppers[dim])
         least = -INFINITY if implicit_lower else lower
         most = EXCLUSIVE_INFINITY if implicit_upper else upper
-        new = lowers[dim], uppers[dim]
-        if new[0] != new[1] and not (least <= new[0] <= new[1] <= most):
-            wrong = wrong or (dim, new)
-    domain = IndexDomain._make(tuple(lowers), tuple(uppers), tuple(lower_flags), tuple(upper_flags), inner._labels)
-    # bounds of an empty domain do not matter
-    if wrong is not None and not is_explicitly_empty(domain):
-        raise _incompatible(wrong[0], inferred[wrong[0]], wrong[1])
-    return domain
+        if not empty and new[0] != new[1] and not least <= new[0] <= new[1] <= most:
+            raise _incompatible(dim, inferred[dim], new)
+        uppers[dim] = new[1]
+    return IndexDomain._make(tuple(lowers), tuple(uppers), tuple(lower_flags), tuple(upper_flags), inner._labels)
 
 
 def _incompatible(dim: int, inferred: Bounds, found: Interval) -> StatusError:
-    if found[0] > found[1]:
-        return index_error(f"({found[0]}, {found[1] - 1}) do not specify a valid closed index interval")
     texts = []
     for lower, upper, text in (
         (inferred[0], inferred[1], interval_text(*inferred)),
         (*found, interval_text(*found)),
     ):
-        infinite = lower == -INFINITY or upper == EXCLUSIVE_INFINITY
+        infinite = lower == -INFINITY and upper == EXCLUSIVE_INFINITY
         texts.append(text if infinite else f"{text}, with size={upper - lower}")
     return index_error(
         f"Propagated bounds {texts[0]}, for dimension {dim} are incompatible with existing bounds {texts[1]}.",
@@ -155,7 +147,7 @@ def _map_of_dimension(
 ) -> OutputIndexMap:
     """Substitute the map of the intermediate dimension into an outer map that takes it."""
     offset, stride = outer._offset + outer._stride * inner._offset, outer._stride * inner._stride
-    if not (-MAX_INT64 <= offset <= MAX_INT64 and -MAX_INT64 <= stride <= MAX_INT64):
+    if not (-MAX_INT64 - 1 <= offset <= MAX_INT64 and -MAX_INT64 - 1 <= stride <= MAX_INT64):
         raise index_error(f"Integer overflow computing offset for output dimension {at}.")
     if inner._array is None:
         if inner._dimension is None:

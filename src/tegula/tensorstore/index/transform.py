@@ -214,9 +214,7 @@ class IndexTransform(Indexable, Applicable):
         return transform
 
     def _apply(self, domain: IndexDomain, output: Maps) -> Transform:
-        """Compose with another transform as the inner one; without output maps it is the identity over the domain."""
-        if not output and domain.rank:
-            return compose_pairs((domain, identity_maps(domain.rank)), self._pair())[0], ()
+        """Compose with another transform as the inner one; without output maps only the domains."""
         return compose_pairs((domain, output), self._pair())
 
     @property

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tegula.tensorstore.errors import StatusError, annotate, invalid
-from tegula.tensorstore.index.composition import Maps, Transform
+from tegula.tensorstore.index.composition import Maps, Transform, is_explicitly_empty
 from tegula.tensorstore.index.domain import IndexDomain
 from tegula.tensorstore.index.domain_json import bounds_from_json, bounds_to_json
 from tegula.tensorstore.index.intervals import EXCLUSIVE_INFINITY, INFINITY, MAX_RANK, Interval, closed
@@ -35,7 +35,7 @@ def validated(domain: IndexDomain, maps: Maps) -> Maps:
     """Check output maps against their domain, and return them with constants simplified."""
     if len(maps) > MAX_RANK:
         raise invalid(f"Invalid output rank: {len(maps)}")
-    empty = 0 in domain.shape
+    empty = is_explicitly_empty(domain)
     return tuple([_validated(domain, output, item, empty) for output, item in enumerate(maps)])
 
 
@@ -68,7 +68,7 @@ def _validated(domain: IndexDomain, output: int, item: OutputIndexMap, empty: bo
                 f"Index array for output dimension {output} has shape {{{texts[0]}}} "
                 f"which does not match input_shape {{{texts[1]}}}"
             )
-        if domain._implicit_lower[dim] or domain._implicit_upper[dim]:
+        if not empty and (domain._implicit_lower[dim] or domain._implicit_upper[dim]):
             raise invalid(
                 f"Index array for output dimension {output} depends on input dimension {dim} with implicit bounds"
             )
