@@ -37,3 +37,22 @@ def test_a_document_written_through_a_new_axis() -> None:
         document = package.open({"driver": "json", "kvstore": "memory://k"}, context=package.Context()).result()
         document[None].write(np.array([{"a": 1}], object)).result()
         assert document.read().result().item() == {"a": 1}
+
+
+@pytest.mark.parametrize("value", [np.array([1, 2]), np.array([[1.5], [2]]), np.array([]), np.array(["x", "y"])])
+def test_an_array_written_to_a_document_is_a_list(value: Any) -> None:
+    for package in (ts, tensorstore):
+        document = package.open({"driver": "json", "kvstore": "memory://k"}, context=package.Context()).result()
+        document.write(value).result()
+        assert document.read().result().item() == value.tolist()
+
+
+@pytest.mark.parametrize("shape", [(2,), (0,), (3, 1)])
+def test_a_source_that_does_not_fit_is_named_with_its_bounds(shape: tuple[int, ...]) -> None:
+    texts = []
+    for package in (ts, tensorstore):
+        target = package.array(np.zeros(3, np.int32))[None].label["x", "y"]
+        with pytest.raises(ValueError, match="Error aligning") as error:
+            target.write(np.zeros(shape, np.int32)).result()
+        texts.append(str(error.value))
+    assert texts[0] == texts[1]

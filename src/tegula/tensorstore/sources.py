@@ -64,7 +64,8 @@ def as_source(source: Any, dtype: dtypes.dtype, rank: int) -> _Values:
 
 
 def _objects(source: Any, dtype: dtypes.dtype, rank: int) -> _Values:
-    if isinstance(source, (np.ndarray, np.generic)):
+    # an array written to one element of JSON is a list there
+    if isinstance(source, (np.ndarray, np.generic)) and (rank or dtype != dtypes.json):
         values = np.asarray(source).astype(object)
         if values.ndim > rank:
             raise invalid("object too deep for desired array")
@@ -154,8 +155,7 @@ def _matches(source: IndexDomain, target: IndexDomain) -> dict[int, int]:
 
 
 def _dimension(domain: IndexDomain, number: int) -> str:
-    label = f'"{domain.labels[number]}": ' if domain.labels[number] else ""
-    return f"{number} {label}[{domain.inclusive_min[number]}, {domain.exclusive_max[number]})"
+    return f"{number} {domain[number]}"
 
 
 def spread(values: _Values, axes: Sequence[int], shape: tuple[int, ...]) -> _Values:
