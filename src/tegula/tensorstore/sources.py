@@ -155,7 +155,8 @@ def _matches(source: IndexDomain, target: IndexDomain) -> dict[int, int]:
 
 
 def _dimension(domain: IndexDomain, number: int) -> str:
-    return f"{number} {domain[number]}"
+    label = f'"{domain.labels[number]}": ' if domain.labels[number] else ""
+    return f"{number} {label}[{domain.inclusive_min[number]}, {domain.exclusive_max[number]})"
 
 
 def spread(values: _Values, axes: Sequence[int], shape: tuple[int, ...]) -> _Values:
