@@ -269,3 +269,10 @@ def test_a_rank_too_small_for_the_fill_value(update: dict[str, Any]) -> None:
 
     mine, theirs = outcomes(build)
     assert mine == theirs
+
+
+@pytest.mark.parametrize("layout", [{}, {"rank": 2}, {"write_chunk": {}}, {"codec_chunk": {"shape": [None, None]}}])
+@pytest.mark.parametrize("members", [{}, {"rank": 2}])
+def test_defaults_of_chunk_layouts(layout: dict[str, Any], members: dict[str, Any]) -> None:
+    found, wanted = (kind.Schema({"chunk_layout": layout, **members}).to_json(include_defaults=True) for kind in BOTH)
+    assert found == wanted

@@ -347,10 +347,11 @@ class Schema(Constraints, Indexable):
         self._units = units
 
     def to_json(self, include_defaults: bool = False) -> dict[str, Any]:
-        """Return the JSON representation; there are no defaults."""
+        """Return the JSON representation; the default of a chunk layout is the rank of the schema."""
         json: dict[str, Any] = {}
         layout = self._layout.to_json()
-        layout.pop("rank", None)
+        if not include_defaults:
+            layout.pop("rank", None)
         if layout:
             json["chunk_layout"] = layout
         if self._codec is not None:
