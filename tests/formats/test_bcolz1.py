@@ -87,7 +87,8 @@ def test_invalid_data_types_are_rejected(text: Any) -> None:
         ("int32", 7, 7), ("int32", 7.0, 7), ("float64", 3, 3.0), ("float64", float("-inf"), -np.inf),
         ("bool", True, True), ("bool", 1, True), ("|S3", "ab", b"ab"), ("|S3", "é", b"\xe9"), ("<U3", "€", "€"),
         ("|V2", "\0\1", b"\0\1"),
-        ("|V2", 0, b"\0\0"), ("|S3", 0, b""), ("complex64", 2, 2), ("datetime64[ns]", 5, np.datetime64(5, "ns")),
+        ("|V2", 0, b"\0\0"), ("|S3", 0, b""), ("complex64", 2, 2), (">c16", "(1-2j)", 1 - 2j),
+        ("datetime64[ns]", 5, np.datetime64(5, "ns")),
         ("timedelta64[D]", 0, np.timedelta64(0, "D")), ("int32", [[3, 3], [3, 3]], 3),
         ("float64", [[0.0, 0.0], [0.0, 0.0]], 0),
     ],
@@ -112,6 +113,7 @@ def test_nan_and_nat_as_defaults() -> None:
     [
         ([("t", "M8[s]"), ("d", "m8[D]")], (5, "NaT"), [5, None]),
         ([("z", "c8"), ("s", "S2", (2,))], (1.5, [b"\xff", b"a"]), [1.5, ["ÿ", "a"]]),
+        ([("z", "c8"), ("w", ">c16", (2,))], (2j, [complex(-np.inf, -0.0), 1]), ["2j", ["(-inf-0j)", 1.0]]),
         ([("m", ">i4", (1, 2)), ("n", [("v", "V2")])], ([[1, 2]], (b"\0\1",)), [[[1, 2]], ["\0\1"]]),
     ],
 )
@@ -274,7 +276,7 @@ def test_the_columns_of_a_ctable() -> None:
         {"shape": 4, "codecs": "zstd"}, {"shape": 4, "codecs": {"id": "blosc", "blocksize": 16}},
         {"shape": 4, "codecs": {"id": "blosc", "cname": "snappy"}},
         {"shape": (4, 4), "order": "F"}, {"shape": (4,), "chunks": ([1, 3],)},
-        {"shape": 4, "dtype": "c8", "fill_value": 1j}, {"shape": 4, "dtype": object},
+        {"shape": 4, "dtype": object},
         {"shape": 4, "shards": 2, "chunks": 2},
         {"shape": 4, "dtype": "i4", "codecs": [{"id": "delta", "dtype": "<i4"}, {"id": "blosc"}]},
     ],

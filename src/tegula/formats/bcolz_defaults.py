@@ -122,9 +122,9 @@ def default_to_json(fill: npt.NDArray[Any] | None, data_type: DataType) -> Any:
         # without a unit, bcolz can't read 0
         return None if number == -(2**63) or (number == 0 and dtype == np.dtype("M8")) else number
     if dtype.kind == "c":
-        if fill[()].imag:
-            raise UnsupportedError(f"bcolz has no default {fill[()]!r:.60}", field="fill_value")
-        return float(fill[()].real)
+        # JSON has no complex numbers; bcolz assigns text to an array, as NumPy reads it
+        is_real = not fill.imag and not np.signbit(fill.imag)
+        return float(fill.real) if is_real else str(fill[()])
     if dtype.names is not None:
         return [_field_to_json(fill[name], dtype[name]) for name in dtype.names]
     return _scalar_to_json(fill.tolist() if dtype.kind != "V" else fill.tobytes(), data_type)
