@@ -322,6 +322,20 @@ def test_moving_the_directory(tmp_path: Path) -> None:
         bcolz.carray([1]).rootdir = "x"
 
 
+@pytest.mark.parametrize("dtype", ["c8", ">c16"])
+@pytest.mark.parametrize("default", [1 + 2j, complex(0.1, -np.inf), complex(np.nan, 1), -2j, 3.5, complex(-0.0, -0.0)])
+def test_complex_defaults(tmp_path: Path, dtype: str, default: complex) -> None:
+    expected = np.full(5, default, dtype)
+    for place in (None, str(tmp_path / "c")):
+        c = bcolz.carray(expected[:2], dflt=default, rootdir=place)
+        c.resize(5)
+        assert c[:].tobytes() == expected.tobytes()
+    theirs = real.open(str(tmp_path / "c"))
+    theirs.resize(9)
+    theirs.flush()
+    np.testing.assert_array_equal(bcolz.open(tmp_path / "c")[:], np.full(9, default, dtype))
+
+
 def test_parameters_are_kept(tmp_path: Path) -> None:
     parameters = bcolz.cparams(clevel=3, shuffle=bcolz.BITSHUFFLE, cname="zstd", quantize=2)
     made = {"cparams": parameters, "dflt": 1.5, "expectedlen": 10**6, "rootdir": tmp_path / "c"}
@@ -424,7 +438,7 @@ def test_reshape(tmp_path: Path, place: str | None) -> None:
     values = np.arange(24 * 50)
     c = bcolz.carray(values, chunklen=100, rootdir=place and str(tmp_path / place), dflt=5)
     c.attrs["a"] = 1
-    for shape in ((-1, 4), (50, 2, 12), 1200, (1, 1200)):
+    for shape in ((-1, 4), np.array([50, 2, 12]), np.int64(1200), (1, np.int16(1200))):
         c = c.reshape(shape)
         np.testing.assert_array_equal(c[:], values.reshape(shape))
         assert (c.dflt, c.attrs.getall()) == (5, {"a": 1})
@@ -434,6 +448,10 @@ def test_reshape(tmp_path: Path, place: str | None) -> None:
     for wrong in ((-1, -1), (7, -1), (1199,), ()):
         with pytest.raises(ValueError, match=r"shape|left"):
             c.reshape(wrong)
+    for wrong in ("12", 1200.0, (1.5,), None, (None,)):
+        with pytest.raises(TypeError, match="newshape") as caught:
+            c.reshape(wrong)
+        assert isinstance(caught.value, TegulaError)
 
 
 @pytest.mark.parametrize("place", [None, "c"])
@@ -563,7 +581,8 @@ def test_next_continues_an_iteration() -> None:
 def test_selections_of_several_axes() -> None:
     values = np.arange(60).reshape(5, 4, 3)
     c = bcolz.carray(values, chunklen=2)
-    for key in ((1, 2), (-1, 2, 0), (slice(None, None, 2), 1), (3, [0, 2]), (slice(1, 4), [3, 0], -1), (2, ..., 1)):
+    assert type(c.reshape(-1)[(3,)]) is int
+    for key in ((1,), (values[:, 0, 0] > 5,), (1, 2), (-1, 2, 0), (slice(None, None, 2), 1), (3, [0, 2]), (slice(1, 4), [3, 0], -1), (2, ..., 1)):
         same(c[key], values[key])
         c[key] = values[key] = -7
         same(c[:], values)

@@ -7,7 +7,7 @@ import sys
 import weakref
 from collections.abc import Iterator, Sequence
 from math import prod
-from typing import Any, ClassVar
+from typing import Any, ClassVar, SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
@@ -181,6 +181,8 @@ class carray(CarrayIteration):
         if isinstance(key, (int, np.integer)):
             start, stop, get = self._rows.cached  # the chunk that was read last
             return get(key - start) if start <= key < stop else self._rows.row(as_index(int(key), len(self._rows)))
+        if isinstance(key, tuple) and len(key) == 1:
+            return self[key[0]]
         if isinstance(key, str):
             key = self._evaluated(key)
         if getattr(key, "dtype", None) == np.bool_ and key.ndim == 1:
@@ -361,7 +363,7 @@ class carray(CarrayIteration):
             self._rows = BufferedRows(storage.in_memory(self._array), self.chunklen)
             self._is_view, self._mode = False, "a"
 
-    def reshape(self, newshape: int | Sequence[int]) -> carray:
+    def reshape(self, newshape: SupportsIndex | Sequence[SupportsIndex]) -> carray:
         """Return a carray of another shape with the same elements; in a directory, it replaces this one.
 
         Parameters

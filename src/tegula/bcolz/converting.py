@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from math import prod
-from typing import Any
+from operator import index
+from typing import Any, SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
@@ -118,11 +119,11 @@ def _objects(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return out
 
 
-def as_index(index: int, length: int) -> int:
+def as_index(number: int, length: int) -> int:
     """Return the number of a row; a negative index counts from the end."""
-    position = index + length if index < 0 else index
+    position = number + length if number < 0 else number
     if not 0 <= position < length:
-        raise SelectionError(f"index {index} is out of range for {length} rows")
+        raise SelectionError(f"index {number} is out of range for {length} rows")
     return position
 
 
@@ -135,9 +136,12 @@ def as_count(nitems: Any) -> int:
     raise MetadataError(f"{nitems!r:.80} is not a number of rows", field="nitems")
 
 
-def as_shape(newshape: int | Sequence[int], size: int) -> tuple[int, ...]:
+def as_shape(newshape: SupportsIndex | Sequence[SupportsIndex], size: int) -> tuple[int, ...]:
     """Return a shape with `size` elements; one length may be -1, which is replaced."""
-    shape = (newshape,) if isinstance(newshape, int) else tuple(newshape)
+    try:
+        shape = tuple(map(index, newshape if np.iterable(newshape) else (newshape,)))
+    except TypeError as error:
+        raise KindError(f"a shape has whole numbers, not {newshape!r:.80}", field="newshape") from error
     if shape.count(-1) > 1:
         raise MetadataError("only one length of a shape can be -1", field="newshape")
     rest = prod(length for length in shape if length != -1)
