@@ -135,6 +135,17 @@ def test_checksums_and_lengths_are_verified() -> None:
     assert move(bytes(stored), (6, 7)) is None
 
 
+@pytest.mark.parametrize("name", ["fletcher32", "jenkins_lookup3", "crc32", "adler32"])
+def test_codecs_whose_own_exceptions_report_damage(name: str) -> None:
+    data_type, specs = as_data_type("f8"), [LITTLE, CodecSpec(f"numcodecs.{name}")]
+    chain, bare = build(specs, data_type), build(specs[:-1], data_type)
+    move = transfer(chain, specs, bare, specs[:-1])
+    stored = bytearray(chain.encode(np.arange(42.0).reshape(6, 7)))
+    assert bytes(move(bytes(stored), (6, 7))) == np.arange(42.0).tobytes()
+    stored[30] ^= 1
+    assert move(bytes(stored), (6, 7)) is None
+
+
 def test_bcolz_needs_the_type_size_it_expects() -> None:
     data_type = as_data_type("S7")
     source = [CodecSpec("bytes"), blosc(shuffle=1)]

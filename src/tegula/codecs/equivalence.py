@@ -18,7 +18,6 @@ from tegula import config
 from tegula.codecs.bytes import Bytes
 from tegula.codecs.chain import CodecChain
 from tegula.codecs.stages import Data, Decoder, Shape, flat
-from tegula.errors import TegulaError
 from tegula.metadata.data_types import DataType
 from tegula.metadata.nodes import CodecSpec
 
@@ -195,7 +194,9 @@ class Transfer:
                 self._chain.decode(data, shape)  # only decoding reveals whether it is damaged
             elif not self._check(value, self._size(shape)):
                 return None
-        except TegulaError:
+        except MemoryError:
+            raise
+        except Exception:  # noqa: BLE001  a codec of numcodecs raises anything; decoding the chunk says what is wrong
             return None
         for encode in self._redo:
             value = encode(value)
