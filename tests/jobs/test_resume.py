@@ -348,6 +348,19 @@ def test_each_format_is_resumed(format: str, tmp_path: Path) -> None:
     assert files[0] == files[1]
 
 
+@pytest.mark.parametrize("fill", [complex(np.inf, -0.0), np.array(0xFFF8_0000_0000_0123, "u8").view("f8")[()]], ids=str)
+def test_fill_values_that_a_format_stores_without_all_their_bits(fill: Any) -> None:
+    source = tegula.create_array({}, shape=6, chunks=2, dtype=np.array(fill).dtype, fill_value=fill)
+    source[2:4] = 1
+    for format in ("zarr1", "zarr2", "bcolz"):
+        target = MemoryStore()
+        report = tegula.convert(source, target, format=format, codecs="auto", resume=True, verify=True)
+        assert report.ok
+        assert tegula.checksum(target) == tegula.checksum(source)
+        plain = tegula.convert(source, MemoryStore(), format=format, codecs="auto")
+        assert report.arrays[0].chunks_stored == plain.arrays[0].chunks_stored
+
+
 def test_a_table_is_resumed(tmp_path: Path) -> None:
     source = Interrupting()
     tegula.create_table(source, {"x": np.arange(50), "y": np.arange(50.0)}, format="zarr3", chunks=10)

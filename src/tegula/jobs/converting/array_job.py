@@ -14,7 +14,7 @@ from tegula import config, engine
 from tegula.arrays.array import Array
 from tegula.arrays.creation import completing, new_array_of
 from tegula.engine import can_copy_chunks, copy_chunks
-from tegula.engine.creating import check_vacant
+from tegula.engine.creating import check_vacant, read_back
 from tegula.engine.deleting import clear_place, delete_node, remove_incomplete
 from tegula.errors import AlreadyExistsError, StoreError
 from tegula.hierarchy.group import Group
@@ -163,7 +163,9 @@ class ArrayJob:
         allowed: dict[str, Any] = {"allow_pickle": source._allow_pickle}
         if planned.complete:
             allowed["write_empty"] = True
-        draft = Array(engine.stored_array(self._store, path, planned.metadata, **allowed), path, read_only=True)
+        # as it will be read: a format may lack the sign of a zero, or the bits of a NaN, in fill values
+        metadata = replace(read_back(self._options.item, planned.metadata, path), documents={})
+        draft = Array(engine.stored_array(self._store, path, metadata, **allowed), path, read_only=True)
         check_amount(source, draft, planned.precision)
         if self._options.max_memory is not None:  # an array that does not fit is refused before anything is written
             passes_of(source, axes, draft, self._options.max_memory, two=False)
