@@ -76,6 +76,12 @@ def test_large_values_next_to_each_other_keep_their_spread() -> None:
     assert whole.deviation == pytest.approx(exact, rel=1e-3)  # the means of parts are rounded to eighths
 
 
+@pytest.mark.parametrize("large", [1e200, -1e308, 1e200 + 1e200j])
+def test_squares_beyond_floats_make_an_infinite_deviation(large: Any) -> None:
+    found = measure(np.array([large])).merge(measure(np.array([0 * large])))
+    assert (found.count, found.average, found.deviation) == (2, large / 2, np.inf)
+
+
 def test_values_without_numbers() -> None:
     found = measure(np.array(["b", "a", "c"]))
     assert (found.count, found.low, found.high, found.average) == (3, "a", "c", None)

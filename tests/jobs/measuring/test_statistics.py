@@ -68,6 +68,24 @@ def test_a_few_chunks_of_few_are_not_read_as_fill_values(monkeypatch: pytest.Mon
     assert tegula.statistics(array).mean == pytest.approx((31920 + 80 * 9) / 32000)
 
 
+@pytest.mark.parametrize("dtype", ["M8[D]", "m8[s]"])
+def test_times_at_the_ends_of_their_range(dtype: str) -> None:
+    first, last = np.array([-(2**63) + 1, 2**63 - 1]).view(dtype)
+    for values, mean in (([first], first), ([last], last), ([first, last], 0 * last.view("m8[s]"))):
+        found = tegula.statistics(tegula.create_array({}, data=np.array(values, dtype)))
+        assert (found.min, found.max) == (values[0], values[-1])
+        assert found.mean.view("i8") == mean.view("i8")
+
+
+@pytest.mark.parametrize("dtype", ["M8", ">M8", "m8"])
+def test_times_without_a_unit_are_numbers(dtype: str) -> None:
+    values = np.array([-(2**63), 7, 2, 3], "i8").view("m8").astype(dtype)
+    found = tegula.statistics(tegula.create_array({}, data=values, fill_value=None))
+    numbers = [int(item.view("i8")) for item in (found.min, found.max, found.mean, found.std)]
+    assert (found.count, found.missing, numbers) == (3, 1, [2, 7, 4, 2])
+    assert "7 generic time units" in str(found)
+
+
 def test_missing_values() -> None:
     group = tegula.create_group({})
     a = group.create_array("a", shape=4, dtype="i4", attributes={"_FillValue": -1, "missing_value": [7, "x"]})

@@ -65,7 +65,9 @@ class Moments:
             share = other.finite / finite
             apart = other.mean - self.mean
             mean = self.mean + apart * share
-            spread = self.spread + other.spread + abs(apart) ** 2 * self.finite * share
+            # products of floats become infinite, where `**` and the absolute value of a complex number raise
+            square = apart.real * apart.real + apart.imag * apart.imag
+            spread = self.spread + other.spread + (square * self.finite * share if self.finite else 0.0)
         return Moments(
             self.count + other.count,
             self.missing + other.missing,
@@ -149,7 +151,9 @@ def _as_known(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     dtype = values.dtype
     if dtype.kind == "V" and not issubclass(dtype.type, np.void):  # the types of ml_dtypes
         return values.astype("i8" if "int" in dtype.name else "f8")
-    return values.astype(dtype.newbyteorder("="), copy=False)
+    values = values.astype(dtype.newbyteorder("="), copy=False)
+    # NumPy makes no dates of numbers without a unit, but durations
+    return values.view("m8") if values.dtype == "M8" else values
 
 
 def _measured(values: npt.NDArray[Any], masks: Sequence[Any]) -> Moments:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,8 @@ __all__ = [
     "Measured", "Statistics", "measure_box", "measure_fill", "merged", "short", "statistics",
     "statistics_of_blocks",
 ]  # fmt: skip
+
+_LATEST: Final = 2**63 - 1  # units of the latest time; the earliest is the negative number
 
 Measured = dict[str, Moments]
 """Partial results by the path of a field, ``""`` for elements without fields."""
@@ -157,16 +159,9 @@ def short(value: Any) -> str:
     if isinstance(value, (float, complex)):
         return f"{value:.4g}"
     if isinstance(value, (np.datetime64, np.timedelta64)):
-        return _time(value)
+        return str(value)
     text = str(value) if isinstance(value, int) else repr(value)
     return text if len(text) <= 20 and isinstance(value, int) else text if len(text) <= 13 else f"{text[:12]}…"
-
-
-def _time(value: Any) -> str:
-    try:
-        return str(value)
-    except ValueError:  # a time without a unit
-        return str(value.view("i8"))
 
 
 # --- units: boxes of an array
@@ -342,10 +337,11 @@ def _result(path: str, kind: str, text: str, dtype: np.dtype[Any], found: Moment
     std: Any = found.deviation
     edges: tuple[Any, ...] = () if found.bins is None else found.bins.edges()
     if dtype.kind in "Mm" and edges:
+        made: Any = type(found.low)
         unit: Any = np.datetime_data(dtype)
-        mean = dtype.type(round(mean), unit)
-        std = np.timedelta64(round(std or 0), unit)
-        edges = tuple(dtype.type(edge, unit) for edge in edges)
+        mean = made(_in_range(mean), unit)
+        std = np.timedelta64(_in_range(std or 0), unit)
+        edges = tuple(made(_in_range(edge), unit) for edge in edges)
     histogram = None
     if found.bins is not None:
         # the outermost edges are the finite extremes
@@ -353,6 +349,11 @@ def _result(path: str, kind: str, text: str, dtype: np.dtype[Any], found: Moment
         inner = edges[1:-1] if dtype.kind in "biuMm" else [float(edge) for edge in edges[1:-1]]
         histogram = Histogram(found.bins.counts, (first, *inner, last))
     return Statistics(path, kind, text, found.count, found.missing, found.low, found.high, mean, std, histogram)
+
+
+def _in_range(number: float) -> int:
+    """Return the units of a time: floats next to the ends of its range, and edges of bins, may be beyond them."""
+    return min(max(round(number), -_LATEST), _LATEST)
 
 
 def _within(extreme: Any, edge: Any) -> Any:
