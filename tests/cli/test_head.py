@@ -31,6 +31,8 @@ def test_arrays(tmp_path: Path) -> None:
     assert run(tmp_path / "one", "-n", 2).stdout == "[0 1]\n... and 1 row\n"
     tegula.save(tmp_path / "none", np.array(7))
     assert run(tmp_path / "none").stdout == "7\n"
+    tegula.save(tmp_path / "times", np.array([5, 6]).view("M8"))
+    assert run(tmp_path / "times").stdout == "[5 6]\n"
     wide = run(_wide(tmp_path)).stdout
     assert "..." in wide
     assert len(wide.splitlines()) < 20

@@ -65,4 +65,6 @@ def _cell(value: Any) -> str:
 
 def _as_array(values: np.ndarray[Any, Any]) -> str:
     width = shutil.get_terminal_size().columns
+    if values.dtype.kind == "M" and np.datetime_data(values.dtype)[0] == "generic":
+        values = values.view(values.dtype.str.replace("M", "m"))  # dates without a unit have no text
     return np.array2string(values, max_line_width=width, threshold=1000)

@@ -78,6 +78,19 @@ def test_exact_compares_bits() -> None:
     assert (report.equal, report.exact, report.differences[0].count) == (False, True, 2)
 
 
+@pytest.mark.parametrize("exact", [False, True])
+def test_rows_of_any_length(exact: bool) -> None:
+    arrays = []
+    for last in (2, 3):
+        options: Any = {"codecs": [{"id": "vlen-array", "dtype": "<f4"}], "format": "zarr2"}
+        arrays.append(tegula.create_array({}, shape=3, dtype=object, **options))
+        for position, row in enumerate(([], [1], [1, last])):
+            arrays[-1][position] = np.array(row, "f4")
+    assert tegula.compare(arrays[0], arrays[0], exact=exact)
+    found = tegula.compare(*arrays, exact=exact).differences[0]
+    assert (found.index, found.count) == ((2,), 1)
+
+
 def test_huge_grids_of_which_little_is_stored() -> None:
     def made(fill: int = 0, chunks: Any = (100, 100)) -> tegula.Array:
         return tegula.create_array({}, shape=(10**9, 10**9), chunks=chunks, dtype="u1", fill_value=fill)
@@ -177,6 +190,13 @@ def test_small_shapes_and_a_deleted_array(tmp_path: Path) -> None:
     assert "deleted" in report.failed[""]
     with pytest.raises(tegula.NotFoundError):
         tegula.compare(tmp_path / "x", whole)
+
+
+def test_times_without_a_unit_are_printed_as_numbers() -> None:
+    one, other = (tegula.create_array({}, shape=3, dtype="M8", fill_value=fill) for fill in (5, 6))
+    text = str(tegula.compare(one, other))
+    assert "fill value: '5 (without a unit)' and '6 (without a unit)'" in text
+    assert "the first at [0]: '5 (without a unit)' and '6 (without a unit)'" in text
 
 
 def test_progress() -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from tegula.display.info import shown
+
 __all__ = ["Comparison", "Difference"]
 
 What = Literal[
@@ -64,7 +66,7 @@ class Difference:
 
 def _short(value: Any, most: int = 100) -> str:
     """Return the repr of a value, shortened."""
-    text = f"{value!r}"
+    text = f"{shown(value)!r}"
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 

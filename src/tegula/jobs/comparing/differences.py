@@ -301,8 +301,9 @@ def _equal_bits(one: npt.NDArray[Any], other: npt.NDArray[Any]) -> npt.NDArray[n
     size = one.dtype.itemsize
     if not size:
         return np.ones(one.shape, bool)
-    unit = f"u{size}" if size in (1, 2, 4, 8) else "u1"
-    old, new = (np.ascontiguousarray(values).reshape(-1).view(unit).reshape(*one.shape, -1) for values in (one, other))
+    unit, number = (f"u{size}", 1) if size in (1, 2, 4, 8) else ("u1", size)
+    shape = (*one.shape, number)
+    old, new = (np.ascontiguousarray(values).reshape(-1).view(unit).reshape(shape) for values in (one, other))
     same: npt.NDArray[np.bool_] = (old == new).all(axis=-1)
     return same
 
