@@ -79,6 +79,25 @@ def test_exact_compares_bits() -> None:
 
 
 @pytest.mark.parametrize("exact", [False, True])
+def test_padding_between_fields_makes_no_difference(exact: bool) -> None:
+    aligned = np.dtype([("a", "i1"), ("b", "<f8"), ("c", "i1")], align=True)
+    values = np.frombuffer(np.random.default_rng(1).bytes(5 * aligned.itemsize), aligned).copy()
+    values["b"] = range(5)
+    array = tegula.create_array({}, data=values, format="bcolz", chunks=2)
+    for format in ("zarr2", "zarr3"):
+        target: dict[str, bytes] = {}
+        tegula.convert(array, target, format=format)
+        assert tegula.compare(array, target, exact=exact)
+    other = values.copy()
+    other.view("u1").reshape(5, -1)[:, 1:8] = 7  # padding
+    other["a"][3] += 1
+    (found,) = tegula.compare(
+        array, tegula.create_array({}, data=other, format="bcolz", chunks=2), exact=exact
+    ).differences
+    assert (found.index, found.count) == ((3,), 1)
+
+
+@pytest.mark.parametrize("exact", [False, True])
 def test_rows_of_any_length(exact: bool) -> None:
     arrays = []
     for last in (2, 3):

@@ -23,6 +23,7 @@ from tegula.jobs.comparing.differences import (
     decodes_alike,
     equal_json,
     equal_values,
+    native,
     units,
 )
 from tegula.jobs.converting.masks import attributes_of
@@ -244,8 +245,7 @@ class _Part:
         """Compare two arrays."""
         self.report.arrays += 1
         types = one.metadata.data_type, other.metadata.data_type
-        native = [(item.numpy.newbyteorder("="), item.variable) for item in types]
-        if native[0] != native[1]:
+        if native(types[0]) != native(types[1]) or types[0].variable != types[1].variable:
             self.find("data type", *map(str, types))
         if _fills_differ(one, other, self._run.exact):
             self.find("fill value", one.fill_value, other.fill_value)

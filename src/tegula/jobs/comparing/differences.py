@@ -20,7 +20,7 @@ from tegula.engine.chunk_copies import part_of
 from tegula.engine.pool import gather, results_of
 from tegula.engine.visiting import cells
 from tegula.jobs.units import Box, block_grid, blocks_of, in_order
-from tegula.metadata.data_types import DataType
+from tegula.metadata.data_types import DataType, packed
 
 __all__ = [
     "Differing", "Gap", "are_comparable", "compare_box", "compare_fills", "decodes_alike", "equal_json", "equal_values",
@@ -240,9 +240,14 @@ def are_comparable(one: DataType, other: DataType) -> bool:
     (True, False)
     """
     if one.numpy.names is not None or other.numpy.names is not None:
-        return one.numpy.newbyteorder("=") == other.numpy.newbyteorder("=")
+        return native(one) == native(other)
     first, second = _kind(one), _kind(other)
     return first == second and (first != "void" or one.numpy.itemsize == other.numpy.itemsize)
+
+
+def native(data_type: DataType) -> np.dtype[Any]:
+    """Return the data type of elements in memory, in native byte order and without padding between fields."""
+    return packed(data_type.numpy).newbyteorder("=")
 
 
 def _kind(data_type: DataType) -> str:
@@ -260,7 +265,7 @@ def equal_values(
     """Return for each pair of elements whether they are equal.
 
     NaN equals NaN, NaT equals NaT, and -0.0 equals 0.0; structures are equal if all their fields are. With `exact` the
-    bits of elements of one type must be the same, in any byte order.
+    bits of elements of one type must be the same, in any byte order and apart from padding between fields.
 
     Examples
     --------
@@ -270,7 +275,7 @@ def equal_values(
     >>> equal_values(old, new, types, False).tolist(), equal_values(old, new, types, True).tolist()
     ([True, True, False], [True, False, False])
     """
-    one, other = (values.astype(values.dtype.newbyteorder("="), copy=False) for values in (one, other))
+    one, other = (values.astype(packed(values.dtype).newbyteorder("="), copy=False) for values in (one, other))
     if one.dtype.hasobject or other.dtype.hasobject:
         text = _kind(types[0]) == "text"
         pairs = zip(one.ravel().tolist(), other.ravel().tolist())
