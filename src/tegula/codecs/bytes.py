@@ -56,7 +56,8 @@ class Bytes(Serializer):
     def __init__(self, dtype: np.dtype[Any], order: Literal["<", ">"] | None) -> None:
         self.dtype = self.memory = self.stored = dtype
         if order is not None:
-            if dtype in EXTENDED_DTYPES:  # NumPy can't swap the bytes of these, but those of integers of their size
+            # NumPy can't swap the bytes of these types and of times without a unit, but those of integers of their size
+            if dtype in EXTENDED_DTYPES or dtype.kind in "mM":
                 self.memory = np.dtype(f"u{dtype.itemsize}")
             self.stored = self.memory.newbyteorder(order)
             if self.stored == self.memory:
