@@ -185,7 +185,8 @@ def integers(value: Any, field: str, key: str, *, least: int, ndim: int | None =
     if len(value) > MAX_NDIM:
         raise MetadataError(f"an array can't have {len(value)} dimensions", key=key, field=field)
     if any(not least <= item < 2**63 for item in value):
-        raise MetadataError(f"{field} must be at least {least}, not {value!r:.80}", key=key, field=field)
+        bounds = f"at least {least} and less than 2**63"
+        raise MetadataError(f"{field} must be {bounds}, not {value!r:.80}", key=key, field=field)
     if ndim is not None and len(value) != ndim:
         raise MetadataError(f"{field} has {len(value)} entries for {ndim} dimensions", key=key, field=field)
     return tuple(value)

@@ -26,7 +26,7 @@ __all__ = ["decode_base64", "fill_from_document", "fill_from_json", "fill_to_jso
 
 _SPECIAL: Final = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
 _INTEGER: Final = matcher(r"[+-]?[0-9]{1,20}")
-_NUMBER: Final = matcher(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_NUMBER: Final = matcher(r"[+-]?(([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|(?i:nan|inf|infinity))")
 
 
 def decode_base64(text: Any) -> bytes:
