@@ -13,8 +13,8 @@ import tegula
 from tegula import LocalStore
 from tegula.errors import MetadataError
 
-FILLS = [0, 1, -1, None, "", "0", "1.5", "text", False, True, 0.0, 1.5, 1e20, "NaN", "nan", "-inf", "+Infinity", "AAAA", "YWJj",
-         "MA==", [0, 0], [1.5, "NaN"], {}]  # fmt: skip
+FILLS = [0, 1, -1, None, "", "0", "1.5", "text", False, True, 0.0, 1.5, 1e20, "NaN", "nan", "-inf", "+Infinity",
+         "AAAA", "YWJj", "MA==", [0, 0], [1.5, "NaN"], {}]  # fmt: skip
 V2: list[Any] = ["|b1", "<i4", ">u2", "<f4", ">f8", "<c8", "|S4", "<U4", ">U4", "|V4", "<M8[s]", "<m8[s]",
                  [["a", "<i4"], ["b", "|S2"]], "vlen-utf8", "vlen-bytes"]  # fmt: skip
 V3: list[Any] = [
