@@ -57,8 +57,8 @@ class Bytes(Serializer):
         self.dtype = self.memory = self.stored = dtype
         if order is not None:
             # NumPy can't swap the bytes of these types and of times without a unit, but those of integers of their size
-            if dtype in EXTENDED_DTYPES or dtype.kind in "mM":
-                self.memory = np.dtype(f"u{dtype.itemsize}")
+            if dtype in EXTENDED_DTYPES or (dtype.kind in "mM" and np.datetime_data(dtype)[0] == "generic"):
+                self.memory = np.dtype(f"u{dtype.itemsize}").newbyteorder(dtype.byteorder)
             self.stored = self.memory.newbyteorder(order)
             if self.stored == self.memory:
                 self.memory = self.stored = dtype
