@@ -15,6 +15,8 @@ __all__ = ["app"]
 app = typer.Typer(
     help="Read and change the attributes of an array, a table or a group.",
     rich_markup_mode=None,
+    add_completion=False,
+    pretty_exceptions_enable=False,
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
 )

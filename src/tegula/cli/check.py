@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from tegula.cli.progress import progress_line
-from tegula.cli.reporting import AllowPickle, AsJson, Quiet, as_options, one_line, print_json, print_message
+from tegula.cli.reporting import AllowPickle, AsJson, QuietButJson, as_options, one_line, print_json, print_message
 from tegula.cli.running import Dask, Ledger, Workers, running
 from tegula.cli.targets import Node, StorageOptions, open_target, split_target, target_argument
 from tegula.display.info import human_bytes
@@ -30,7 +30,7 @@ def check(
     dask: Dask = None,
     ledger: Ledger = None,
     as_json: AsJson = False,
-    quiet: Quiet = False,
+    quiet: QuietButJson = False,
     storage_option: StorageOptions = None,
 ) -> None:
     """Check an array, a table, or a group with all its members for damaged, missing and misplaced data.

@@ -26,10 +26,10 @@ def checksum(
     allow_pickle: AllowPickle = False,
     storage_option: StorageOptions = None,
 ) -> None:
-    """Print a checksum of the values, which stays the same in any format, chunks and codecs.
+    """Print a checksum of the values, which does not depend on format, chunks or codecs.
 
-    A group or table has a line for each array, and a last one for all together. It depends on shapes, data types, names
-    of arrays and every bit of the elements. After a conversion both sides have the same.
+    A group or table has a line for each array, and a last line for the whole. The checksum depends on shapes, data
+    types, the names of arrays and every bit of the elements. A conversion leaves it the same.
 
     The exit code is 1 if an array could not be read.
     """

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from tegula.cli.progress import progress_line
-from tegula.cli.reporting import AllowPickle, AsJson, Quiet, one_line, print_json, print_message
+from tegula.cli.reporting import AllowPickle, AsJson, QuietButJson, one_line, print_json, print_message
 from tegula.cli.running import Dask, Ledger, Workers, running
 from tegula.cli.targets import (
     Setting,
@@ -35,7 +35,7 @@ def compare(
     dask: Dask = None,
     ledger: Ledger = None,
     as_json: AsJson = False,
-    quiet: Quiet = False,
+    quiet: QuietButJson = False,
     allow_pickle: AllowPickle = False,
     storage_option: StorageOptions = None,
     second_storage_option: Annotated[

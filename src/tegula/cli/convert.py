@@ -13,7 +13,7 @@ import typer
 
 from tegula.cli.completion import complete_codecs
 from tegula.cli.progress import progress_line
-from tegula.cli.reporting import AllowPickle, AsJson, Quiet, columns, one_line, print_json, print_message
+from tegula.cli.reporting import AllowPickle, AsJson, QuietButJson, columns, one_line, print_json, print_message
 from tegula.cli.running import Dask, MaxMemory, Part, Resume, VisibleEarly, Workers, resuming, running
 from tegula.cli.targets import (
     StorageOptions,
@@ -116,7 +116,7 @@ def convert(
         typer.Option("--temporary", metavar="TARGET", help="Where to put temporary arrays if TARGET is an archive."),
     ] = None,
     as_json: AsJson = False,
-    quiet: Quiet = False,
+    quiet: QuietButJson = False,
     storage_option: StorageOptions = None,
     target_storage_option: TargetStorageOptions = None,
 ) -> None:
@@ -126,8 +126,8 @@ def convert(
     without decoding where nothing about them changes. The exit code is 1 if an array was left out, or if --verify
     finds a difference.
 
-    TARGET keeps a record of what is done until it is complete: after an interruption, run the same command again with
-    --resume. An archive is written in one go.
+    Until it is complete, TARGET keeps a record of what is done: after an interruption, run the same command again with
+    --resume. An archive is written in one go and can't be resumed.
     """
     # read the options; a mistake in one is an error of the command line
     options = {

@@ -1,4 +1,4 @@
-"""``tegula doctor``: what is installed, what reads and writes chunks, and what storage elsewhere does when asked."""
+"""``tegula doctor``: what is installed, what reads and writes chunks, and what can be done at a path or URL."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def doctor(
         typer.Argument(
             metavar="PATH",
             show_default=False,
-            help="A URL or path to examine; without it, the installation.",
+            help="A URL or path to examine instead of the installation.",
             autocompletion=complete_target,
         ),
     ] = None,
@@ -56,11 +56,10 @@ def doctor(
     as_json: AsJson = False,
     storage_option: StorageOptions = None,
 ) -> None:
-    """Print what is installed, and whether the compiled kernel reads and writes chunks, or examine storage.
+    """Print what is installed and whether the compiled kernel is in use; or, with PATH, what can be done there.
 
-    With PATH it prints what can be reached there: the names of credentials, whether it can be read, listed and
-    written, whether conditional writes work between processes, and how long a request takes. The exit code is 1 if it
-    can't be read.
+    With PATH it prints the names of the credentials found, whether PATH can be read, listed and written, whether
+    conditional writes work between processes, and how long a request takes. The exit code is 1 if PATH can't be read.
     """
     if target is not None:
         _examine(target, dict(storage_option or ()), write, as_json)

@@ -9,7 +9,7 @@ import typer
 
 from tegula.cli.convert import parse_codecs, parse_lengths, parse_option, parse_rules
 from tegula.cli.progress import progress_line
-from tegula.cli.reporting import AsJson, Quiet, columns, one_line, print_json
+from tegula.cli.reporting import AsJson, QuietButJson, columns, one_line, print_json
 from tegula.cli.running import Dask, MaxMemory, Part, Resume, VisibleEarly, Workers, resuming, running
 from tegula.cli.targets import (
     StorageOptions,
@@ -42,7 +42,8 @@ def downsample(
     factors: Annotated[
         str,
         typer.Option(
-            metavar="N|N,N,...|AXIS=N,...", help="Factor between levels: for spatial axes, for each, or by name."
+            metavar="N|N,N,...|AXIS=N,...",
+            help="Factor between levels: one for all spatial axes, one for each axis, or by name.",
         ),
     ] = "2",
     levels: Annotated[
@@ -51,13 +52,13 @@ def downsample(
             min=1, help="Number of levels to compute. [default: until one fits into a chunk]", show_default=False
         ),
     ] = None,
-    method: Annotated[_Method, typer.Option(help="What becomes of a block of elements.")] = _Method.mean,
+    method: Annotated[_Method, typer.Option(help="How a block of elements becomes one element.")] = _Method.mean,
     axes: Annotated[
         str | None,
         typer.Option(metavar="NAME,...|JSON", help="Axes, such as c,y,x. [default: the names of the dimensions]"),
     ] = None,
     scale: Annotated[
-        str, typer.Option(metavar="X|X,X,...|AXIS=X,...", help="Distance between the elements, as for --factors.")
+        str, typer.Option(metavar="X|X,X,...|AXIS=X,...", help="Distance between elements, written like --factors.")
     ] = "1",
     missing: Annotated[
         str | None,
@@ -70,11 +71,9 @@ def downsample(
     codecs: Annotated[str | None, typer.Option(metavar="NAME,...|JSON", help="Codecs. [default: as in SOURCE]")] = None,
     name: Annotated[str, typer.Option(help="Name of the pyramid in its metadata.")] = "",
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Delete what exists at TARGET, or old levels.")
+        bool, typer.Option("--overwrite", help="Replace what exists at TARGET, or the old levels.")
     ] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only print what would be done, and what it takes.")
-    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print what would be done, and its cost.")] = False,
     resume: Resume = False,
     workers: Workers = None,
     dask: Dask = None,
@@ -82,17 +81,17 @@ def downsample(
     visible_early: VisibleEarly = False,
     max_memory: MaxMemory = None,
     as_json: AsJson = False,
-    quiet: Quiet = False,
+    quiet: QuietButJson = False,
     storage_option: StorageOptions = None,
     target_storage_option: TargetStorageOptions = None,
 ) -> None:
-    """Write a multi-scale pyramid, copies of an array in decreasing size, with OME-Zarr 0.5 metadata.
+    """Write a multi-scale pyramid: smaller and smaller copies of an array, with OME-Zarr 0.5 metadata.
 
-    Without TARGET the array stays where it is, and the levels s1, s2, ... are written next to it. Missing values are
-    left out of means. Labels need --method mode.
+    Without TARGET the array stays where it is, and the levels s1, s2, ... are written next to it. Means leave out
+    missing values. For an image of labels, use --method mode.
 
-    The group keeps a record of what is done until it is complete: after an interruption, run the same command again
-    with --resume. An archive is written in one go.
+    Until the pyramid is complete, its group keeps a record of what is done: after an interruption, run the same
+    command again with --resume. An archive is written in one go and can't be resumed.
     """
     # read the options; a mistake in one is an error of the command line
     options: dict[str, Any] = {

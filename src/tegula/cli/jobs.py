@@ -57,7 +57,8 @@ def show(target: _Where, as_json: AsJson = False, storage_option: StorageOptions
 def clean(
     target: _Where,
     force: Annotated[
-        bool, typer.Option("--force", help="Even if a process seems to work on it, as after a machine was lost.")
+        bool,
+        typer.Option("--force", help="Remove it even if a process seems to work on it, as after a machine was lost."),
     ] = False,
     quiet: Quiet = False,
     storage_option: StorageOptions = None,

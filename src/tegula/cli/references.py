@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from tegula.cli.reporting import AsJson, Quiet, print_json, print_message
+from tegula.cli.reporting import AsJson, QuietButJson, print_json, print_message
 from tegula.cli.targets import (
     StorageOptions,
     TargetStorageOptions,
@@ -54,7 +54,7 @@ def references(
     ] = 0,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace existing references.")] = False,
     as_json: AsJson = False,
-    quiet: Quiet = False,
+    quiet: QuietButJson = False,
     storage_option: StorageOptions = None,
     target_storage_option: TargetStorageOptions = None,
 ) -> None:

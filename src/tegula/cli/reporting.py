@@ -12,13 +12,24 @@ import typer
 
 from tegula.errors import UnsupportedError
 
-__all__ = ["AllowPickle", "AsJson", "Quiet", "as_options", "columns", "one_line", "print_json", "print_message"]
+__all__ = [
+    "AllowPickle",
+    "AsJson",
+    "Quiet",
+    "QuietButJson",
+    "as_options",
+    "columns",
+    "one_line",
+    "print_json",
+    "print_message",
+]
 
 _ARGUMENT: Final = re.compile(r"\b(allow_pickle|overwrite|checksum)=True\b")
 _STORAGE: Final = re.compile(r"\b(target_|second_)?storage_options\b")
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only errors, and JSON with --json.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only errors.")]
+QuietButJson = Annotated[bool, typer.Option("--quiet", "-q", help="Print only errors, and JSON with --json.")]
 AllowPickle = Annotated[
     bool,
     typer.Option("--allow-pickle", help="Unpickle Python objects, which can run any code: only for trusted data."),

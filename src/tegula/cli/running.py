@@ -13,14 +13,14 @@ __all__ = [
 ]  # fmt: skip
 
 Resume = Annotated[
-    bool, typer.Option("--resume", help="Resume where the same command was interrupted; begin if it was not.")
+    bool, typer.Option("--resume", help="Continue where the same command was interrupted, or start anew.")
 ]
 VisibleEarly = Annotated[
     bool, typer.Option("--visible-early", help="Create arrays before their chunks, so that they can be opened.")
 ]
 MaxMemory = Annotated[
     str | None,
-    typer.Option("--max-memory", metavar="SIZE", help="Most memory for the values in each worker, such as 2GB."),
+    typer.Option("--max-memory", metavar="SIZE", help="The most memory for values in each worker, such as 2GB."),
 ]
 Workers = Annotated[
     int | None, typer.Option("--workers", metavar="N", min=1, help="Do the work in N processes. [default: threads]")
@@ -30,7 +30,7 @@ Dask = Annotated[
     typer.Option(
         "--dask",
         metavar="ADDRESS|FILE|local",
-        help="Do the work on a dask cluster: its scheduler, or one started here.",
+        help="Do the work on a dask cluster: the address or file of its scheduler, or local to start one here.",
     ),
 ]
 
@@ -39,7 +39,8 @@ Ledger = Annotated[
     typer.Option(
         "--ledger",
         metavar="PATH",
-        help="Record what is done in this directory or bucket: after an interruption the same command continues.",
+        help="Keep a record of what is done in this directory or bucket; after an interruption, the same command "
+        "continues.",
     ),
 ]
 
@@ -65,7 +66,7 @@ Part = Annotated[
         metavar="I/N",
         parser=parse_part,
         show_default=False,
-        help="Do the I-th of N parts, as a job of a batch system; the last one to end completes the target.",
+        help="Do only part I of N, as one job of a batch system; the last part to finish completes the target.",
     ),
 ]
 

@@ -9,7 +9,7 @@ from typing import Final
 import typer
 
 from tegula.cli.progress import progress_line
-from tegula.cli.reporting import AllowPickle, AsJson, Quiet, columns, one_line, print_json, print_message
+from tegula.cli.reporting import AllowPickle, AsJson, QuietButJson, columns, one_line, print_json, print_message
 from tegula.cli.running import Dask, Ledger, Workers, running
 from tegula.cli.targets import StorageOptions, Target, open_target
 from tegula.jobs.measuring.statistics import Statistics, short, statistics
@@ -28,7 +28,7 @@ def stats(
     dask: Dask = None,
     ledger: Ledger = None,
     as_json: AsJson = False,
-    quiet: Quiet = False,
+    quiet: QuietButJson = False,
     allow_pickle: AllowPickle = False,
     storage_option: StorageOptions = None,
 ) -> None:

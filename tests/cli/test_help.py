@@ -1,0 +1,33 @@
+"""The help of every command names only options that the command has."""
+
+import re
+
+import pytest
+from typer.testing import CliRunner
+
+from tegula.cli.program import _COMMANDS, _command, app
+
+
+def _commands():
+    for name in _COMMANDS:
+        command = _command(name)
+        subcommands = getattr(command, "commands", None)
+        yield from ([name, sub] for sub in subcommands) if subcommands else [[name]]
+
+
+@pytest.mark.parametrize("words", [*_commands()], ids=" ".join)
+def test_help_names_only_options_that_exist(words):
+    """Options that the texts mention belong to the command."""
+    shown = CliRunner().invoke(app, [*words, "--help"])
+    assert shown.exit_code == 0
+    options = set(re.findall(r"^ +(?:-\w, )?(--[a-z-]+)|/ (--no-[a-z-]+)", shown.output, re.MULTILINE))
+    known = {name for pair in options for name in pair if name}
+    assert set(re.findall(r"--[a-z][a-z-]*[a-z]", shown.output)) <= known
+
+
+def test_groups_of_commands_offer_completion_only_at_the_top():
+    """`tegula attrs --install-completion` would install it for a program that does not exist."""
+    for name in ("attrs", "jobs"):
+        shown = CliRunner().invoke(app, [name, "--help"])
+        assert "--install-completion" not in shown.output
+    assert "--install-completion" in CliRunner().invoke(app, ["--help"]).output
