@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 import tegula
 from tegula.arrays.keywords import _FOREIGN
-from tegula.errors import MetadataError
+from tegula.errors import MetadataError, SelectionError
 
 
 def calls() -> dict[str, Callable[..., Any]]:
@@ -69,3 +70,20 @@ def test_a_refused_call_creates_nothing() -> None:
 def test_no_own_keyword_counts_as_foreign() -> None:
     ours = {*tegula.create_array.__wrapped__.__code__.co_varnames}  # type: ignore[attr-defined]
     assert not ours & {*_FOREIGN} - {"store", "data", "storage_options"}
+
+
+@pytest.mark.parametrize("name", ["mean", "sum", "reshape", "tolist"])
+def test_a_method_of_numpy_is_refused_with_the_way_to_it(name: str) -> None:
+    a = tegula.create_array({}, data=np.arange(3))
+    with pytest.raises(AttributeError, match=rf"read the elements first, as in a\[\.\.\.\]\.{name}$"):
+        getattr(a, name)
+    with pytest.raises(AttributeError, match=rf"no attribute '{name}'$"):
+        getattr(tegula.create_group({}), name)
+
+
+def test_values_that_can_not_be_appended_are_an_error_that_names_the_array() -> None:
+    for format in ("zarr3", "bcolz"):
+        a = tegula.create_array({}, shape=(2, 3), dtype="u1", format=format)
+        with pytest.raises(SelectionError) as caught:
+            a.append([1, 2])
+        assert caught.value.path == a.store.url

@@ -371,7 +371,11 @@ class Array(ArrayProtocols):
             return self._update(checked, shape_only=True)
 
         reach = self._reach = self._reach or engine.Reach()
-        stored = engine.append(self._path, added, axis, update, self._restored, reach)
+        try:
+            stored = engine.append(self._path, added, axis, update, self._restored, reach)
+        except SelectionError as error:
+            error.within(path=self._place)
+            raise
         return stored.metadata.shape
 
     def _append_rows(self, added: npt.NDArray[Any], axis: int) -> tuple[int, ...]:

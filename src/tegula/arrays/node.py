@@ -6,6 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import numpy as np
+
 from tegula import engine
 from tegula.deferred import Later
 from tegula.errors import ReadOnlyError
@@ -188,9 +190,11 @@ class Node(ABC):
 if not TYPE_CHECKING:  # hidden from type checkers
 
     def _missing(self, name):
-        """Raise an `AttributeError` that names the equivalent of another library's attribute."""
+        """Raise an `AttributeError` that names the equivalent of an attribute of another library or of NumPy."""
         ours = keywords.FOREIGN_ATTRIBUTES.get(name)
         hint = "" if ours is None else f"; in tegula that is {ours}"
+        if not hint and hasattr(self, "__array__") and not name.startswith("_") and hasattr(np.ndarray, name):
+            hint = f"; read the elements first, as in a[...].{name}"
         raise AttributeError(f"a tegula.{type(self).__name__} has no attribute {name!r}{hint}", name=name, obj=self)
 
     Node.__getattr__ = _missing

@@ -86,7 +86,7 @@ def append(
         others = [n for a, n in enumerate(metadata.shape) if a != axis]
         if values.ndim != metadata.ndim or [n for a, n in enumerate(values.shape) if a != axis] != others:
             raise SelectionError(
-                f"values of shape {values.shape} can't be appended to {metadata.shape} along axis {axis}", path=path
+                f"values of shape {values.shape} can't be appended to {metadata.shape} along axis {axis}"
             )
         start = metadata.shape[axis]
         shape = tuple(n + values.shape[axis] if a == axis else n for a, n in enumerate(metadata.shape))
