@@ -202,7 +202,7 @@ def current() -> Config:
 
 @contextmanager
 def configure(**changes: Any) -> Iterator[Config]:
-    """Change settings for the whole process until the ``with`` block ends.
+    """Change settings for the whole process until the ``with`` block ends; a call without ``with`` changes nothing.
 
     Parameters
     ----------

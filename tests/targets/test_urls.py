@@ -193,7 +193,7 @@ def test_a_node_behind_colons_is_refused_and_nothing_else_is_opened(
     tegula.save("x.zarr", a=VALUES, b=VALUES + 1)
     targets = ["x.zarr::a", "x.zarr::", f"file://{tmp_path}/x.zarr::a", f"{address}::a", "https://u:hidden::b@host/x"]
     for action, target in itertools.product(ACTIONS, targets):
-        with pytest.raises(MetadataError, match="no URL; name a node inside a store by the argument path") as caught:
+        with pytest.raises(MetadataError, match="not a URL; to name a node inside a store, pass path=") as caught:
             action(target)
         assert "hidden" not in f"{caught.value}{caught.value!r}"
     assert [*tegula.open("x.zarr")] == ["a", "b"]

@@ -175,7 +175,8 @@ class Group(Members):
             )
         if name in self:
             raise AlreadyExistsError(
-                f"the member {name!r} already exists; delete it first, or assign to its elements", path=self._place
+                f"the member {name!r} already exists; delete it first, or write to its elements if it is an array",
+                path=self._place,
             )
         self.create_array(name, data=as_data(values) if values is None else values)
 

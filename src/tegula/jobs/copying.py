@@ -89,7 +89,7 @@ def copy(
     AlreadyExistsError
         If the target exists and `overwrite` is false, or another process writes there.
     MetadataError
-        If source and target lie within each other, or the suffix of the target implies another format.
+        If the target is the source, lies within it or contains it, or if its suffix implies another format.
 
     Examples
     --------

@@ -195,7 +195,10 @@ def refuse_overlap(store: Store, path: str, target: Store, target_path: str) -> 
     if here is not None and there is not None and here[0] == there[0]:
         nested = here[1].startswith(there[1]) or there[1].startswith(here[1])
     if inside or nested:
-        raise MetadataError("the target and the source lie within each other", path=place(target, target_path))
+        raise MetadataError(
+            "the target is the source, lies within it or contains it; choose another target",
+            path=place(target, target_path),
+        )
 
 
 def name_below(store: Store, path: str, target: Store, target_path: str) -> str | None:

@@ -101,8 +101,8 @@ def _open_references(target: str, options: Mapping[str, Any], read_only: bool) -
 def _store_of_url(url: str, scheme: str, read_only: bool, options: Mapping[str, Any]) -> Store:
     if split_inner(url)[0] != url:  # fsspec would take one of the two for the whole
         raise MetadataError(
-            "what follows '::' is no URL; name a node inside a store by the argument path, and begin a local name that "
-            "holds '::' with './'",
+            "what follows '::' is not a URL; to name a node inside a store, pass path=; if '::' is part of a local "
+            "name, write './' before the name",
             path=secrets.plain_url(url),
         )
     if scheme == "file" and len(links(url)) == 1:

@@ -266,8 +266,10 @@ def test_plain_values_are_for_numbers_of_their_kind() -> None:
     }  # fmt: skip
     assert {item.path for item in report.arrays if item.max_error is not None} == {"t", "deep/p"}
     (first, second) = report.notes[""]
-    assert first.startswith("dtype float32: coordinates of dimensions, or of another kind: 3 arrays")
-    assert second.startswith("bitround 5: ")
+    assert first.startswith(
+        "dtype float32 is not meant for dimension coordinates and other kinds of elements: 3 arrays"
+    )
+    assert second.startswith("bitround 5 is not meant for ")
 
 
 def test_rules_by_array() -> None:

@@ -237,7 +237,7 @@ def contents(store: tegula.MemoryStore) -> dict[str, bytes | None]:
         ({"axes": ("x", "t")}, "two or three spatial axes"), ({"axes": ("x", 3)}, "not an axis"),
         ({"axes": [{"name": "x", "kind": "space"}, "y"]}, "not an axis"),
         ({"scale": 0}, "not a scale"), ({"scale": "x"}, "not a scale"), ({"scale": float("nan")}, "not a scale"),
-        ({"target": True, "path": "s0/image/deep"}, "lie within each other"),
+        ({"target": True, "path": "s0/image/deep"}, "lies within it or contains it"),
     ],
 )  # fmt: skip
 def test_wrong_arguments_change_nothing(options: dict[str, Any], message: str) -> None:

@@ -168,8 +168,8 @@ class Rules:
         keep = "which keeps its own" if count == 1 else "which keep their own"
         arrays = "array" if count == 1 else "arrays"
         if not self.rules and self.field not in (*_LENGTHS, "codecs"):
-            kinds = "coordinate of a dimension" if count == 1 else "coordinates of dimensions"
-            return f"{self.field} {_text(self.plain)}: {kinds}, or of another kind: {count} {arrays}, {keep} ({listed})"
+            other = "not meant for dimension coordinates and other kinds of elements"
+            return f"{self.field} {_text(self.plain)} is {other}: {count} {arrays}, {keep} ({listed})"
         if not self.rules:
             other = "another number of dimensions than"
             return f"{self.field} {_text(self.plain)} have {other} {count} {arrays}, {keep} ({listed})"
