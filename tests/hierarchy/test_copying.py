@@ -157,7 +157,7 @@ def test_a_node_is_not_copied_into_itself(tmp_path: Path, act: Any, kind: str, p
     store = make(kind, tmp_path, "one")
     fill(store, "n", "group3")
     before = contents(store)
-    with pytest.raises(MetadataError, match="within each other"):
+    with pytest.raises(MetadataError, match="lies within it or contains it"):
         act(tegula.open(store, "r+", path="n"), store, path=place, overwrite=True)
     assert contents(store) == before
 
@@ -167,7 +167,7 @@ def test_two_stores_over_one_mapping_are_one_store() -> None:
     tegula.save(values, np.arange(3))
     before = dict(values)
     for act in (tegula.copy, tegula.move, tegula.convert):
-        with pytest.raises(MetadataError, match="within each other"):
+        with pytest.raises(MetadataError, match="lies within it or contains it"):
             act(values, values, overwrite=True)
     assert values == before
 
@@ -175,7 +175,7 @@ def test_two_stores_over_one_mapping_are_one_store() -> None:
 def test_a_link_to_the_source_is_the_source(tmp_path: Path) -> None:
     tegula.save(tmp_path / "a.zarr", x=np.arange(3))
     (tmp_path / "link").symlink_to(tmp_path / "a.zarr")
-    with pytest.raises(MetadataError, match="within each other"):
+    with pytest.raises(MetadataError, match="lies within it or contains it"):
         tegula.copy(tmp_path / "a.zarr", tmp_path / "link" / "y")
 
 
@@ -342,7 +342,7 @@ def test_groups_copy_and_move_as_in_h5py() -> None:
         g.move("b/x", "b/c")
     with pytest.raises(MetadataError, match="needs a group as target"):
         g.copy("b", "d", name="e")
-    with pytest.raises(MetadataError, match="within each other"):
+    with pytest.raises(MetadataError, match="lies within it or contains it"):
         g.move("b", "b/c/d")
 
 

@@ -172,7 +172,7 @@ def test_a_node_inside_a_store_follows_the_last_url(layers: str, place: str, inn
     assert split_inner(store) == (store, "")
     assert split_inner(f"{store}::{inner}") == (store, inner)
     if scheme_of(store):
-        with pytest.raises(MetadataError, match=r"argument path.*'\./'"):
+        with pytest.raises(MetadataError, match=r"pass path=.*'\./'"):
             tegula.store_of(f"{store}::{inner}")
 
 
@@ -315,9 +315,9 @@ def test_the_suffix_of_a_url_decides(target: str, format: str) -> None:
 def test_a_target_that_lies_within_its_source_is_refused(address: str) -> None:
     tegula.save(f"{address}/x.zarr", VALUES)
     for source, target in [("x.zarr", "x.zarr"), ("x.zarr", "x.zarr/y"), ("x.zarr/", "x.zarr/c")]:
-        with pytest.raises(MetadataError, match="within each other"):
+        with pytest.raises(MetadataError, match="lies within it or contains it"):
             tegula.copy(f"{address}/{source}", f"{address}/{target}")
-        with pytest.raises(MetadataError, match="within each other"):
+        with pytest.raises(MetadataError, match="lies within it or contains it"):
             tegula.convert(f"{address}/{source}", f"{address}/{target}", overwrite=True)
     tegula.copy(f"{address}/x.zarr", f"{address}/x.zarr2")
     assert tegula.load(f"{address}/x.zarr2").tolist() == VALUES.tolist()

@@ -193,7 +193,7 @@ if not TYPE_CHECKING:  # hidden from type checkers
         """Raise an `AttributeError` that names the equivalent of an attribute of another library or of NumPy."""
         ours = keywords.FOREIGN_ATTRIBUTES.get(name)
         hint = "" if ours is None else f"; in tegula that is {ours}"
-        if not hint and hasattr(self, "__array__") and not name.startswith("_") and hasattr(np.ndarray, name):
+        if not hint and hasattr(type(self), "__array__") and not name.startswith("_") and hasattr(np.ndarray, name):
             hint = f"; read the elements first, as in a[...].{name}"
         raise AttributeError(f"a tegula.{type(self).__name__} has no attribute {name!r}{hint}", name=name, obj=self)
 
