@@ -1,6 +1,7 @@
 """The help of every command names only options that the command has."""
 
 import re
+from collections.abc import Iterator
 
 import pytest
 from typer.testing import CliRunner
@@ -8,7 +9,7 @@ from typer.testing import CliRunner
 from tegula.cli.program import _COMMANDS, _command, app
 
 
-def _commands():
+def _commands() -> Iterator[list[str]]:
     for name in _COMMANDS:
         command = _command(name)
         subcommands = getattr(command, "commands", None)
@@ -16,7 +17,7 @@ def _commands():
 
 
 @pytest.mark.parametrize("words", [*_commands()], ids=" ".join)
-def test_help_names_only_options_that_exist(words):
+def test_help_names_only_options_that_exist(words: list[str]) -> None:
     """Options that the texts mention belong to the command."""
     shown = CliRunner().invoke(app, [*words, "--help"])
     assert shown.exit_code == 0
@@ -25,7 +26,7 @@ def test_help_names_only_options_that_exist(words):
     assert set(re.findall(r"--[a-z][a-z-]*[a-z]", shown.output)) <= known
 
 
-def test_groups_of_commands_offer_completion_only_at_the_top():
+def test_groups_of_commands_offer_completion_only_at_the_top() -> None:
     """`tegula attrs --install-completion` would install it for a program that does not exist."""
     for name in ("attrs", "jobs"):
         shown = CliRunner().invoke(app, [name, "--help"])

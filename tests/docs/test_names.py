@@ -2,15 +2,18 @@
 
 import re
 import tomllib
+from pathlib import Path
 
 import pytest
 from tests.docs.test_blocks import PAGES, ROOT, blocks
 
+import tegula
 from tegula.cli.program import _COMMANDS
+from tegula.stores import capabilities
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_commands_that_no_test_runs_exist(page):
+def test_commands_that_no_test_runs_exist(page: Path) -> None:
     """Blocks of ``text`` are not run; in them, and in running text, each `tegula COMMAND` is one of the program."""
     source = page.read_text(encoding="utf-8")
     named = set(re.findall(r"`tegula ([a-z]+)[ `]", source))
@@ -20,13 +23,36 @@ def test_commands_that_no_test_runs_exist(page):
     assert named <= {*_COMMANDS}
 
 
-def test_every_extra_is_in_the_table_of_extras():
+def test_every_extra_is_in_the_table_of_extras() -> None:
     """The page on installing has a row for each optional dependency, and the pages name no other extra."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = {*project["optional-dependencies"]}
     table = (ROOT / "docs/install.md").read_text(encoding="utf-8")
     rows = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
-    assert {name for row in rows for name in re.findall(r"`(\w+)`", row)} == extras
+    assert {name for row in rows for name in re.findall(r"`([\w-]+)`", row)} == extras
     for page in PAGES:
         for names in re.findall(r"'\.\[([\w,]+)\]'", page.read_text(encoding="utf-8")):
             assert {*names.split(",")} <= extras, page
+
+
+def test_every_public_function_and_class_is_in_the_reference() -> None:
+    """Errors share one entry, their base class; `config` and `jobs` are entered by their functions."""
+    pages = "\n".join(page.read_text(encoding="utf-8") for page in (ROOT / "docs/reference").glob("*.md"))
+    entries = {entry.rpartition(".")[2] for entry in re.findall(r"^::: ([\w.]+)", pages, re.MULTILINE)}
+    errors = {name for name in tegula.__all__ if name.endswith("Error")}
+    assert {*tegula.__all__} - errors - {"config", "jobs", "__version__"} <= entries
+
+
+def test_the_table_of_capabilities_is_that_of_the_stores() -> None:
+    """The page on stores has the attributes of each class of stores, and the capabilities that it inherits from."""
+    page = (ROOT / "docs/reference/stores.md").read_text(encoding="utf-8")
+    _, _, table = page.partition("| store | `single_writer` |")
+    rows = [row.split("|")[1:-1] for row in table.partition("\n\n")[0].splitlines()[2:]]
+    bases = {"Locking", *re.findall(r"\b[A-Z]\w+", page.partition("members: [Locking")[2].partition("]")[0])}
+    for name, *attributes, operations in rows:
+        store = getattr(tegula.stores, name.strip(" `"))
+        declared = {base for base in bases if issubclass(store, getattr(capabilities, base))}
+        assert declared == {*re.findall(r"`(\w+)`", operations)}, store
+        if store is not tegula.ObjectStore:
+            given = [getattr(store, flag) for flag in ("single_writer", "conditional_delete", "fresh_generations")]
+            assert [text.strip() for text in attributes] == ["yes" if flag else "no" for flag in given], store
