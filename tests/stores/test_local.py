@@ -447,6 +447,23 @@ def test_listing_goes_round_no_circle_and_shows_links_that_lead_nowhere(linked):
     assert len([*LocalStore(linked, follow_symlinks=True).list()]) < 20
 
 
+def test_prefixes_go_round_no_circle(tmp_path):
+    for name in ("a", "b/c"):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "value").write_bytes(b"")
+    for link, target in {"one": ".", "two": ".", "a/b": "../b", "b/c/a": "../../a", "b/top": "../"}.items():
+        (tmp_path / link).symlink_to(target)
+    store, found = LocalStore(tmp_path), []
+    pending = [""]
+    while pending:
+        prefix = pending.pop()
+        assert store.list_dir(prefix)[1] == [*store.prefixes_with(prefix, ["value", "c/value", "b/c/value", "a/value"])]
+        found += store.list_dir(prefix)[1]
+        pending += store.list_dir(prefix)[1]
+    assert sorted(found) == ["a/", "a/b/", "a/b/c/", "b/", "b/c/", "b/c/a/"]
+    assert sorted(store.list()) == ["a/b/c/value", "a/value", "b/c/a/value", "b/c/value"]
+
+
 def test_writing_and_deleting_concern_the_link_itself(linked):
     store = LocalStore(linked)
     for key in ["in-file", "out-file", "dangling", "loop"]:

@@ -55,7 +55,7 @@ class LocalPrefixes(EmptyDirectories, Reclaiming, Renaming, LocalBase):
             path = self._listed(prefix)
             if path is None:
                 return
-            found = [(f"{prefix}{entry.name}/", entry) for entry in trees.directories(path, self._root.enters)]
+            found = [(f"{prefix}{entry.name}/", entry) for entry in trees.directories(path, prefix, self._root.enters)]
         found.sort(key=itemgetter(0))
         for start in range(0, len(found), _TOGETHER):
             yield from self._with_one_of(names, found[start : start + _TOGETHER])

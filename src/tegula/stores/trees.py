@@ -30,7 +30,7 @@ def walk(directory: str, prefix: str, enters: Enters) -> Generator[str, None, No
                 if _is_hidden(entry.name):
                     continue
                 if _is_prefix(entry, enters):
-                    if not (entry.is_symlink() and any(_same(entry.path, above) for above, _, _ in stack)):
+                    if not _goes_round(entry, prefix):
                         stack.append((entry.path, f"{prefix}{entry.name}/", _scan(entry.path)))
                         break
                 elif _is_value(entry):
@@ -49,18 +49,18 @@ def children(directory: str, prefix: str, enters: Enters) -> tuple[list[str], li
         if _is_hidden(entry.name):
             continue
         if _is_prefix(entry, enters):
-            for _ in walk(entry.path, "", enters):
-                prefixes.append(f"{prefix}{entry.name}/")
-                break
+            below = f"{prefix}{entry.name}/"
+            if not _goes_round(entry, prefix) and next(walk(entry.path, below, enters), None) is not None:
+                prefixes.append(below)
         elif _is_value(entry):
             keys.append(prefix + entry.name)
     return sorted(keys), sorted(prefixes)
 
 
-def directories(directory: str, enters: Enters) -> Iterator[os.DirEntry[str]]:
-    """Yield the directories directly below `directory`, including empty ones."""
+def directories(directory: str, prefix: str, enters: Enters) -> Iterator[os.DirEntry[str]]:
+    """Yield the directories directly below `directory`, which is that of `prefix`, including empty ones."""
     for entry in _scan(directory):
-        if not _is_hidden(entry.name) and _is_prefix(entry, enters):
+        if not _is_hidden(entry.name) and _is_prefix(entry, enters) and not _goes_round(entry, prefix):
             yield entry
 
 
@@ -126,8 +126,17 @@ def _is_value(entry: os.DirEntry[str]) -> bool:
     return entry.is_file(follow_symlinks=False) or entry.is_symlink()
 
 
-def _same(path: str, other: str) -> bool:
+def _goes_round(entry: os.DirEntry[str], prefix: str) -> bool:
+    """Return whether an entry of the directory of `prefix` is a link to one of the directories that lead to it."""
+    if not entry.is_symlink():
+        return False
+    above = entry.path
     try:
-        return os.path.samestat(os.stat(path), os.stat(other))
+        target = os.stat(above)
+        for _ in range(prefix.count("/") + 1):
+            above = os.path.dirname(above)
+            if os.path.samestat(os.stat(above), target):
+                return True
     except FileNotFoundError:
         return True
+    return False
