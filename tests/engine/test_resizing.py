@@ -320,6 +320,24 @@ def test_growing_from_length_0_gives_chunks_a_length() -> None:
     assert tegula.open_array(store)[...].tolist() == [3, 4]
 
 
+@pytest.mark.parametrize("executor", ["auto", "reference"])
+@pytest.mark.parametrize("shape", [(2**63 - 5, 3), (3, 2**63 - 5), (10, 3), (3, 10)])
+def test_growing_to_the_largest_shape(shape: tuple[int, ...], executor: Any, tmp_path: Path) -> None:
+    axis = shape.index(max(shape))
+    largest = tuple(2**63 - 1 if n == axis else size for n, size in enumerate(shape))
+    with config.configure(executor=executor):
+        for store in (MemoryStore(), LocalStore(tmp_path)):
+            # the last chunk ends beyond the largest index
+            array = tegula.create_array(store, shape=shape, chunks=(2, 1000) if axis else (1000, 2), dtype="u1")
+            array.resize(largest)
+            assert array.shape == largest
+            last = tuple(slice(size - 6, size - 1) if n == axis else -1 for n, size in enumerate(largest))
+            array[last] = 5
+            array.resize(shape)
+            array.resize(largest)
+            assert array[last].tolist() == ([5, 5, 0, 0, 0] if shape[axis] > 10 else [0] * 5)
+
+
 @pytest.mark.usefixtures("by_the_kernel")
 def test_a_new_array_goes_to_the_kernel_at_once(tmp_path: Path) -> None:
     for format in DOCUMENTS:

@@ -229,9 +229,9 @@ def cut_off(array: StoredArray, path: str, before: Shape | None = None, holds: H
 
 
 def ends_of(grid: ChunkGrid, shape: Shape) -> Iterator[int]:
-    """Yield the end of the last chunk along each axis."""
+    """Yield the end of the last chunk along each axis, or the largest length that an array may have."""
     for axis, count in zip(grid.axes, grid.counts(shape)):
-        yield axis.start(count - 1) + axis.length(count - 1) if count else 0
+        yield min(axis.start(count - 1) + axis.length(count - 1), _EVERYWHERE - 1) if count else 0
 
 
 def _shape_holds(array: StoredArray, path: str, holds: Holds | None) -> bool:
