@@ -138,3 +138,10 @@ def test_threads_import_nothing(format: str) -> None:
         [sys.executable, "-c", THREADS, format], capture_output=True, text=True, check=False, timeout=300
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "[]\n", "")
+
+
+@pytest.mark.parametrize("name", tegula._APART.split())
+def test_a_module_that_was_not_imported_says_how_to_get_it(name: str) -> None:
+    code = f"import tegula\ntry:\n    tegula.{name}\nexcept AttributeError as error:\n    print(error)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == f"module 'tegula' has no attribute {name!r}; import tegula.{name} to use it"

@@ -21,7 +21,7 @@ _left: Final[dict[str, None]] = {}  # modules that threads may need
 
 
 def on_first_use(
-    package: str, homes: Mapping[str, str], *, rooms: str = "", in_threads: bool = False
+    package: str, homes: Mapping[str, str], *, rooms: str = "", apart: str = "", in_threads: bool = False
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return the functions ``__getattr__`` and ``__dir__`` (PEP 562) of a package.
 
@@ -33,6 +33,8 @@ def on_first_use(
         For each module of the package the names that it defines, with blanks between them.
     rooms : str
         Modules that are attributes of the package themselves.
+    apart : str
+        Modules that programs import themselves; the error for one that was not imported says so.
     in_threads : bool
         Whether threads of the pools may use the names; then `load` imports the modules.
 
@@ -52,7 +54,8 @@ def on_first_use(
             return import_module(f"{package}.{name}")
         module = places.get(name)
         if module is None:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}", name=name)
+            hint = f"; import {package}.{name} to use it" if name in apart.split() else ""
+            raise AttributeError(f"module {package!r} has no attribute {name!r}{hint}", name=name)
         value = getattr(import_module(f"{package}.{module}"), name)
         setattr(sys.modules[package], name, value)
         return value
