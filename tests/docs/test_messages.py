@@ -24,3 +24,12 @@ def test_the_message_is_in_the_code(message: str) -> None:
 
 def test_the_page_explains_messages() -> None:
     assert len(MESSAGES) > 5
+
+
+def test_the_limit_on_chunks_is_described_as_it_is_raised() -> None:
+    with pytest.raises(tegula.MetadataError) as caught:
+        tegula.create_array({}, shape=(10**6, 10**6), chunks=-1, dtype="u1")
+    (row,) = (message for message in MESSAGES if "max_chunk_bytes" in message)
+    kind, _, text = row.partition(": ")
+    assert type(caught.value).__name__ == kind
+    assert all(part in str(caught.value) for part in text.split("…"))
