@@ -65,7 +65,8 @@ class Indexer:
 class Array(ArrayProtocols):
     """A chunked, compressed N-dimensional array in a store; made by `tegula.open` and `tegula.create_array`.
 
-    Reading and writing take NumPy's selections. ``a[...]`` reads into memory; larger arrays are read in parts.
+    Reading and writing take NumPy's selections. ``a[...]`` reads the whole array into memory; read an array$
+    that is larger than the memory in parts.
 
     Examples
     --------
@@ -153,7 +154,8 @@ class Array(ArrayProtocols):
         Returns
         -------
         Future
-            Its ``result()`` or ``await`` gives the array, or `out`.
+            Its ``result()`` or ``await`` gives the array, or `out`, or raises the error of the read, such as
+            `SelectionError`.
 
         Examples
         --------
@@ -166,8 +168,19 @@ class Array(ArrayProtocols):
         return engine.start(self._stored, self._read, selection, indexing.numpy_like, out)
 
     def write(self, selection: Any, values: Any) -> Future[None]:
-        """Write in the background, as ``a[selection] = values``; the values must not change until it is done.
+        """Write in the background, as ``a[selection] = values``.
 
+        Parameters
+        ----------
+        selection : selection
+            Where to write, as in ``a[selection]``.
+        values : array_like
+            What to write; must not change until the future is done.
+
+        Returns
+        -------
+        Future
+            Its ``result()`` or ``await`` gives ``None``, or raises the error of the write.
         Examples
         --------
         >>> import tegula

@@ -58,9 +58,9 @@ def create_array(
         The elements. A chunked array (of tegula, h5py, zarr-python or dask) is copied in parts. If that fails, the new
         array is deleted again.
     chunks : "auto", int, or sequence
-        Length of a chunk along each axis; ``-1`` or ``None`` for a whole axis, a list of lengths for an axis whose
-        chunks differ (Zarr v3 only), ``False`` for one chunk. The rule for ``"auto"`` is that of
-        `tegula.arrays.chunking`, and bcolz's own for bcolz.
+        Length of a chunk along each axis, or one int for all axes; ``-1`` or ``None`` for a whole axis, as for axes
+        that a short sequence leaves out; a list of lengths for an axis whose chunks differ (Zarr v3 only); ``False``
+        for one chunk. The rule for ``"auto"`` is that of `tegula.arrays.chunking`, and bcolz's own for bcolz.
     shards : None, "auto", int, or sequence of int
         Shape of the shards, multiples of the chunks; ``-1`` for a whole axis (Zarr v3 only).
     fill_value : scalar or None

@@ -58,7 +58,7 @@ def _is_plain(key: str) -> re.Match[str] | None:
 
 
 class LocalStore(Locking, BlockedKeys, Copying, LocalPrefixes):
-    """Files below a directory, which is made by the first write.
+    """Files below a directory, which the first write creates.
 
     Each operation is atomic between threads, processes and, where the file system's locks are, machines. A symbolic
     link below the root is followed to where it leads inside the root, and refused where it leads out; what is checked

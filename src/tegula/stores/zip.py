@@ -57,8 +57,8 @@ class ZipStore(UnreachableNames, Store):
     path : str or path-like
         The archive.
     mode : {"r", "a", "w", "x"}
-        Read only; read and append, making an archive if there is none; replace the archive, at the first commit; make
-        an archive that must not exist.
+        ``r`` reads; ``a`` reads and appends, creating the archive if there is none; ``w`` replaces the archive at the
+        first commit; ``x`` creates an archive that must not exist yet.
     compression : {"stored", "deflated"}
         How new members are packed. Chunks are compressed already, and only stored members are read in part.
     durability : {"write", "fsync"}

@@ -129,24 +129,25 @@ def convert(
     target_storage_options : mapping, optional
         Those of `target`; by default those of `source` if both URLs name the same bucket.
     resume : bool, optional
-        Keep a ledger of what is done in the target's store, so that a conversion that is interrupted at any moment can
-        be resumed: ``True`` resumes one, or begins, ``False`` begins and refuses a target where one was interrupted.
-        By default there is no ledger, and what an interrupted conversion has written of an array is removed.
+        Keep a ledger, a record of what is done, in the target's store, so that a conversion that is interrupted at any
+        moment can be resumed. ``True`` resumes an interrupted conversion or begins a new one; ``False`` begins a new
+        one, and refuses a target where one was interrupted. By default there is no ledger, and an array that an
+        interrupted conversion has not completed is removed.
     runner : "threads", "processes", "dask", address, Client or Runner, optional
         What does the work: threads of this process (the default), processes, a cluster of `dask.distributed` that is
         started on this machine (``"dask"``), or the cluster of a scheduler's address or a `Client`.
     workers : int, optional
         Number of processes; implies ``runner="processes"``.
     part : (int, int), optional
-        Do one part of several, ``(3, 16)`` for the third of 16, as the jobs of a batch system do. The last part to end
-        completes the target. Implies a ledger.
+        Do one part of several, ``(3, 16)`` for the third of 16, as the jobs of a batch system do. The last part to
+        finish completes the target. A ledger is kept.
     visible_early : bool
-        Create arrays before their chunks are written: they can be opened, and read as the fill value where nothing is
-        written yet.
+        Create arrays before their chunks are written, so that they can be opened early. Elements that are not written
+        yet read as the fill value.
     max_memory : int or str, optional
-        The most memory that the values take in each worker, in bytes or as ``"2GB"``. Where the chunks of source and
-        target cut across each other, values go through a temporary array if that takes less time than reading chunks
-        many times; a dry run says so.
+        The most memory that values may take in each worker, in bytes or as ``"2GB"``. If the chunks of source and
+        target cut across each other, values go through a temporary array where that takes less time than reading chunks
+        many times; a dry run shows the passes.
     temporary : str, path, mapping or Store, optional
         Where temporary arrays are stored; by default next to the target. With a ledger they always are.
 
@@ -159,8 +160,8 @@ def convert(
     CodecError
         If a new data type can't hold a value. In a hierarchy such arrays are left out and reported.
     UnsupportedError
-        If one chunk or shard of the target does not fit into `max_memory`; the message says what it takes.
-        If the target's format can't hold the array. In a hierarchy such arrays are left out and reported.
+        If one chunk or shard of the target does not fit into `max_memory` (the message says how much memory it needs),
+        or if the target's format can't hold the array. In a hierarchy such arrays are left out and reported.
     MetadataError
         If the target is the source, the format contradicts the suffix, an argument is not valid, a rule matches no
         array, or shards are not multiples of the chunks.

@@ -116,8 +116,8 @@ def checksum(
     Objects count by type and value: numbers, booleans, text, bytes, lists, mappings in any order, and arrays; a tuple
     is a list.
 
-    Any changed element changes the checksum. Of other accidental changes, one in about 2**120 goes unnoticed. It is no
-    protection against deliberate ones; to detect those, sign your files.
+    If one element changes, the checksum changes. Of other accidental changes, one in about 2**120 goes unnoticed. The
+    checksum does not protect against deliberate changes; to detect those, sign your files.
 
     Memory is bounded by one block of 64 MiB, or one chunk if that is larger; for remote storage by the setting
     ``buffer_bytes``, since many arrays and blocks are read at once. Where few chunks are stored, the others
