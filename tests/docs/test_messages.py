@@ -1,6 +1,8 @@
 """The messages that docs/reference/errors.md explains are those of the code."""
 
+import json
 import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -26,10 +28,35 @@ def test_the_page_explains_messages() -> None:
     assert len(MESSAGES) > 5
 
 
-def test_the_limit_on_chunks_is_described_as_it_is_raised() -> None:
-    with pytest.raises(tegula.MetadataError) as caught:
-        tegula.create_array({}, shape=(10**6, 10**6), chunks=-1, dtype="u1")
-    (row,) = (message for message in MESSAGES if "max_chunk_bytes" in message)
-    kind, _, text = row.partition(": ")
-    assert type(caught.value).__name__ == kind
-    assert all(part in str(caught.value) for part in text.split("…"))
+def _provoked(folder: Path) -> Iterator[Callable[[], object]]:
+    """Yield calls that raise the errors of the page."""
+    place = str(folder / "x.zarr")
+    a = tegula.create_array(place, shape=4, chunks=2, dtype="u1")
+    a[:] = 1
+    yield lambda: tegula.open(folder / "nothing")
+    yield lambda: tegula.open(place).append([1])
+    yield lambda: tegula.create_array({}, shape=1, dtype="u1", compressor="zstd")  # type: ignore[call-arg]
+    yield lambda: a + 1  # type: ignore[operator]
+    yield lambda: tegula.create_array({}, shape=1, dtype="u1", codecs="nothing")
+    yield lambda: tegula.create_array({}, shape=(10**6, 10**6), chunks=-1, dtype="u1")
+    (folder / "x.zarr/c/0").write_bytes(b"damaged")
+    yield lambda: a[:]
+    (folder / "x.zarr/c/0").unlink()
+    (folder / "x.zarr/c/0").mkdir()
+    yield lambda: a[:]
+    document = json.loads((folder / "x.zarr/zarr.json").read_bytes())
+    (folder / "x.zarr/zarr.json").write_text(json.dumps({**document, "new": {"name": "new"}}))
+    yield lambda: tegula.open(place)
+
+
+def test_the_messages_are_those_that_are_raised(tmp_path: Path) -> None:
+    """The class of the error and all words between the ellipses are on the page, in the same row."""
+    raised = []
+    for call in _provoked(tmp_path):
+        with pytest.raises(tegula.TegulaError) as caught:
+            call()
+        names = [kind.__name__ for kind in type(caught.value).__mro__]
+        raised.append((names, str(caught.value)))
+    for message in MESSAGES:
+        kind, _, text = message.partition(": ") if "Error" in message else ("TegulaError", "", message)
+        assert any(kind in names and all(part.strip() in said for part in text.split("…")) for names, said in raised)

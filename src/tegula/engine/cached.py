@@ -147,7 +147,7 @@ class _Reader:
                     self._place(item, entry)
             if not found:
                 if cause := blocked_by(self.array.store, key):
-                    raise StoreError(f"the chunk can't be read: {cause}")
+                    raise StoreError(f"the chunk can't be used: {cause}")
                 self.absent = True
         except TegulaError as error:
             self.array.locate(error, key)

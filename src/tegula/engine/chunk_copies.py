@@ -90,7 +90,7 @@ class ChunkCopies:
         try:
             data = source.store.get(key)
             if data is None and (cause := blocked_by(source.store, key)):
-                raise StoreError(f"the chunk can't be read: {cause}")
+                raise StoreError(f"the chunk can't be used: {cause}")
         except TegulaError as error:
             source.locate(error, key)
             raise

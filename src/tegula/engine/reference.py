@@ -119,7 +119,7 @@ def _read_chunk(array: StoredArray, item: Projection, out: Array) -> bool:
 
         # a missing chunk is the fill value, or an error if the format stores every chunk
         if key and (cause := blocked_by(array.store, key)):
-            raise StoreError(f"the chunk can't be read: {cause}")
+            raise StoreError(f"the chunk can't be used: {cause}")
         if array.metadata.dense:
             raise StoreError(_MISSING)
         fill_out(out, place, array.fill if array.field is None else array.fill[array.field])
@@ -279,7 +279,7 @@ def write_chunk(array: StoredArray, coords: tuple[int, ...], change: tuple[Any, 
         for attempt in range(_RETRIES):
             old, generation = store.get(key, with_generation=True)
             if old is None and (cause := blocked_by(store, key)):
-                raise StoreError(f"the chunk can't be written: {cause}")
+                raise StoreError(f"the chunk can't be used: {cause}")
             if old is None and array.metadata.dense and not covers:
                 raise StoreError(_MISSING)
             new = _merged(array, old, coords, (selection, values, covers))
