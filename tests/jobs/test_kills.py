@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import random
 import signal
 import subprocess
@@ -22,6 +23,8 @@ import pytest
 from tests.jobs import killing
 
 import tegula
+from tegula.jobs.plans import Unit
+from tegula.jobs.runners import processes
 
 OPTIONS: dict[str, dict[str, Any]] = {
     "convert": {"chunks": {"a": [5, 5]}, "codecs": "zstd"},
@@ -169,3 +172,15 @@ def test_a_job_that_is_killed_gives_the_result_of_one_that_is_not(
         assert len(read) == CHUNKS[operation]
         assert sum(read.values()) - len(read) <= WORKERS * kills
         left, attempt = left - max(1, kills), attempt + 1
+
+
+def test_ctrl_c_does_not_reach_workers_even_while_they_import() -> None:
+    worker = processes._Worker(1)
+    try:
+        for _ in range(50):
+            os.kill(worker.process.pid or 0, signal.SIGINT)
+            time.sleep(0.01)
+        assert isinstance(worker.ask(pickle.dumps("no work"), Unit(0, ())), AssertionError)
+    finally:
+        worker.end()
+        worker.process.join()

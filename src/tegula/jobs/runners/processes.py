@@ -6,8 +6,10 @@ import multiprocessing
 import os
 import pickle
 import signal
+import sys
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from queue import Empty, SimpleQueue
 from typing import Any, Final
@@ -104,7 +106,8 @@ class _Worker:
         context = multiprocessing.get_context("spawn")
         self._connection, other = context.Pipe()
         self.process = context.Process(target=_serve, args=(other, threads), daemon=True)
-        self.process.start()
+        with _interrupts_blocked():
+            self.process.start()
         other.close()
 
     def ask(self, packed: bytes, unit: Unit) -> Any:
@@ -125,6 +128,20 @@ class _Worker:
         with suppress(OSError):
             self.process.kill()
         self._connection.close()
+
+
+@contextmanager
+def _interrupts_blocked() -> Iterator[None]:
+    """Start processes that Ctrl-C does not reach, not even while they import modules."""
+    if sys.platform == "win32":
+        yield
+        return
+    resource_tracker.ensure_running()  # which unblocks the signal, once it has been started
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _check_wanted() -> None:
