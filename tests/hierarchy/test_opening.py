@@ -188,18 +188,21 @@ def test_a_file_is_not_a_directory(tmp_path: Path) -> None:
 BAD: dict[str, list[Any]] = {
     "shape": [-1, 2**63, "x", None, (2, -1), 1.5, [[1]], (1,) * 40],
     "dtype": ["nothing", 5, "O", [("a", "O")], {"name": "x"}, "r7", object()],
-    "chunks": [0, -2, 2.5, "x", (2, 2, 2), (0, 1), [[0], [1]], [[1], [4]], object(), 2**70, {"a": 1}],
+    "chunks": [0, -2, 2.5, "x", (2, 2, 2), (0, 1), [[0], [1]], [[1], [4]], object(), 2**70, {"a": 1}, int, str],
     "shards": [0, 3, (4,), "x", 2.5, (2, 3), -2],
     "fill_value": ["x", [1], 1.5, 2**40, object(), b"x"],
     "codecs": [5, "nothing", [5], {"id": "nothing"}, {"x": 1}, {"name": 5}, [["zstd"]], {"name": "zstd", "x": 1},
                {"name": "zstd", "configuration": {"level": "high"}}, {"name": "gzip", "configuration": {"level": 99}},
                ["zstd", "transpose"], {"name": "transpose", "configuration": {"order": [0, 0]}}, object()],
-    "order": ["A", None, 5],
+    "order": ["A", None, 5, np.array([2, 3]), np.void(b"C")],
     "dimension_names": [5, "xy", ["x"], ["x", 5], ["x", "y", "z"]],
     "attributes": [5, [1], {"a": {1}}, {"a": object()}, "x"],
     "format": ["zarr4", "", 5, [], "zarr0.4"],
     "path": ["../x", "a//b", "a/../b", "a/.", "zarr.json", "a\0b", 5, None, "..."],
-    "chunk_key_encoding": ["x", 5, {"name": "v3"}, {"name": "v2", "configuration": 5}, {"separator": "-"}, "-", "/x"],
+    "chunk_key_encoding": ["x", 5, {"name": "v3"}, {"name": "v2", "configuration": 5}, {"separator": "-"}, "-", "/x",
+                           np.void(b"/")],
+    "write_empty_chunks": [1, "no", [], np.array([True, False])],
+    "allow_pickle": [1, "no", [], np.array([True, False]), {}],
 }  # fmt: skip
 
 

@@ -160,8 +160,8 @@ def array_metadata(
     """Return the description of a new array, still to be adapted to the format by ``item.adapt``."""
     automatic = isinstance(codecs, str) and codecs == "auto"
     specs = list(item.compressors) if automatic else codec_specs(codecs)
-    if order not in ("C", "F"):
-        raise MetadataError(f"order must be C or F, not {order!r}", field="order")
+    if not isinstance(order, str) or order not in ("C", "F"):
+        raise MetadataError(f"order must be C or F, not {order!r:.80}", field="order")
     if order == "F" and len(shape) > 1 and not any(spec.name == "transpose" for spec in specs):
         specs = _transposed(specs, len(shape))
     # zero, the usual fill value, stands for the zero of any type; false, an empty string, a record of zeros
@@ -275,7 +275,9 @@ def _chunks(value: Any, shape: tuple[int, ...], itemsize: int, item: Format) -> 
         return regular_grid([max(1, size) for size in shape])
     # one item for each axis: a length, a list of lengths, or None for the whole axis
     is_one = hasattr(value, "__index__") and not getattr(value, "ndim", 0)
-    if not is_one and (isinstance(value, (str, Mapping)) or not hasattr(value, "__iter__")):
+    if isinstance(value, type) or (
+        not is_one and (isinstance(value, (str, Mapping)) or not hasattr(value, "__iter__"))
+    ):
         raise MetadataError(f"{value!r:.80} is not a chunk shape", field="chunks")
     items = [value] * len(shape) if is_one else list(value)
     if len(items) > len(shape):
@@ -321,7 +323,7 @@ def _key_encoding(value: Any, item: Format) -> ChunkKeyEncoding:
     usual = default_keys() if item.name == "zarr3" else v2_keys()
     if value is None:
         return usual
-    if value in (".", "/"):
+    if isinstance(value, str) and value in (".", "/"):
         return default_keys(value) if item.name == "zarr3" else v2_keys(value)
     name = value if isinstance(value, str) else value.get("name") if isinstance(value, Mapping) else None
     options = value if isinstance(value, Mapping) else {}

@@ -5,6 +5,8 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from tegula import config
 from tegula.deferred import Later
 from tegula.engine.chains import chain_of
@@ -52,8 +54,13 @@ def stored_array(
     Raises
     ------
     MetadataError, UnsupportedError
-        If the codecs are not known or do not fit the data type and chunks, or a chunk exceeds ``max_chunk_bytes``.
+        If the codecs are not known or do not fit the data type and chunks, a chunk exceeds ``max_chunk_bytes``, or an
+        option is not a bool.
     """
+    # the options, which come from users as they are
+    for name, value in (("allow_pickle", allow_pickle), ("write_empty_chunks", write_empty)):
+        if value is not None and not isinstance(value, (bool, np.bool_)):
+            raise MetadataError(f"{name} must be True or False, not {value!r:.80}", field=name)
     # the limit on memory for one chunk
     prefix = f"{path}/" if path else ""
     dtype = metadata.data_type.numpy
