@@ -137,8 +137,9 @@ def _interrupts_blocked() -> Iterator[None]:
         yield
         return
     resource_tracker.ensure_running()  # which unblocks the signal, once it has been started
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [])
     try:
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])  # may raise an interrupt that came before it
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
