@@ -57,10 +57,9 @@ def stored_array(
         If the codecs are not known or do not fit the data type and chunks, a chunk exceeds ``max_chunk_bytes``, or an
         option is not a bool.
     """
-    # the options, which come from users as they are
-    for name, value in (("allow_pickle", allow_pickle), ("write_empty_chunks", write_empty)):
-        if value is not None and not isinstance(value, (bool, np.bool_)):
-            raise MetadataError(f"{name} must be True or False, not {value!r:.80}", field=name)
+    if allow_pickle is not False or write_empty is not None:
+        _check_options(allow_pickle=allow_pickle, write_empty_chunks=write_empty)
+
     # the limit on memory for one chunk
     prefix = f"{path}/" if path else ""
     dtype = metadata.data_type.numpy
@@ -111,3 +110,10 @@ def _check_indexes(chain: CodecChain | InnerChain, shard: tuple[int, ...]) -> No
                 f"a shard's index of {size} bytes is larger than {_MAX_INDEX_BYTES}", field="chunk_shape"
             )
         shard, chain = chain.sharding.inner_shape, chain.sharding.inner
+
+
+def _check_options(**options: object) -> None:
+    """Raise `MetadataError` for an option of a user that is neither a bool nor ``None``."""
+    for name, value in options.items():
+        if value is not None and not isinstance(value, (bool, np.bool_)):
+            raise MetadataError(f"{name} must be True or False, not {value!r:.80}", field=name)
