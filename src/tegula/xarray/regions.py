@@ -65,11 +65,20 @@ def region_of(
         )
     if append_dim is not None and append_dim in found:
         raise MetadataError(f"cannot list the same dimension in both append_dim and region: {append_dim!r}")
-    return found
+    return {dim: _counted(part, dim, stored) for dim, part in found.items()}
 
 
 def _is_auto(part: Any) -> bool:
     return isinstance(part, str) and part == "auto"
+
+
+def _counted(part: slice, dim: Hashable, stored: Mapping[str, Variable]) -> slice:
+    """Return a slice counted from the beginning, since dask takes no other."""
+    size = next((variable.sizes[dim] for variable in stored.values() if dim in variable.sizes), 0)
+    try:
+        return slice(*part.indices(size)[:2])
+    except TypeError as error:
+        raise EncodingTypeError(f"the slices of a region have integers, not {part!r:.80}", field="region") from error
 
 
 def _located(dataset: xr.Dataset, dim: Hashable, stored: Mapping[str, Variable]) -> slice:
@@ -79,6 +88,11 @@ def _located(dataset: xr.Dataset, dim: Hashable, stored: Mapping[str, Variable])
     if dim not in stored:
         raise NotFoundError(f"there is no stored coordinate {dim!r} to find a region by")
     index = conventions.decode_cf_variable(str(dim), stored[str(dim)].compute()).to_index()
+    if not index.is_unique:
+        raise MetadataError(
+            f"the stored coordinate {dim!r} has some values twice, so that they name no region; give it as a slice",
+            field="region",
+        )
     positions = index.get_indexer(dataset[dim].to_numpy())
     if (positions == -1).any():
         raise NotFoundError(
