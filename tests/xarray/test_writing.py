@@ -148,8 +148,10 @@ def test_an_append_refuses_variables_that_differ_in_length(tmp_path: Path) -> No
     write(days(0, 4), path)
     tegula.open_array(path, "r+", path="n").resize(9)
     with pytest.raises(tegula.MetadataError, match="'n' is longer than 'time'"):
-        write(days(4, 5), path, append_dim="time")
+        write(days(4, 5).assign(new=("x", [1, 2, 3])).assign_attrs(k=1), path, append_dim="time")
     assert tegula.open_array(path, path="time").shape == (4,)
+    assert "new" not in read(path, decode_cf=False, drop_variables=["n"])
+    assert tegula.open_group(path).attrs.asdict() == {}
 
 
 # --- encoding
@@ -242,6 +244,18 @@ def test_modes_keep_what_they_must(tmp_path: Path) -> None:
         (days(0, 2).assign(c=("x", [1, 2, 3], {"k": object()})), {"mode": "a"}, "Invalid attribute"),
         (days(0, 2).assign(c=1), {"mode": "a", "encoding": {"c": {"chunk": 1}}}, "unexpected encoding"),
         (days(0, 2), {"mode": "r+", "region": "all"}, "must be a dict"),
+        (days(0, 2).drop_vars("x"), {"mode": "r+", "region": {"time": slice(0.5, 2)}}, "have integers"),
+        (days(0, 2), {"mode": "a", "write_empty_chunks": "no"}, "write_empty_chunks"),
+        (days(0, 2), {"mode": "w", "encoding": {"a": {"chunk": 1}}}, "unexpected encoding"),
+        (days(0, 2), {"mode": "w", "encoding": {"a": {"chunks": "large"}}}, "integers or 'auto'"),
+        (days(0, 2), {"mode": "w", "encoding": {"a": {"chunks": 0}}}, "at least 1"),
+        (days(0, 2), {"mode": "w", "encoding": {"a": {"compressors": {"name": "blosc", "cname": "x"}}}}, "cname"),
+        (days(0, 2), {"mode": "w", "encoding": {"a": {"dtype": "x9"}}}, "variable 'a'"),
+        (days(0, 2), {"mode": "w", "encoding": {"a": {"_FillValue": 1, "missing_value": 2}}}, "variable 'a'"),
+        (days(0, 2).assign(c=("x", np.zeros(3, "g"))).assign_attrs(k=1), {"mode": "a"}, "no data type"),
+        (days(0, 2).assign(c=("x", np.array([1, "a", 2.5], object))), {"mode": "w"}, "variable 'c'"),
+        (days(0, 2).assign(c=("x", [1] * 3, *[{"coordinates": "x"}] * 2)), {"mode": "w"}, "coordinates"),
+        (xr.DataTree.from_dict({"/b": days(0, 2).assign(c=np.zeros((), "g"))}), {"mode": "w"}, "no data type"),
     ],
 )
 def test_errors_come_before_changes(ds: xr.Dataset, options: dict[str, Any], message: str, tmp_path: Path) -> None:
@@ -252,6 +266,33 @@ def test_errors_come_before_changes(ds: xr.Dataset, options: dict[str, Any], mes
         write(ds, path, **options)
     assert isinstance(raised.value, ValueError)
     assert {file: file.read_bytes() for file in path.rglob("*") if file.is_file()} == before
+
+
+@pytest.mark.parametrize("name", ["new.zarr", "new.zarr.zip"])
+@pytest.mark.parametrize(
+    "options",
+    [{"encoding": {"a": {"shards": (1, 2), "chunks": 2}}}, {"append_dim": "time"}, {"mode": "a", "group": "b"}],
+)
+def test_an_error_creates_nothing(name: str, options: dict[str, Any], tmp_path: Path) -> None:
+    with pytest.raises(tegula.TegulaError):
+        write(days(0, 2).assign(n=np.zeros((), "g")), tmp_path / name, **options)
+    assert [*tmp_path.iterdir()] == []
+
+
+@pytest.mark.parametrize("chunks", [None, 1])
+def test_regions_are_counted_from_the_end_too(chunks: int | None, tmp_path: Path) -> None:
+    path = tmp_path / "a.zarr"
+    write(days(0, 6), path)
+    late = days(10, 12).drop_vars("x")
+    write(late if chunks is None else late.chunk(time=chunks), path, region={"time": slice(-3, -1)})
+    assert read(path)["n"].values.tolist() == [0, 1, 2, 10, 11, 5]
+
+
+def test_a_coordinate_with_equal_values_names_no_region(tmp_path: Path) -> None:
+    path = tmp_path / "a.zarr"
+    write(xr.concat([days(0, 2), days(1, 3)], "time"), path)
+    with pytest.raises(tegula.MetadataError, match="twice"):
+        write(days(0, 1), path, region="auto")
 
 
 @pytest.mark.parametrize("target", ["a.bcolz", "bcolz group"])

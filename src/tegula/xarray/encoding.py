@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 
 import numpy as np
-from xarray import Variable
+import xarray as xr
+from xarray import Variable, conventions
 from xarray.backends.zarr import FillValueCoder, encode_zarr_attr_value, encode_zarr_variable
 from xarray.coding.strings import check_vlen_dtype
 
 from tegula.codecs import codec_specs
-from tegula.errors import MetadataError
+from tegula.errors import MetadataError, TegulaError
 from tegula.formats import find_format
 from tegula.formats.json_encoding import dump
 from tegula.formats.styles import Style
 from tegula.metadata.nodes import CodecSpec
 from tegula.xarray.variables import HAS_STRING_DTYPE
 
-__all__ = ["EncodingTypeError", "encode_attributes", "encode_variable", "options_of"]
+__all__ = ["EncodingTypeError", "encode_attributes", "encode_coordinates", "encode_variable", "options_of"]
 
 _MASK: Final = "_FillValue"
 _KNOWN: Final = frozenset(
@@ -32,15 +34,36 @@ class EncodingTypeError(MetadataError, TypeError):
     """A value of a wrong type in an encoding, a region or an attribute; a ``TypeError`` in ``Dataset.to_zarr``."""
 
 
+def encode_coordinates(dataset: xr.Dataset) -> tuple[dict[Hashable, Variable], dict[Hashable, Any]]:
+    """Return variables and attributes that name the coordinates, as ``Dataset.to_zarr`` does."""
+    with _errors("the coordinates were"):
+        variables, attributes = conventions.encode_dataset_coordinates(dataset)
+    return dict(variables), dict(attributes)
+
+
 def encode_variable(variable: Variable, name: Hashable, format: str) -> Variable:
     """Encode a variable by the CF conventions, as ``Dataset.to_zarr`` does."""
     options: dict[str, Any] = {"zarr_format": 3 if format == "zarr3" else 2} if HAS_STRING_DTYPE else {}
-    try:
+    with _errors(f"the variable {name!r:.80} was"):
         encoded: Variable = encode_zarr_variable(variable, name=name, **options)
-    except Exception as error:
-        error.add_note(f"while the variable {name!r} was encoded")
-        raise
     return encoded
+
+
+@contextmanager
+def _errors(what: str) -> Iterator[None]:
+    """Raise xarray's errors as tegula's, which are of the same types; others only get a note."""
+    try:
+        yield
+    except TegulaError as error:  # of data that tegula reads
+        error.add_note(f"while {what} encoded")
+        raise
+    except TypeError as error:
+        raise EncodingTypeError(f"{error}, while {what} encoded") from error
+    except (ValueError, OverflowError) as error:
+        raise MetadataError(f"{error}, while {what} encoded") from error
+    except Exception as error:
+        error.add_note(f"while {what} encoded")
+        raise
 
 
 def encode_attributes(attributes: Mapping[Any, Any], place: str) -> dict[str, Any]:
@@ -135,10 +158,15 @@ def _fill_value(variable: Variable, attributes: dict[str, Any], encoding: Mappin
 
 def _chunks(variable: Variable, name: Hashable, wanted: Any) -> Any:
     """Return the chunks of a new array: those of the encoding, else those of dask, else automatic ones."""
-    if hasattr(wanted, "__index__"):
+    if _is_index(wanted):
         return (int(wanted),) * variable.ndim
-    if wanted is not None and not isinstance(wanted, str) and len(wanted) == variable.ndim:
-        if not all(isinstance(item, (list, tuple)) or hasattr(item, "__index__") for item in wanted):
+    if isinstance(wanted, np.ndarray):
+        wanted = wanted.tolist()
+    is_automatic = wanted is None or (isinstance(wanted, str) and wanted == "auto")
+    if not is_automatic and (isinstance(wanted, str) or not isinstance(wanted, Sequence)):
+        raise EncodingTypeError(f"chunks of {name!r:.80} are integers or 'auto', not {wanted!r:.80}", field="chunks")
+    if not is_automatic and len(wanted) == variable.ndim:
+        if not all(isinstance(item, (list, tuple)) or _is_index(item) for item in wanted):
             raise EncodingTypeError(
                 f"chunks are integers, one for each dimension; those of {name!r} are {wanted!r:.80}", field="chunks"
             )
@@ -147,6 +175,10 @@ def _chunks(variable: Variable, name: Hashable, wanted: Any) -> Any:
         return "auto"
     # tasks may write parts of chunks, so chunks of dask that are not uniform are no error
     return tuple(max(1, *lengths) if _uneven(lengths) else max(1, lengths[0]) for lengths in variable.chunks)
+
+
+def _is_index(value: Any) -> bool:
+    return hasattr(value, "__index__") and not getattr(value, "ndim", 0)
 
 
 def _uneven(lengths: tuple[int, ...]) -> bool:

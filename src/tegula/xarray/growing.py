@@ -13,7 +13,7 @@ from tegula.arrays.array import Array
 from tegula.engine.pool import gather
 from tegula.errors import MetadataError
 
-__all__ = ["reserve"]
+__all__ = ["check_lengths", "reserve"]
 
 
 def reserve(arrays: Mapping[str, tuple[Array, int]], dim: Hashable, count: int) -> int:
@@ -41,20 +41,13 @@ def reserve(arrays: Mapping[str, tuple[Array, int]], dim: Hashable, count: int) 
     >>> reserve({"time": (time, 0), "wind": (wind, 1)}, "time", 5), time.shape, wind.shape
     (3, (8,), (2, 8))
     """
-    first = str(dim) if dim in arrays else min(arrays)
-    leader, axis = arrays[first]
-    others = [(name, *pair) for name, pair in arrays.items() if name != first]
+    leader, axis = arrays[_first(arrays, dim)]
+    others = [pair for pair in arrays.values() if pair[0] is not leader]
     # the first array is read last: no other array is longer, unless a writer without this rule has changed it
     requests = leader.store.concurrency
-    gather(lambda other: other[1].refresh(), others, requests)
+    gather(lambda other: other[0].refresh(), others, requests)
     leader.refresh()
-    for name, array, at in others:
-        if array.shape[at] > leader.shape[axis]:
-            raise MetadataError(
-                f"{name!r} is longer than {first!r} along {dim!r}: {array.shape[at]} and {leader.shape[axis]}; resize "
-                "one of them before you append",
-                path=array.path,
-            )
+    _refuse_longer(arrays, dim)
     start = 0
 
     def grown(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -63,8 +56,39 @@ def reserve(arrays: Mapping[str, tuple[Array, int]], dim: Hashable, count: int) 
         return (*shape[:axis], start + count, *shape[axis + 1 :])
 
     leader._reshape(grown)
-    gather(lambda other: other[1]._reshape(partial(_at_least, other[2], start + count)), others, requests)
+    gather(lambda other: other[0]._reshape(partial(_at_least, other[1], start + count)), others, requests)
     return start
+
+
+def check_lengths(arrays: Mapping[str, tuple[Array, int]], dim: Hashable) -> None:
+    """Raise the error of `reserve` while nothing has been changed; without a request unless lengths differ.
+
+    Examples
+    --------
+    >>> import tegula
+    >>> t, u = tegula.create_array({}, shape=3, dtype="i8"), tegula.create_array({}, shape=3, dtype="f4")
+    >>> check_lengths({"t": (t, 0), "u": (u, 0)}, "time")
+    """
+    leader, axis = arrays[_first(arrays, dim)]
+    if any(array.shape[at] > leader.shape[axis] for array, at in arrays.values()):
+        leader.refresh()  # another process may have made all of them longer while they were opened
+        _refuse_longer(arrays, dim)
+
+
+def _first(arrays: Mapping[str, tuple[Array, int]], dim: Hashable) -> str:
+    return str(dim) if dim in arrays else min(arrays)
+
+
+def _refuse_longer(arrays: Mapping[str, tuple[Array, int]], dim: Hashable) -> None:
+    first = _first(arrays, dim)
+    leader, axis = arrays[first]
+    for name, (array, at) in arrays.items():
+        if array.shape[at] > leader.shape[axis]:
+            raise MetadataError(
+                f"{name!r} is longer than {first!r} along {dim!r}: {array.shape[at]} and {leader.shape[axis]}; resize "
+                "one of them before you append",
+                path=array._place,
+            )
 
 
 def _at_least(axis: int, length: int, shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -15,34 +15,64 @@ from xarray.backends.common import ArrayWriter
 from tegula.arrays.array import Array
 from tegula.arrays.creation import new_array
 from tegula.engine.pool import gather
-from tegula.errors import MetadataError, NotFoundError, UnsupportedError
+from tegula.errors import MetadataError, NotFoundError, TegulaError, UnsupportedError
 from tegula.hierarchy.group import Group
+from tegula.stores import MemoryStore, Store
 from tegula.xarray.dimensions import dimensions_of
-from tegula.xarray.encoding import EncodingTypeError, encode_attributes, encode_variable, options_of
-from tegula.xarray.growing import reserve
+from tegula.xarray.encoding import (
+    EncodingTypeError,
+    encode_attributes,
+    encode_coordinates,
+    encode_variable,
+    options_of,
+)
+from tegula.xarray.growing import check_lengths, reserve
 from tegula.xarray.regions import region_of
 from tegula.xarray.variables import variable_of
 
-__all__ = ["GroupWriter"]
+__all__ = ["EncodedDataset", "GroupWriter"]
 
 _NAMELESS: Final = "__values__"  # as xarray stores and reads a variable called None
 
 
 @dataclass(frozen=True)
+class EncodedDataset:
+    """A data set that fits a group: what `GroupWriter.encoded` returns, and `GroupWriter.store` stores.
+
+    Parameters
+    ----------
+    new : dict of str to (Variable, dict)
+        New variables, encoded, with the options of `new_array`, by the names of their arrays.
+    changed : dict of str to Variable
+        Variables that exist, encoded as they are stored.
+    region : dict of str to slice
+        The part of each dimension to write.
+    attributes : dict
+        The attributes of the group, which the mode ``r+`` leaves as they are.
+    """
+
+    new: dict[str, tuple[Variable, dict[str, Any]]]
+    changed: dict[str, Variable]
+    region: dict[Hashable, slice]
+    attributes: dict[str, Any]
+
+
+@dataclass(frozen=True)
 class GroupWriter:
-    """A group, and how to store a data set into it; the members are arguments of `tegula.xarray.write`."""
+    """A group, and how to store a data set into it; most members are arguments of `tegula.xarray.write`.
+
+    With `is_new` the group does not exist yet, or is to be replaced.
+    """
 
     group: Group
+    is_new: bool
     mode: str
     append_dim: Hashable | None = None
     region: Any = None
     write_empty_chunks: bool | None = None
 
-    def add(self, dataset: xr.Dataset, encoding: Mapping[Any, Mapping[str, Any]], writer: ArrayWriter) -> None:
-        """Store metadata, attributes and elements in memory; leave chunked elements to `writer`.
-
-        All errors of the data set itself are found before anything is stored.
-        """
+    def encoded(self, dataset: xr.Dataset, encoding: Mapping[Any, Mapping[str, Any]]) -> EncodedDataset:
+        """Encode a data set. All errors of the data set itself are found here, where nothing is stored yet."""
         names = {name: _stored_name(name) for name in dataset.variables}
         self._check_encoding(dataset, encoding)
         region = {}
@@ -51,8 +81,8 @@ class GroupWriter:
             dataset = dataset.drop_vars(dataset.indexes)  # which a region can't change
         self._check_dimension()
 
-        # encode: existing variables as they are stored, new ones by their own encoding
-        variables, attributes = conventions.encode_dataset_coordinates(dataset)
+        # existing variables as they are stored, new ones by their own encoding
+        variables, attributes = encode_coordinates(dataset)
         for name, wanted in encoding.items():
             variables[name].encoding = dict(wanted)
         new = [name for name in variables if names[name] not in self._arrays]
@@ -62,31 +92,38 @@ class GroupWriter:
                 "creates others",
                 path=self.group._place,
             )
-        encoded = {name: encode_variable(variables[name], name, self.group.format) for name in new}
-        options = {
-            name: options_of(
+        created = {}
+        for name in new:
+            variable = encode_variable(variables[name], name, self.group.format)
+            options = options_of(
                 variable,
                 name,
                 self.group.format,
                 checked=name in encoding,
                 write_empty_chunks=self.write_empty_chunks,
             )
-            for name, variable in encoded.items()
-        }
-        existing = {names[name]: variables[name] for name in variables if name not in encoded}
+            self._check_options(names[name], options)
+            created[names[name]] = variable, options
+        existing = {names[name]: variables[name] for name in variables if name not in new}
         changed = {name: self._fitted(name, variable, region) for name, variable in self._like_stored(existing).items()}
-
-        # store: attributes, new arrays, room for appended elements, elements
-        if self.mode != "r+":
-            self._put_attributes(encode_attributes(attributes, self.group._place))
-        requests = self.group.store.concurrency
-        created = gather(lambda name: self._create(names[name], options[name]), encoded, requests)
-        for variable, array in zip(encoded.values(), created):
-            writer.add(variable.data, array)
         if self.mode == "a-" and self.append_dim is not None:
             changed = {name: variable for name, variable in changed.items() if self.append_dim in variable.dims}
-        parts = {**region, **self._reserved(changed)}
-        for name, variable in changed.items():
+        if growing := self._growing(changed):
+            check_lengths(growing, self.append_dim)
+        attributes = encode_attributes(attributes, self.group._place) if self.mode != "r+" else {}
+        return EncodedDataset(created, changed, region, attributes)
+
+    def store(self, data: EncodedDataset, group: Group, writer: ArrayWriter) -> None:
+        """Store metadata, attributes and elements in memory in a group; leave chunked elements to `writer`."""
+        if self.mode != "r+" and data.attributes != group.attrs.asdict():
+            group.attrs.put(data.attributes)
+        created = gather(
+            lambda name: self._create(group.store, name, data.new[name][1]), data.new, group.store.concurrency
+        )
+        for (variable, _), array in zip(data.new.values(), created):
+            writer.add(variable.data, array)
+        parts = {**data.region, **self._reserved(data.changed)}
+        for name, variable in data.changed.items():
             array = self._arrays[name]
             if self.write_empty_chunks is not None:
                 array = _with_empty_chunks(array, self.write_empty_chunks)
@@ -96,7 +133,7 @@ class GroupWriter:
 
     @cached_property
     def _arrays(self) -> dict[str, Array]:
-        return dict(self.group.arrays())
+        return {} if self.is_new else dict(self.group.arrays())
 
     @cached_property
     def _stored(self) -> dict[str, Variable]:
@@ -170,29 +207,35 @@ class GroupWriter:
 
     # --- changes of the stored variables
 
-    def _put_attributes(self, attributes: Mapping[str, Any]) -> None:
-        if attributes != self.group.attrs.asdict():
-            self.group.attrs.put(attributes)
+    def _check_options(self, name: str, options: dict[str, Any]) -> None:
+        """Find what is wrong with the options of a new array, by creating it in memory."""
+        try:
+            self._create(MemoryStore(), name, options)
+        except TegulaError as error:
+            error.path = f"{self.group._place}/{name}"
+            raise
 
-    def _create(self, name: str, options: dict[str, Any]) -> Array:
+    def _create(self, store: Store, name: str, options: dict[str, Any]) -> Array:
         """Create an array, under any name that xarray uses."""
         path = self.group._full(name)
         try:
-            return new_array(
-                self.group.store, path, format=self.group.format, reserved=True, has_parent=True, **options
-            )
+            return new_array(store, path, format=self.group.format, reserved=True, has_parent=True, **options)
         except UnsupportedError as error:
             raise _UnsupportedVariable(error.message, path=path, field=error.field, codec=error.codec) from error
         except MetadataError as error:
             raise error.within(path=path) from None
 
-    def _reserved(self, variables: Mapping[str, Variable]) -> dict[Hashable, slice]:
-        """Make existing arrays longer and return the new part of the dimension; nothing without `append_dim`."""
-        growing = {
+    def _growing(self, variables: Mapping[str, Variable]) -> dict[str, tuple[Array, int]]:
+        """Return the existing arrays that become longer, with the axis that grows; none without `append_dim`."""
+        return {
             name: (self._arrays[name], variable.dims.index(self.append_dim))
             for name, variable in variables.items()
-            if self.append_dim in variable.dims
+            if self.append_dim is not None and self.append_dim in variable.dims
         }
+
+    def _reserved(self, variables: Mapping[str, Variable]) -> dict[Hashable, slice]:
+        """Make existing arrays longer and return the new part of the dimension; nothing without `append_dim`."""
+        growing = self._growing(variables)
         if self.append_dim is None or not growing:
             return {}
         count = next(variables[name].sizes[self.append_dim] for name in growing)

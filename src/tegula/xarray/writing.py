@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from importlib import import_module
 from typing import Any, Final, Literal
 
@@ -11,19 +11,22 @@ from xarray.backends.common import ArrayWriter
 
 from tegula.arrays.node import Node, opened_by_name
 from tegula.engine import read_metadata
-from tegula.errors import AlreadyExistsError, MetadataError, UnsupportedError
+from tegula.errors import AlreadyExistsError, MetadataError, NotFoundError, UnsupportedError
 from tegula.formats import find_format
 from tegula.hierarchy import opening
 from tegula.hierarchy.group import Group
 from tegula.metadata.nodes import GroupMetadata
+from tegula.stores import Store
 from tegula.targets.paths import clean
 from tegula.targets.stores import creating
+from tegula.targets.suffixes import new_format
 from tegula.xarray.encoding import EncodingTypeError
 from tegula.xarray.storing import GroupWriter
 
 __all__ = ["write"]
 
 _FORMATS: Final = {2: "zarr2", 3: "zarr3"}
+_TAKEN: Final = "something exists there; choose mode='w' to replace it, or mode='a' and its own format to add to it"
 _MODES: Final = ("w", "w-", "a", "a-", "r+")
 # how xarray stores the name of an array that a variable can't have
 _ARRAY: Final = "__xarray_dataarray_variable__"
@@ -124,16 +127,30 @@ def write(
     if not isinstance(data, (xr.Dataset, xr.DataArray, xr.DataTree)):
         raise EncodingTypeError(f"the data must be a Dataset, DataArray or DataTree, not {type(data).__name__}")
 
+    if write_empty_chunks not in (None, True, False):
+        raise MetadataError(
+            f"write_empty_chunks is True, False or None, not {write_empty_chunks!r:.80}", field="write_empty_chunks"
+        )
+    how: dict[str, Any] = {"append_dim": append_dim, "region": region, "write_empty_chunks": write_empty_chunks}
+    groups = _datasets(data, encoding or {}, write_inherited_coords)
+    where, path, format = _place(target, group, _format(format, zarr_format))
+
+    # all that can be wrong with the data, before anything is created or deleted
+    with creating(where, storage_options) as store:
+        if format is None and path:  # members have the format of the groups above them
+            root = read_metadata(store, "")
+            format = root.format if isinstance(root, GroupMetadata) and root.format in _FORMATS.values() else None
+        opened = _existing(store, path, chosen, format)
+        planned = _planned(store, path, format) if opened is None else opened
+        writers = _writers(planned, opened is None, chosen, groups, how)
+        encoded = [writer.encoded(*given) for writer, given in zip(writers, groups.values())]
+        opened = opened_by_name(_created(planned, chosen) if opened is None else opened, where)
+
     # metadata, and elements in memory
-    opened = _open(target, group, chosen, _format(format, zarr_format), storage_options)
-    writer = ArrayWriter()
+    elements = ArrayWriter()
     try:
-        how: dict[str, Any] = {"append_dim": append_dim, "region": region, "write_empty_chunks": write_empty_chunks}
-        if isinstance(data, xr.DataTree):
-            _add_tree(data, opened, chosen, encoding or {}, writer, write_inherited_coords, how)
-        else:
-            dataset = _as_dataset(data) if isinstance(data, xr.DataArray) else data
-            GroupWriter(opened, chosen, **how).add(dataset, encoding or {}, writer)
+        for name, group_writer, prepared in zip(groups, writers, encoded):
+            group_writer.store(prepared, opened.require_group(name) if name else opened, elements)
         if consolidated or (consolidated is None and chosen != "r+"):
             _consolidate(opened)
     except BaseException:
@@ -142,10 +159,10 @@ def write(
 
     # chunked elements
     if not compute:
-        writes = writer.sync(compute=False, chunkmanager_store_kwargs=chunkmanager_store_kwargs)
+        writes = elements.sync(compute=False, chunkmanager_store_kwargs=chunkmanager_store_kwargs)
         return import_module("dask").delayed(_finish)(writes, opened)
     try:
-        writer.sync(compute=True, chunkmanager_store_kwargs=chunkmanager_store_kwargs)
+        elements.sync(compute=True, chunkmanager_store_kwargs=chunkmanager_store_kwargs)
     finally:
         opened.close()
     return None
@@ -176,29 +193,46 @@ def _format(format: str | None, number: Any) -> str | None:
     return format
 
 
-def _open(
-    target: Any, group: str | None, mode: str, format: str | None, storage_options: Mapping[str, Any] | None
-) -> Group:
-    """Open or create the group to write to."""
+def _place(target: Any, group: str | None, format: str | None) -> tuple[Any, str, str | None]:
+    """Return what holds the group, its path there, and the format that a group of tegula implies."""
     path = clean(group or "")
-    if isinstance(target, Node):
-        path = "/".join(part for part in (target.path, path) if part)
-        format = target.format if format is None and isinstance(target, Group) else format
-        target = target.store
-    with creating(target, storage_options) as store:
-        if format is None and path:  # members have the format of the groups above them
-            root = read_metadata(store, "")
-            format = root.format if isinstance(root, GroupMetadata) and root.format in _FORMATS.values() else None
-        try:
-            opened = opening.open_group(store, "a" if mode == "a-" else mode, path=path, format=format)
-        except AlreadyExistsError as error:
-            raise AlreadyExistsError(
-                "something exists there; choose mode='w' to replace it, or mode='a' and its own format to add to it",
-                path=error.path,
-            ) from error
-        if opened.format not in _FORMATS.values():
-            raise UnsupportedError(f"a data set can't be written to a group of the format {opened.format}", path=path)
-    return opened_by_name(opened, target)
+    if not isinstance(target, Node):
+        return target, path, format
+    path = "/".join(part for part in (target.path, path) if part)
+    return target.store, path, target.format if format is None and isinstance(target, Group) else format
+
+
+def _existing(store: Store, path: str, mode: str, format: str | None) -> Group | None:
+    """Return the group to add to, or ``None`` if a new one is to be created."""
+    if mode == "w":
+        return None
+    try:
+        found = opening.open_group(store, "r+", path=path, format=format)
+    except NotFoundError:
+        if mode == "r+":
+            raise
+        return None
+    if mode == "w-":
+        raise AlreadyExistsError(_TAKEN, path=found._place)
+    if found.format not in _FORMATS.values():
+        raise UnsupportedError(f"a data set can't be written to a group of the format {found.format}", path=path)
+    return found
+
+
+def _planned(store: Store, path: str, format: str | None) -> Group:
+    """Return a group that does not exist yet, or is to be replaced."""
+    format = new_format(store, path, format, "zarr3")
+    if format not in _FORMATS.values():
+        raise UnsupportedError(f"data sets of xarray are stored as zarr3 or zarr2, not {format}", path=path)
+    return Group(store, path, GroupMetadata(format=format), read_only=False)
+
+
+def _created(group: Group, mode: str) -> Group:
+    """Create a group that was planned."""
+    try:
+        return opening.open_group(group.store, "a" if mode == "a-" else mode, path=group.path, format=group.format)
+    except AlreadyExistsError as error:
+        raise AlreadyExistsError(_TAKEN, path=error.path) from error
 
 
 def _as_dataset(array: xr.DataArray) -> xr.Dataset:
@@ -208,23 +242,32 @@ def _as_dataset(array: xr.DataArray) -> xr.Dataset:
     return dataset if array.name is None else dataset.assign_attrs({_ARRAY_NAME: array.name})
 
 
-def _add_tree(
-    tree: xr.DataTree,
-    root: Group,
-    mode: str,
-    encoding: Mapping[Any, Any],
-    writer: ArrayWriter,
-    inherited: bool,
-    how: dict[str, Any],
-) -> None:
-    """Write each group of a tree."""
-    if unknown := {*encoding} - {*tree.groups}:
+def _datasets(
+    data: xr.Dataset | xr.DataArray | xr.DataTree, encoding: Mapping[Any, Any], inherited: bool
+) -> dict[str, tuple[xr.Dataset, Mapping[Any, Any]]]:
+    """Return the data set of each group with its encoding, by path below the group to write; parents come first."""
+    if not isinstance(data, xr.DataTree):
+        return {"": (_as_dataset(data) if isinstance(data, xr.DataArray) else data, encoding)}
+    if unknown := {*encoding} - {*data.groups}:
         raise MetadataError(f"unexpected encoding group name(s) provided: {sorted(unknown, key=str)!r:.200}")
-    for node in tree.subtree:
-        is_root = node is tree
-        group = root if is_root else root.require_group(node.relative_to(tree))
-        dataset = node.to_dataset(inherit=inherited or is_root)
-        GroupWriter(group, mode, **how).add(dataset, encoding.get(node.path) or {}, writer)
+    return {
+        "" if node is data else node.relative_to(data): (
+            node.to_dataset(inherit=inherited or node is data),
+            encoding.get(node.path) or {},
+        )
+        for node in data.subtree
+    }
+
+
+def _writers(root: Group, is_new: bool, mode: str, paths: Iterable[str], how: Mapping[str, Any]) -> list[GroupWriter]:
+    """Return writers for groups at or below another one; those that do not exist are planned."""
+    writers = []
+    for path in paths:
+        exists = not is_new and (not path or path in root)
+        if path:
+            group = root.require_group(path) if exists else _planned(root.store, root._full(path), root.format)
+        writers.append(GroupWriter(group if path else root, not exists, mode, **how))
+    return writers
 
 
 def _consolidate(group: Group) -> None:
