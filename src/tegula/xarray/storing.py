@@ -110,8 +110,8 @@ class GroupWriter:
             changed = {name: variable for name, variable in changed.items() if self.append_dim in variable.dims}
         if growing := self._growing(changed):
             check_lengths(growing, self.append_dim)
-        attributes = encode_attributes(attributes, self.group._place) if self.mode != "r+" else {}
-        return EncodedDataset(created, changed, region, attributes)
+        own = {} if self.mode == "r+" else encode_attributes(attributes, self.group._place)
+        return EncodedDataset(created, changed, region, own)
 
     def store(self, data: EncodedDataset, group: Group, writer: ArrayWriter) -> None:
         """Store metadata, attributes and elements in memory in a group; leave chunked elements to `writer`."""
