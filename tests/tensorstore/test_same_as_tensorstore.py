@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import gc
+import itertools
 import pickle
 import subprocess
 import sys
@@ -387,3 +388,61 @@ def test_listing_looks_only_where_keys_can_be(tmp_path: Path, monkeypatch: pytes
 def test_pickled_specs_of_adapters_keep_their_flags() -> None:
     spec = ts.Spec({"driver": "cast", "dtype": "int32", "base": {**_BASE, "create": True}})
     assert pickle.loads(pickle.dumps(spec)).open_mode == ts.OpenMode(create=True)
+
+
+# --- transactions of objects
+
+
+@pytest.mark.parametrize("state", ["open", "aborted", "committed"])
+@pytest.mark.parametrize("target", ["none", "same", "other"])
+@pytest.mark.parametrize("kind", ["kvstore", "array", "memory"])
+def test_an_object_leaves_a_transaction_after_its_commit(kind: str, target: str, state: str) -> None:
+    said = []
+    for module in (ts, peer):
+        context, first, second = module.Context(), module.Transaction(), module.Transaction()
+        if kind == "kvstore":
+            bound = module.KvStore.open("memory://", context=context, transaction=first).result()
+        elif kind == "array":
+            described = {"driver": "zarr", "kvstore": "memory://a/"}
+            options = {"create": True, "dtype": "int8", "shape": [2], "context": context}
+            bound = module.open(described, transaction=first, **options).result()
+        else:
+            bound = module.array(np.zeros(2)).with_transaction(first)
+        if state != "open":
+            first.abort() if state == "aborted" else first.commit_sync()
+        wanted = {"none": None, "same": first, "other": second}[target]
+        if target == "same" and state == "committed":
+            continue  # nothing can be done with it, and only some operations say so
+        said.append(outcome(lambda bound=bound, wanted=wanted: bound.with_transaction(wanted).transaction is wanted))
+    assert said[:1] == said[1:]
+
+
+@pytest.mark.parametrize("function", ["stack", "concat", "overlay"])
+@pytest.mark.parametrize("layers", list(itertools.product((0, 1, 2), repeat=2)))
+@pytest.mark.parametrize("wanted", [0, 1, 2])
+def test_arrays_in_one_transaction_are_combined(function: str, layers: tuple[int, int], wanted: int) -> None:
+    said = []
+    for module in (ts, peer):
+        context, transactions = module.Context(), [None, module.Transaction(), module.Transaction()]
+        described = [{"driver": "zarr", "kvstore": f"memory://{name}/"} for name in "xy"]
+        stored = [
+            module.open(spec, create=True, dtype=module.int8, shape=[2], context=context).result() for spec in described
+        ]
+        given = [
+            array.with_transaction(transactions[number]) if number else array
+            for array, number in zip(stored, layers, strict=True)
+        ]
+
+        def combined(module=module, given=given, transactions=transactions):  # type: ignore[no-untyped-def]
+            axis = {} if function == "overlay" else {"axis": 0}
+            return getattr(module, function)(given, **axis, transaction=transactions[wanted])
+
+        found = [outcome(lambda combined=combined, all_=transactions: all_.index(combined().transaction))]
+        if found[0] is not ValueError:
+            combined().write(1).result()
+            for transaction in (None, *transactions[1:]):
+                if transaction is not None:
+                    transaction.commit_sync()
+                found.append([array.read().result().tolist() for array in stored])
+        said.append(found)
+    assert said[0] == said[1]

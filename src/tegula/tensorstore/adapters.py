@@ -207,9 +207,14 @@ def overlay(
     context : Context, optional
         The source of shared resources.
     transaction : Transaction, optional
-        The transaction of reads and writes.
+        The transaction of reads and writes; by default that of the arrays.
     rank, dtype, domain, shape, dimension_units, schema : optional
         Constraints, as for `Schema`.
+
+    Raises
+    ------
+    ValueError
+        If the arrays do not fit each other, or are part of different transactions.
 
     Examples
     --------
@@ -345,7 +350,8 @@ def _stacked(
     schema = Schema(**constraints)
     sources = [layer if isinstance(layer, Spec) else Viewed(layer._driver, layer._transform()) for layer in layers]
     made = checked_layers(sources, schema, "Layer dtype of {} does not match existing dtype of {}")
-    driver = StackDriver(made, schema, context or default_context(), transaction)
+    shared = _shared_transaction(layers, transaction)
+    driver = StackDriver(made, schema, context or default_context(), shared)
     read, write = mode
     for opened in [layer.opened.driver for layer in made if layer.opened is not None]:
         if read and "r" not in opened.mode:
@@ -353,7 +359,22 @@ def _stacked(
         if write and "w" not in opened.mode:
             raise invalid("a layer can't be written")
     driver.mode = mode_of(bool(read), bool(write)) if read or write else "rw"
-    return TensorStore._of(driver, None, transaction)
+    store = TensorStore._of(driver, None, shared)
+    return store if transaction is None or transaction is shared else store.with_transaction(transaction)
+
+
+def _shared_transaction(layers: list[Any], wanted: Transaction | None) -> Transaction | None:
+    """Return the transaction of all arrays among layers, which may differ from the wanted one only if it is none."""
+    found = [(number, layer._transaction) for number, layer in enumerate(layers) if isinstance(layer, TensorStore)]
+    if not found:
+        return wanted
+    shared = found[0][1]
+    for number, transaction in found:
+        if transaction is not shared:
+            raise invalid(f"Layer {number}: Transaction mismatch")
+    if shared is not None and wanted is not None and wanted is not shared:
+        raise invalid("Transaction mismatch")
+    return shared
 
 
 def virtual_chunked(

@@ -515,7 +515,15 @@ class TensorStore(Indexable):
         return TensorStore._of(CastDriver(self._driver, dtypes.dtype(dtype)), self._transform(), self._transaction)
 
     def with_transaction(self, transaction: Transaction | None) -> TensorStore:
-        """Return a view with another transaction for reads and writes, or none."""
+        """Return a view with another transaction for reads and writes, or none.
+
+        Raises
+        ------
+        ValueError
+            If the view is part of a transaction that is not committed.
+        """
+        if self._transaction is not None:
+            self._transaction._release()
         return TensorStore._of(self._driver.with_transaction(transaction), self._view, transaction)
 
     def storage_statistics(

@@ -142,7 +142,15 @@ class KvStore:
         return open_bound(self._spec, self._transaction, self._found)
 
     def with_transaction(self, transaction: Transaction | None) -> KvStore:
-        """Return the store as part of a transaction, or of none."""
+        """Return the store as part of a transaction, or of none.
+
+        Raises
+        ------
+        ValueError
+            If the store is part of a transaction that is not committed.
+        """
+        if self._transaction is not None:
+            self._transaction._release()
         return open_bound(self._spec, _checked(transaction), self._found)
 
     def __add__(self, suffix: str | bytes) -> KvStore:

@@ -168,6 +168,11 @@ class Transaction:
         result: T = self._stage.perform(function, *args)
         return result
 
+    def _release(self) -> None:
+        """Refuse to take an object out of the transaction, which may hold what the object needs, before its commit."""
+        if self._state != "committing":
+            raise invalid("Cannot rebind transaction when existing transaction is uncommitted")
+
     def _gate(self, error: BaseException | None = None) -> None:
         if error is not None:
             self._abort(error)
