@@ -65,6 +65,16 @@ def test_fill_keeps_its_value() -> None:
     assert (c.dflt, c.chunklen, c[:].tolist()) == (7, 3, [[7] * 3] * 5)
 
 
+def test_an_error_of_the_iterable_is_its_own() -> None:
+    def numbers() -> Any:
+        yield 1
+        raise ValueError("no more")
+
+    with pytest.raises(ValueError, match="no more") as caught:
+        bcolz.fromiter(numbers(), "i4", 2)
+    assert not isinstance(caught.value, TegulaError)
+
+
 def test_filled_tables(tmp_path: Path) -> None:
     t = bcolz.ones(5, "i4,f8,S2", rootdir=str(tmp_path / "t"))
     assert type(t) is bcolz.ctable
@@ -136,6 +146,23 @@ def test_open_finds_the_class(tmp_path: Path) -> None:
         (lambda: bcolz.arange(0, 5, 0), ValueError),
         (lambda: bcolz.arange(5, dtype="i4,i4"), ValueError),
         (lambda: bcolz.zeros(5, "nonsense"), TypeError),
+        (lambda: bcolz.arange("5"), TypeError),
+        (lambda: bcolz.arange(float("nan")), ValueError),
+        (lambda: bcolz.arange(0, float("inf")), ValueError),
+        (lambda: bcolz.arange(1e300), ValueError),
+        (lambda: bcolz.arange(0, 1, 1e-320), ValueError),
+        (lambda: bcolz.arange(0, 1, float("nan")), ValueError),
+        (lambda: bcolz.zeros("12"), TypeError),
+        (lambda: bcolz.zeros((2, None)), TypeError),
+        (lambda: bcolz.zeros((2, -3)), ValueError),
+        (lambda: bcolz.zeros(float("nan")), ValueError),
+        (lambda: bcolz.zeros((0, 10**18, 10**18)), ValueError),
+        (lambda: bcolz.fromiter(5, "i4", 1), TypeError),
+        (lambda: bcolz.fromiter(["x"], "i4", 1), ValueError),
+        (lambda: bcolz.fromiter([None], "i4", 1), TypeError),
+        (lambda: bcolz.fromiter([2**40], "i4", 1), ValueError),
+        (lambda: bcolz.carray([1], expectedlen=float("nan")), ValueError),
+        (lambda: bcolz.carray([1], expectedlen=float("inf")), ValueError),
         (lambda: [*bcolz.iterblocks(bcolz.arange(5), 0)], ValueError),
         (lambda: bcolz.cparams(clevel="5"), ValueError),
         (lambda: bcolz.cparams(clevel=-1), ValueError),

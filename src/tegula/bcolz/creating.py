@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterable, Iterator
 from itertools import islice, repeat, takewhile
-from math import ceil
+from math import ceil, prod
 from operator import length_hint
 from typing import Any, Final
 
@@ -13,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tegula.bcolz.carrays import carray
-from tegula.bcolz.converting import as_default, as_dtype
+from tegula.bcolz.converting import as_count, as_default, as_dtype
 from tegula.bcolz.ctables import ctable
-from tegula.bcolz.errors import MissingError, ModeError
+from tegula.bcolz.errors import KindError, MissingError, ModeError
 from tegula.bcolz.new_carrays import RowBlocks
 from tegula.bcolz.parameters import defaults_ctx
 from tegula.errors import MetadataError, TegulaError
@@ -135,11 +136,13 @@ def fromiter(iterable: Iterable[Any], dtype: Any, count: int, **kwargs: Any) -> 
     >>> fromiter((n * n for n in range(4)), "i4", count=4)[:]
     array([0, 1, 4, 9], dtype=int32)
     """
+    if not np.iterable(iterable):
+        raise KindError(f"{iterable!r:.80} can't be iterated over", field="iterable")
     source = iter(iterable)
     element = np.dtype(as_dtype(dtype))
     kwargs.setdefault("expectedlen", length_hint(source, -1) if count == -1 else count)
     size = max(1, _ITERABLE_BYTES // max(1, element.itemsize))
-    rows = takewhile(len, (np.fromiter(islice(source, size), element) for _ in repeat(None)))
+    rows = takewhile(len, (_converted(islice(source, size), element) for _ in repeat(None)))
     if element.names is None:
         return carray(RowBlocks(np.empty(0, element), rows), **kwargs)
     made = ctable(np.empty(0, element), **kwargs)
@@ -147,6 +150,16 @@ def fromiter(iterable: Iterable[Any], dtype: Any, count: int, **kwargs: Any) -> 
         made.append(block)
     made.flush()
     return made
+
+
+def _converted(items: Iterator[Any], element: np.dtype[Any]) -> npt.NDArray[Any]:
+    try:
+        return np.fromiter(items, element)
+    except (ValueError, OverflowError, TypeError) as error:
+        if error.__traceback__ is not None and error.__traceback__.tb_next is not None:
+            raise  # from the iterable, not from a conversion
+        kind = KindError if isinstance(error, TypeError) else MetadataError
+        raise kind(f"the elements can't be converted to {element}: {error}", field="iterable") from error
 
 
 def fill(shape: Any, dflt: Any = None, dtype: Any = float, **kwargs: Any) -> Any:
@@ -170,7 +183,7 @@ def fill(shape: Any, dflt: Any = None, dtype: Any = float, **kwargs: Any) -> Any
            [7, 7, 7]], dtype=int16)
     """
     element = np.dtype(as_dtype(dtype))
-    lengths = tuple(int(n) for n in (shape if np.iterable(shape) else (shape,)))
+    lengths = _lengths(shape)
     length = lengths[0] if lengths else 1
     kwargs.setdefault("expectedlen", length)
     if kwargs.get("mode") == "r" and kwargs.get("rootdir") is not None and length:
@@ -179,6 +192,14 @@ def fill(shape: Any, dflt: Any = None, dtype: Any = float, **kwargs: Any) -> Any
         return _filled_table(length, dflt, element, kwargs)
     like = np.empty((0, *lengths[1:]), element)
     return carray(RowBlocks(like, defaults=length), dtype=element.base, dflt=dflt, **kwargs)
+
+
+def _lengths(shape: Any) -> tuple[int, ...]:
+    """Return a shape as a tuple of ints; floats are truncated."""
+    lengths = [as_count(length) for length in (shape if np.iterable(shape) else (shape,))]
+    if any(not 0 <= length <= sys.maxsize for length in lengths) or prod(max(1, n) for n in lengths[1:]) > 2**31:
+        raise MetadataError(f"{shape!r:.80} is not a shape", field="shape")
+    return tuple(lengths)
 
 
 def _filled_table(length: int, dflt: Any, element: np.dtype[Any], kwargs: dict[str, Any]) -> Any:
@@ -247,8 +268,15 @@ def arange(
     if step == 0:
         raise MetadataError("the step can't be 0", field="step")
     # compute the numbers block by block
-    kwargs.setdefault("expectedlen", int(stop))
-    count = max(0, ceil((stop - first) / step))
+    try:
+        kwargs.setdefault("expectedlen", int(stop))
+        count = max(0, ceil((stop - first) / step))
+    except TypeError as error:
+        raise KindError(f"start, stop and step must be numbers: {error}", field="stop") from error
+    except (ValueError, OverflowError):
+        count = sys.maxsize + 1
+    if count > sys.maxsize:
+        raise MetadataError(f"arange can't count to {stop!r:.80} in steps of {step!r:.80}", field="stop")
     parts = (
         _part(first, step, element, begin, min(count, begin + _ARANGE_LENGTH))
         for begin in range(0, count, _ARANGE_LENGTH)

@@ -96,7 +96,10 @@ def create_rows(
         raise MetadataError(f"chunklen must be a positive int, not {chunklen!r:.80}", field="chunklen")
     if not isinstance(expectedlen, (int, float, np.number, type(None))):
         raise KindError(f"expectedlen must be a number, not {expectedlen!r:.80}", field="expectedlen")
-    expectedlen = (source.length or 0) if expectedlen is None else int(expectedlen)
+    try:
+        expectedlen = (source.length or 0) if expectedlen is None else int(expectedlen)
+    except (ValueError, OverflowError) as error:
+        raise MetadataError(f"expectedlen can't be {expectedlen}", field="expectedlen") from error
     if rootdir is not None and mode == "r" and source:
         raise ModeError("rows can't be stored: the mode is 'r'", path=os.fspath(rootdir))
     if chunklen is None:
