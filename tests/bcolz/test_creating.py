@@ -65,6 +65,19 @@ def test_fill_keeps_its_value() -> None:
     assert (c.dflt, c.chunklen, c[:].tolist()) == (7, 3, [[7] * 3] * 5)
 
 
+@pytest.mark.parametrize("default", ["abc", 5, 1.5, True, [1, "x"]])
+def test_objects_are_filled_with_their_default(tmp_path: Path, default: Any) -> None:
+    for place in (None, str(tmp_path / "c")):
+        c = bcolz.fill(3, default, "O", rootdir=place)
+        c.resize(4)
+        assert (c[:].tolist(), c.dflt) == ([default] * 4, default)
+    theirs = real.open(str(tmp_path / "c"))
+    assert (theirs.dflt, theirs[3]) == (default, default)
+    for unable in ((1, 2), {1}, b"x", object()):
+        with pytest.raises(TegulaError, match="default"):
+            bcolz.carray(np.array([None]), dflt=unable)
+
+
 def test_an_error_of_the_iterable_is_its_own() -> None:
     def numbers() -> Any:
         yield 1

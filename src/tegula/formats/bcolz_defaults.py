@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -114,8 +115,10 @@ def default_to_json(fill: npt.NDArray[Any] | None, data_type: DataType) -> Any:
     >>> default_to_json(np.array(2.5), DataType(np.dtype("f8")))
     2.5
     """
-    if fill is None or data_type.variable:
+    if fill is None:
         return 0
+    if data_type.variable:
+        return _object_to_json(fill[()])
     dtype = data_type.numpy
     if dtype.kind in "Mm":
         number = time_to_int(fill)
@@ -134,6 +137,17 @@ def _field_to_json(value: npt.NDArray[Any], dtype: np.dtype[Any]) -> Any:
     if dtype.subdtype is None:
         return default_to_json(value, DataType(dtype))
     return [_field_to_json(item, np.dtype((dtype.base, dtype.shape[1:]))) for item in value]
+
+
+def _object_to_json(value: Any) -> Any:
+    value = value.item() if isinstance(value, np.generic) else value
+    try:
+        read = json.loads(json.dumps(value))
+    except (TypeError, ValueError, RecursionError):
+        read = None
+    if value is None or read == value or value != value:  # noqa: PLR0124 - NaN
+        return value
+    raise UnsupportedError(f"bcolz has no default {value!r:.60} for objects: JSON can't hold it", field="fill_value")
 
 
 def _scalar_to_json(value: Any, data_type: DataType) -> Any:
