@@ -251,4 +251,22 @@ def _storage(metadata: ArrayMetadata) -> dict[str, Any]:
 
 
 def _dtype_to_text(dtype: np.dtype[Any]) -> str:
-    return "object" if dtype.kind == "O" else str(dtype)
+    if dtype.kind == "O":
+        return "object"
+    text = str(dtype)
+    return str(_without_records(dtype)) if "numpy.record" in text else text
+
+
+def _without_records(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return a data type whose elements are no `numpy.record`, which text of a data type can't express."""
+    if dtype.subdtype is not None:
+        return np.dtype((_without_records(dtype.base), dtype.shape))
+    if dtype.fields is None or dtype.names is None:
+        return dtype
+    fields = {
+        "names": [*dtype.names],
+        "formats": [_without_records(dtype[name]) for name in dtype.names],
+        "offsets": [dtype.fields[name][1] for name in dtype.names],
+        "itemsize": dtype.itemsize,
+    }
+    return np.dtype(fields, align=dtype.isalignedstruct)  # type: ignore[call-overload, no-any-return]

@@ -17,6 +17,7 @@ _TYPESTR = matcher(r"[<>|=]?(?:[biufcSUV][0-9]{1,10}|[Mm]8?(?:\[(?:[1-9][0-9]{0,
 _NAME = matcher(r"[<>|=]?[A-Za-z]{1,12}_?[0-9]{0,10}(?:\[[A-Za-z0-9μ]{1,16}\])?|\?")
 _MAX_DEPTH = 32
 _MAX_TEXT = 2**16
+_RECORD = "(numpy.record, "  # in the text of data types of `numpy.recarray`
 
 
 def dtype_from_json(value: Any, key: str) -> DataType:
@@ -112,6 +113,8 @@ def dtype_from_text(value: Any, key: str) -> np.dtype[Any]:
     """
     if not isinstance(value, str) or len(value) > _MAX_TEXT:
         raise MetadataError(f"{value!r:.80} is not a data type", key=key, field="dtype")
+    if value.startswith(_RECORD) and value.endswith(")"):
+        value = value[len(_RECORD) : -1]
     try:
         dtype = np.dtype(_literal(value) if value[:1] in ("[", "{") else _plain_name(value))
     except (TypeError, ValueError, OverflowError, SyntaxError, RecursionError, MemoryError, KeyError) as error:
