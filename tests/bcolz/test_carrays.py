@@ -346,6 +346,7 @@ def test_arrays_of_records(tmp_path: Path) -> None:
             c.flush()
             assert c[:].tolist() == 2 * values.tolist()
         assert bcolz.open(place)[:].tolist() == c[:].tolist()
+    rows = np.rec.array([(1, 2.0)], dtype=[("a", "i4"), ("b", "f8")])
     real.carray(rows, rootdir=str(tmp_path / "theirs")).flush()
     assert bcolz.open(tmp_path / "theirs")[:].tolist() == rows.tolist()
 
