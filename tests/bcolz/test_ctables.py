@@ -514,6 +514,13 @@ def test_dataframes() -> None:
     assert bcolz.ctable.fromdataframe(frame, names=["i"]).names == ["i"]
 
 
+def test_times_with_a_zone_become_utc() -> None:
+    days = pd.date_range("2020-01-01", periods=3, tz="America/New_York")
+    for zoned in (days, days.as_unit("s")):
+        t = bcolz.ctable.fromdataframe(pd.DataFrame({"t": zoned}))
+        np.testing.assert_array_equal(t["t"][:], zoned.tz_convert(None).to_numpy(), strict=True)
+
+
 def test_the_real_bcolz_in_turn(tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -13,8 +13,8 @@ __all__ = ["columns_of_frame", "frame_of_columns"]
 
 
 def columns_of_frame(frame: Any, names: list[str]) -> list[npt.NDArray[Any]]:
-    """Return columns of a DataFrame as arrays; columns that hold only strings, or only bytes, get a fixed length."""
-    return [_fixed_length(np.asarray(frame[name])) for name in names]
+    """Return columns of a DataFrame as arrays: times with a zone in UTC, strings or bytes alone in a fixed length."""
+    return [_fixed_length(np.asarray(frame[name].values)) for name in names]
 
 
 def _fixed_length(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
