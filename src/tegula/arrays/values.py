@@ -58,15 +58,22 @@ def as_values(values: Any, data_type: DataType, dtype: np.dtype[Any]) -> npt.NDA
     if data_type.variable:
         return _objects(values)
     try:
-        if isinstance(values, np.generic):
-            return np.asarray(values).astype(dtype)
-        if not isinstance(values, np.ndarray):
-            return np.asarray(values, dtype)
-        if values.dtype == dtype or (values.dtype.kind in "biuf" and dtype.kind in "iufc"):
+        if not isinstance(values, (np.ndarray, np.generic)):
+            found = np.asarray(values, dtype)
+        elif isinstance(values, np.ndarray) and (
+            values.dtype == dtype or (values.dtype.kind in "biuf" and dtype.kind in "iufc")
+        ):
             return values
-        return values.astype(dtype)
-    except (TypeError, ValueError, OverflowError) as error:
+        elif values.dtype.kind == "T":
+            # some versions of NumPy make text in the machine's byte order of it, whatever the dtype says
+            found = np.asarray(values).astype(dtype.newbyteorder("=")).astype(dtype)
+        else:
+            found = np.asarray(values).astype(dtype)
+    except (TypeError, ValueError, OverflowError, RuntimeError) as error:
         raise MetadataError(f"the values can't be converted to {dtype}: {error}") from error
+    if dtype.kind in "mM" and np.datetime_data(found.dtype) != np.datetime_data(dtype):
+        raise MetadataError(f"the values can't be converted to {dtype}: they have a unit")  # which NumPy keeps
+    return found
 
 
 def as_element(value: Any) -> npt.NDArray[Any]:
