@@ -334,6 +334,15 @@ def test_unknown_v3_members_must_state_that_they_may_be_ignored(name: str) -> No
     assert metadata is not None
 
 
+@pytest.mark.parametrize("name", ["default", "v2"])
+def test_unknown_options_of_a_key_encoding_are_refused(name: str) -> None:
+    encoding = {"name": name, "configuration": {"separator": "/", "prefix": "x"}}
+    document = {**json.loads(SAMPLES[2][1]["zarr.json"]), "chunk_key_encoding": encoding}
+    with pytest.raises(UnsupportedError, match="no option 'prefix'") as caught:
+        find_format("zarr3").parse({"zarr.json": json.dumps(document).encode()})
+    assert caught.value.field == "chunk_key_encoding"
+
+
 @pytest.mark.parametrize(
     "change",
     [

@@ -187,6 +187,10 @@ def _keys_from_json(value: Any) -> ChunkKeyEncoding:
     if encoding.name not in makers:
         raise UnsupportedError(f"unknown chunk key encoding {encoding.name!r}", key=KEY, field="chunk_key_encoding")
     make, usual = makers[encoding.name]
+    for name in encoding.configuration.keys() - {"separator"}:
+        raise UnsupportedError(
+            f"the chunk key encoding {encoding.name!r} has no option {name!r:.40}", key=KEY, field="chunk_key_encoding"
+        )
     separator = encoding.configuration.get("separator", usual)
     if separator not in (".", "/"):
         raise MetadataError(f"the separator must be . or /, not {separator!r:.40}", key=KEY, field="chunk_key_encoding")
