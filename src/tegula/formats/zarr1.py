@@ -232,13 +232,21 @@ def _compression(codecs: list[CodecSpec]) -> tuple[str, Any]:
     return codec.name.removeprefix("numcodecs."), codec.configuration.get("level", 1)
 
 
+def _zero(data_type: DataType) -> bytes | None:
+    """Return the bytes of an element that zarr 1 fills with 0, or ``None`` for raw bytes, which no number fills."""
+    try:
+        return scalar_array(0, data_type).tobytes()
+    except MetadataError:
+        return None
+
+
 def _fill_to_json(fill: Fill | None, data_type: DataType) -> Any:
     """Convert a fill value to a form that zarr 1 reads back, or raise if there is none."""
     if fill is None:
         return None
     dtype = data_type.numpy
     value: Any = fill[()]
-    if fill.tobytes() == scalar_array(0, data_type).tobytes():
+    if fill.tobytes() == _zero(data_type):
         return False if dtype.kind == "b" else 0  # as zarr 1 writes its default
     if dtype.kind in "biuf":
         return fill.astype("f8")[()].item() if dtype.kind == "f" else value.item()

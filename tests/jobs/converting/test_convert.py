@@ -178,6 +178,21 @@ def test_features_that_zarr1_lacks(old: str, new: str, dtype: Any, values: list[
         tegula.convert(source, MemoryStore(), format="zarr1")
 
 
+@pytest.mark.parametrize("old", ["zarr2", "zarr3"])
+@pytest.mark.parametrize("dtype", ["V3", [("a", "V2"), ("b", "i2")]], ids=str)
+def test_zarr1_has_no_fill_value_of_raw_bytes(old: str, dtype: Any) -> None:
+    source, target = MemoryStore(), MemoryStore()
+    fill = np.frombuffer(b"abcd"[: np.dtype(dtype).itemsize], dtype)[0]
+    array = tegula.create_array(source, shape=5, chunks=2, dtype=dtype, format=old, fill_value=fill)
+    array[1] = np.zeros((), dtype)
+    report = tegula.convert(source, target, format="zarr1", verify=True)
+    assert report.ok
+    assert tegula.open_array(target).fill_value is None
+    assert tegula.open_array(target)[...].tobytes() == array[...].tobytes()
+    with pytest.raises(UnsupportedError, match="use None"):
+        tegula.create_array(MemoryStore(), shape=5, dtype=dtype, format="zarr1", fill_value=fill)
+
+
 def test_scalars_are_converted_where_the_format_has_them() -> None:
     source = tegula.create_array(MemoryStore(), shape=(), dtype="i4", fill_value=3, format="zarr2")
     target = MemoryStore()
