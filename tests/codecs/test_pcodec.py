@@ -31,6 +31,23 @@ def test_after_filters(build):
     assert np.array_equal(chain.decode(chain.encode(chunk), (12,)), chunk)
 
 
+@pytest.mark.parametrize("keepbits", [3, 10])
+@pytest.mark.parametrize("dtype", ["<f2", ">f4", "<f8"])
+def test_after_bitround_as_zarr_python_stores_it(build, dtype, keepbits):
+    chunk = np.linspace(-1, 1, 12).astype(dtype)
+    # numcodecs returns integers, unless all bits are kept
+    rounded = numcodecs.BitRound(keepbits=keepbits).encode(chunk.astype(chunk.dtype.newbyteorder("=")))
+    assert (rounded.dtype.kind == "f") == (dtype == "<f2" and keepbits == 10)
+    data = numcodecs.pcodec.PCodec().encode(rounded)
+    chain = build([("numcodecs.bitround", {"keepbits": keepbits}), "numcodecs.pcodec"], dtype)
+    assert chain.decode(data, (12,)).tolist() == rounded.view(f"f{chunk.itemsize}").tolist()
+    with pytest.raises(CodecError):
+        chain.decode(data, (13,))
+    unlike = numcodecs.pcodec.PCodec().encode(chunk.astype("f4" if chunk.itemsize == 8 else "f8"))
+    with pytest.raises(CodecError, match="does not match"):
+        chain.decode(unlike, (12,))
+
+
 def test_damaged(build):
     source = random.Random(0)
     chain = build(["numcodecs.pcodec"], "<f8")

@@ -27,19 +27,36 @@ from tegula.metadata.nodes import CodecSpec
 __all__ = ["Pcodec", "PcodecFilter", "build", "build_filter"]
 
 _NAME: Final = "numcodecs.pcodec"
+_OTHER: Final = {f"{kind}{size}": f"{other}{size}" for kind, other in ("fi", "if") for size in (2, 4, 8)}
+"""For each type of signed integers and of floating-point numbers, the one with as many bits."""
 
 
 def _decompress(data: Data, out: Chunk) -> Chunk:
-    """Decompress into exactly `out`."""
+    """Decompress into exactly `out`.
+
+    Floating-point numbers may be stored as integers of their bits, and the reverse: `bitround` of numcodecs returns
+    integers, unless it keeps all bits.
+    """
+    raw, other = bytes(data), _OTHER.get(out.dtype.str[1:])
     try:
-        progress = library("pcodec.standalone").simple_decompress_into(bytes(data), out)
+        progress = _decompress_into(raw, out)
+    except CodecError as error:
+        try:
+            progress = _decompress_into(raw, out if other is None else out.view(other))
+        except CodecError:
+            raise error from error.__cause__
+    if progress.n_processed != out.size or not progress.finished:
+        raise CodecError(f"the pcodec data does not hold {out.size} elements", codec=_NAME)
+    return out
+
+
+def _decompress_into(raw: bytes, out: Chunk) -> Any:
+    try:
+        return library("pcodec.standalone").simple_decompress_into(raw, out)
     except BaseException as error:
         if isinstance(error, Exception) or type(error).__name__ == "PanicException":  # a Rust panic: not an Exception
             raise CodecError(f"the pcodec data is damaged: {error}", codec=_NAME) from error
         raise
-    if progress.n_processed != out.size or not progress.finished:
-        raise CodecError(f"the pcodec data does not hold {out.size} elements", codec=_NAME)
-    return out
 
 
 class Pcodec(Serializer):
