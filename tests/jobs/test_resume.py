@@ -461,6 +461,46 @@ def test_a_damaged_ledger_is_refused(key: str) -> None:
     assert tegula.compare(source, target)
 
 
+def test_documents_of_a_hostile_ledger_are_damaged() -> None:
+    source, target = a_source(), MemoryStore()
+    interrupted(source, target)
+    key = ".tegula_job/plan.json"
+    plan = json.loads(target.get(key) or b"")
+    (array, *_), deep = plan["arrays"], {"x": json.loads("[" * 900 + "]" * 900)}
+    for change in (
+        {"begun": 1e30}, {"begun": float("nan")}, {"units": 10**1000}, {"options": deep},
+        {"arrays": [{**array, "source": {"documents": []}}]}, {"arrays": [{**array, "units": -1}]},
+    ):  # fmt: skip
+        target.set(key, json.dumps({**plan, **change}).encode())
+        for call in (tegula.jobs.show_job, tegula.jobs.list_jobs, tegula.jobs.clean_job):
+            with pytest.raises(tegula.MetadataError, match="damaged"):
+                call(target)
+    target.set(key, json.dumps(plan).encode())
+    for record in ({"units": "x"}, {"read": float("inf")}, {"largest error": 2**64}, deep):
+        target.set(".tegula_job/units/3", json.dumps(record).encode())
+        with pytest.raises(tegula.MetadataError, match="damaged"):
+            tegula.convert(source, target, codecs="zstd", resume=True)
+    target.delete(".tegula_job/units/3")
+    for seen in (10**400, float("inf"), deep):
+        target.set(".tegula_job/owners/1of1", json.dumps({"host": "elsewhere", "seen": seen}).encode())
+        assert tegula.jobs.show_job(target).state == "interrupted"
+        assert "dead" in str(tegula.jobs.show_job(target))
+
+
+@pytest.mark.parametrize("change", [{"arrays": 1}, {"arrays": [{}]}, {"groups": []}, {"x": [[]] * 3}], ids=str)
+def test_a_damaged_note_of_a_complete_target_says_nothing(change: Any) -> None:
+    source, target = a_source(), MemoryStore()
+    tegula.convert(source, target, codecs="zstd", resume=True)
+    key = next(key for key in target.list() if key.endswith(".tegula_complete"))
+    facts = json.loads(target.get(key) or b"")
+    target.set(key, json.dumps({**facts, **change}).encode())
+    if "x" in change:
+        assert tegula.convert(source, target, codecs="zstd", resume=True).ok
+        return
+    with pytest.raises(tegula.AlreadyExistsError):
+        tegula.convert(source, target, codecs="zstd", resume=True)
+
+
 def test_strange_values_in_a_ledger_do_no_harm() -> None:
     source, target = a_source(), MemoryStore()
     interrupted(source, target)

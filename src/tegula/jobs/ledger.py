@@ -30,12 +30,13 @@ from typing import Any, Final
 from tegula.engine.far import delete_keys
 from tegula.engine.pool import gather
 from tegula.errors import AlreadyExistsError, ConflictError, MetadataError, TegulaError, UnsupportedError
+from tegula.formats.documents import load
 from tegula.jobs.owners import Owner, owner_of
 from tegula.jobs.plans import Plan
 from tegula.stores import ABSENT, LocalStore, MappingStore, MemoryStore, Store, ZipStore
 from tegula.targets.paths import place
 
-__all__ = ["COMPLETE", "DIRECTORY", "RUN", "Ledger", "add_amounts", "is_ledger_key", "is_shared",
+__all__ = ["COMPLETE", "DIRECTORY", "RUN", "Ledger", "add_amounts", "are_facts", "is_ledger_key", "is_shared",
     "share_of", "survives",
 ]  # fmt: skip
 
@@ -48,6 +49,8 @@ _RECORD: Final = re.compile(
     r"units/[0-9]{1,40}|arrays/[0-9]{1,40}|runs/[0-9]{1,40}-[0-9]{1,40}-[0-9]{1,9}of[1-9][0-9]{0,8}"
 ).fullmatch
 _RENEWED: Final = 30.0
+_LARGEST: Final = 10**100  # of the numbers in records, which are smaller
+_LATEST: Final = 10**11  # seconds since 1970 that every clock can show
 Amounts = Mapping[str, Any]
 _Run = tuple[int, int, int, int]
 """The first unit, the one after the last, and which units of them: those with a remainder by a modulus."""
@@ -133,17 +136,18 @@ class Ledger:
 
     def plan(self) -> dict[str, Any] | None:
         """Return the plan of the job that the ledger is of; ``None`` if there is none."""
-        raw = self.store.get(f"{self._prefix}plan.json")
+        key = f"{self._prefix}plan.json"
+        raw = self.store.get(key)
         if raw is None:
             return None
-        with suppress(ValueError):
-            found = json.loads(raw)
+        with suppress(MetadataError):
+            found = load(raw, key)
             if _is_plan(found):
-                return dict(found)
+                return found
         raise MetadataError(
             "the plan of the job is damaged; delete it, and start again with overwrite=True",
             path=place(self.store, self.path),
-            key=f"{self._prefix}plan.json",
+            key=key,
         )
 
     @property
@@ -368,9 +372,9 @@ class Ledger:
         raw = self.store.get(key)  # another part may have put it into a record of several
         if raw is None:
             return None
-        with suppress(ValueError):
-            found = json.loads(raw)
-            if isinstance(found, dict):
+        with suppress(MetadataError):
+            found = load(raw, key)
+            if all(_is_amount(*item) for item in found.items()):
                 return found
         raise MetadataError("the record is damaged; delete it, and its unit will be done again", key=key)
 
@@ -491,20 +495,38 @@ def add_amounts(total: Counter[str], amounts: Amounts) -> None:
         total[name] = max(total[name], amount) if name.startswith("largest ") else total[name] + amount
 
 
-def _is_plan(found: Any) -> bool:
-    """Return whether a value has what the functions here use of a plan."""
-    if not isinstance(found, dict) or not isinstance(found.get("groups"), dict):
-        return False
+def are_facts(found: Mapping[str, Any]) -> bool:
+    """Return whether a document has what is used of the facts of a plan (`Plan.facts`)."""
     arrays = found.get("arrays")
+    plain = isinstance(found.get("groups"), dict) and _is_count(found.get("units"))
+    return plain and isinstance(arrays, list) and all(map(_is_piece, arrays))
+
+
+def _is_plan(found: Mapping[str, Any]) -> bool:
+    begun: Any = found.get("begun")
     texts = all(isinstance(found.get(name), str) for name in ("operation", "source", "target"))
-    numbers = type(found.get("units")) is int and type(found.get("begun")) in (int, float)
-    return texts and numbers and isinstance(arrays, list) and all(map(_is_piece, arrays))
+    return texts and type(begun) in (int, float) and 0 <= begun < _LATEST and are_facts(found)
 
 
 def _is_piece(found: Any) -> bool:
     if not isinstance(found, dict) or not isinstance(found.get("name"), str):
         return False
-    return isinstance(found.get("source"), dict) and all(type(found.get(name)) is int for name in ("first", "units"))
+    source = found.get("source")
+    documents = source.get("documents", {}) if isinstance(source, dict) else None
+    return isinstance(documents, dict) and all(_is_count(found.get(name)) for name in ("first", "units"))
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and 0 <= value < _LARGEST
+
+
+def _is_amount(name: str, value: Any) -> bool:
+    """Return whether a member of a record is one that sums can be made of, or the result of a unit."""
+    if name == "units":
+        return _is_count(value)
+    if type(value) in (int, float):
+        return bool(abs(value) < (2**63 if name.startswith("largest ") else _LARGEST))
+    return True
 
 
 def is_shared(store: Store) -> bool:

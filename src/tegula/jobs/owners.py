@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import secrets
 import socket
@@ -10,9 +9,13 @@ import time
 from collections.abc import Mapping
 from typing import Any, Final
 
+from tegula.errors import MetadataError
+from tegula.formats.documents import load
+
 __all__ = ["Owner", "owner_of"]
 
 _claims: Final[dict[str, None]] = {}  # those of this process
+_LATEST: Final = 10**11  # seconds since 1970; what is beyond is no time
 _EXPIRES: Final = 600.0  # seconds without a sign of life, after which a job on another machine counts as abandoned
 
 
@@ -61,7 +64,7 @@ class Owner:
     @property
     def _seen(self) -> float:
         seen = self.facts.get("seen")
-        return float(seen) if isinstance(seen, (int, float)) else 0.0
+        return float(seen) if isinstance(seen, (int, float)) and 0 <= seen < _LATEST else 0.0
 
     def __str__(self) -> str:
         ago = max(0, round(time.time() - self._seen))
@@ -90,7 +93,6 @@ def _start_of(pid: int) -> str | None:
 def owner_of(raw: bytes) -> Owner:
     """Return the owner that a record names; of a damaged one, an owner that does not live."""
     try:
-        found = json.loads(raw)
-        return Owner(found if isinstance(found, dict) else {})
-    except ValueError:
+        return Owner(load(raw, ""))
+    except MetadataError:
         return Owner({})

@@ -9,7 +9,8 @@ from contextlib import contextmanager, nullcontext, suppress
 from typing import Any, Final, Literal
 
 from tegula.errors import AlreadyExistsError, CodecError, MetadataError, UnsupportedError
-from tegula.jobs.ledger import COMPLETE, Ledger, is_ledger_key, survives
+from tegula.formats.documents import load
+from tegula.jobs.ledger import COMPLETE, Ledger, are_facts, is_ledger_key, survives
 from tegula.jobs.managing import discard
 from tegula.jobs.plans import Plan
 from tegula.stores import LocalStore, Store
@@ -207,9 +208,9 @@ class Recording:
             if number == 1 and not is_taken():
                 return None
             if (raw := self.ledger.store.get(key)) is not None:
-                with suppress(ValueError):
-                    found = json.loads(raw)
-                    return found if isinstance(found, dict) else None
+                with suppress(MetadataError):
+                    found = load(raw, key)
+                    return found if are_facts(found) else None
         return None
 
     def _places(self) -> list[tuple[str, str]]:

@@ -13,7 +13,7 @@ import numpy as np
 
 from tegula.arrays.array import Array
 from tegula.engine.pool import results_of
-from tegula.errors import TegulaError
+from tegula.errors import MetadataError, TegulaError
 from tegula.hierarchy.group import Group
 from tegula.jobs.ledger import Amounts, Ledger
 from tegula.jobs.plans import Plan, Unit, fingerprint_of
@@ -62,7 +62,10 @@ class Code(Generic[R]):
 
     def decode(self, record: Mapping[str, Any]) -> R:
         """Return the result in a record."""
-        found: R = self._decoded(record["result"])
+        try:
+            found: R = self._decoded(record["result"])
+        except Exception as error:
+            raise MetadataError("the record is damaged; delete it, and its unit will be done again") from error
         return found
 
     def _encoded(self, value: Any) -> Any:
