@@ -67,3 +67,10 @@ def test_no_directory_to_write_to(tmp_path: Path) -> None:
     assert caught.value.filename == str(tmp_path / "no/x")
     with pytest.raises(IsADirectoryError), output(tmp_path):
         pass
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no device that is always full")
+def test_a_full_disk_is_an_error_that_names_the_file() -> None:
+    with pytest.raises(OSError, match="/dev/full") as caught, output(Path("/dev/full")) as stream:
+        stream.write(b"x")
+    assert caught.value.filename == "/dev/full"

@@ -43,19 +43,20 @@ def output(file: Path | None) -> Iterator[IO[bytes]]:
         with _standard_output() as stream:
             yield stream
         return
-    # pipes and devices
+    # regular files are replaced, pipes and devices written
     path = os.path.realpath(file)
     try:
         mode = os.stat(path).st_mode
     except FileNotFoundError:
         mode = None
-    if mode is not None and not stat.S_ISREG(mode):
-        with open(path, "wb") as stream:
+    is_regular = mode is None or stat.S_ISREG(mode)
+    try:
+        with _replacement(path, mode) if is_regular else open(path, "wb") as stream:
             yield stream
-        return
-    # regular files
-    with _replacement(path, mode) as stream:
-        yield stream
+    except OSError as error:
+        if type(error) is OSError and error.filename is None:  # a write that failed names no file
+            error.filename = str(file)
+        raise
 
 
 @contextmanager
