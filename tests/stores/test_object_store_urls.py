@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Iterator
 from datetime import timedelta
 from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler, SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
-from typing import Any
+from typing import Any, ClassVar
 
+import numpy as np
 import pytest
 
 import tegula
-from tegula.errors import MetadataError, NotFoundError, ReadOnlyError, StoreError, TegulaError, UnsupportedError
+from tegula.errors import (
+    ConflictError,
+    MetadataError,
+    NotFoundError,
+    ReadOnlyError,
+    StoreError,
+    TegulaError,
+    UnsupportedError,
+)
 from tegula.stores.object_credentials import ProfileCredentials
 from tegula.stores.object_options import KNOWN, sort_options
 from tegula.stores.object_retries import Retries
@@ -287,3 +297,98 @@ def test_a_web_server_without_byte_ranges_is_read_all_the_same(tmp_path: Path) -
     assert store.get("a", with_generation=True) == store.get("a", with_generation=True)
     server.shutdown()
     server.server_close()
+
+
+class Vague(BaseHTTPRequestHandler):
+    """A web server with byte ranges whose answers say little of the state of a file, or what no condition may name."""
+
+    protocol_version = "HTTP/1.1"
+    values: ClassVar[dict[str, bytes]] = {}
+    tag = "none"
+    number = 0
+    asked = 0
+
+    def log_message(self, *_: object) -> None: ...
+
+    def do_GET(self) -> None:
+        type(self).asked += 1
+        value = self.values.get(self.path[1:])
+        start, stop = 0, len(value or b"")
+        status = 404 if value is None else 200
+        wanted = self.headers.get("Range", "").removeprefix("bytes=")
+        if value is not None and wanted:
+            first, _, last = wanted.partition("-")
+            suffix = 0 if first else int(last)
+            start, stop = (
+                (int(first) if first else stop - suffix),
+                (min(stop, int(last) + 1) if first and last else stop),
+            )
+            status = 206 if 0 <= start < stop else 416
+        if "If-Match" in self.headers and self.tag == "weak":  # which is equal to no ETag, not even to itself
+            status = 412
+        self.send_response(status)
+        if status == 206:
+            self.send_header("Content-Range", f"bytes {start}-{stop - 1}/{len(value or b'')}")
+        if self.tag == "weak":
+            self.send_header("ETag", f'W/"{hash(value)}"')
+        elif self.tag == "restless":
+            type(self).number += 1
+            self.send_header("ETag", f'"{self.number}"')
+        body = (value or b"")[start:stop] if status in (200, 206) else b""
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    do_HEAD = do_GET  # noqa: N815 - the name that the server calls
+
+
+@pytest.fixture
+def vague() -> Iterator[tuple[str, type[Vague]]]:
+    class Handler(Vague):
+        values: ClassVar = {}
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}", Handler
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+@pytest.mark.parametrize("tag", ["weak", "none"])
+def test_parts_are_read_of_one_state_whatever_a_web_server_says_of_it(tag: str, vague: tuple[str, type[Vague]]) -> None:
+    url, handler = vague
+    handler.tag = tag
+    kept: dict[str, bytes] = {}
+    values = np.random.default_rng(3).normal(size=(4000, 400))
+    a = tegula.create_array(kept, shape=values.shape, chunks=(100, 50), shards=(2000, 400), dtype="f8")
+    a[:] = values
+    handler.values.update(kept)
+    a = tegula.open_array(url)
+    for part in (np.s_[1990:2101:10, ::399], np.s_[3999, 399], np.s_[::1999, 5]):
+        assert a[part].tolist() == values[part].tolist()
+    assert handler.asked < 100
+
+    # what is read is compared with the state that was read before
+    store = open_url(url)
+    handler.values["x"] = b"0123456789"
+    parts, state = store.get_ranges("x", [(2, 3), (-2, None)])
+    assert parts == [b"234", b"89"]
+    assert store.get_ranges("x", [(0, 1)], state) == ([b"0"], state)
+    assert store.get("x", with_generation=True) == (b"0123456789", state)
+    assert store.get_if_changed("x", state) is None
+    assert store.get("x", (-20, None), with_generation=True) == (b"0123456789", state)
+    handler.values["x"] = b"1123456789"
+    with pytest.raises(ConflictError):
+        store.get_ranges("x", [(0, 1)], state)
+    assert store.get("x", (1, 2)) == b"12"
+
+
+def test_a_range_of_what_changes_each_time_is_an_error(vague: tuple[str, type[Vague]]) -> None:
+    url, handler = vague
+    handler.tag = "restless"
+    handler.values["x"] = b"0123456789"
+    with pytest.raises(StoreError, match="has changed each time"):
+        open_url(url).get("x", (-20, None))  # of which the server knows no part

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from tegula.stores.arguments import Generation
+from tegula.stores.single_writer import digest
 
 __all__ = [
     "ATTRIBUTE",
@@ -61,6 +62,11 @@ class ObjectGeneration:
     restored: bool = field(default=False, compare=False, repr=False)
 
     @property
+    def unknown(self) -> bool:
+        """Whether the storage says nothing that tells this state from another; then no other one equals it."""
+        return self.e_tag is None and self.version is None and isinstance(self.token, str)
+
+    @property
     def plain(self) -> tuple[object, ...]:
         """The generation as a tuple, for other processes; see `restore`.
 
@@ -85,8 +91,11 @@ class ObjectGeneration:
         return {name: value for name, value in found.items() if value is not None}
 
     def reading(self) -> dict[str, str]:
-        """Return the options of a GET that reads this state only, as far as the server has such conditions."""
-        return {} if self.e_tag is None else {"if_match": self.e_tag}
+        """Return the options of a GET that reads this state only, as far as the server has such conditions.
+
+        A weak ETag is no condition of reading (RFC 9110): servers refuse it even if the object has it.
+        """
+        return {} if self.e_tag is None or self.e_tag.startswith("W/") else {"if_match": self.e_tag}
 
 
 def new_write(before: Generation) -> tuple[str, str]:
@@ -142,7 +151,9 @@ def reaches_back(history: str, before: Generation) -> bool:
     return len(history) < _LONGEST or (last != "" and position(last, history) is not None)
 
 
-def generation_from(kind: str, found: Mapping[str, Any], history: str = "") -> ObjectGeneration:
+def generation_from(
+    kind: str, found: Mapping[str, Any], history: str = "", value: bytes | None = None
+) -> ObjectGeneration:
     """Return the generation that an answer of obstore names.
 
     Parameters
@@ -153,12 +164,17 @@ def generation_from(kind: str, found: Mapping[str, Any], history: str = "") -> O
         ``e_tag`` and ``version``, and, of reading, ``last_modified`` and ``size``.
     history : str
         The history that came with it.
+    value : bytes, optional
+        All bytes of the object, if the answer holds them: their digest is the generation if nothing else is.
     """
     e_tag, version = found.get("e_tag"), found.get("version")
     token: Generation = (version or e_tag) if kind == "gs" else (e_tag or version)
     if token is None:
-        # A server without ETags. If it has no dates either, two answers are never taken for the same state.
+        # A server without ETags. If it has no dates either, only whole values are taken for the same state.
         changed = found.get("last_modified")
         time = 0.0 if changed is None else changed.timestamp()
-        token = (time, found.get("size")) if time > 0 else secrets.token_urlsafe(_WIDTH)
+        if time > 0:
+            token = (time, found.get("size"))
+        else:
+            token = secrets.token_urlsafe(_WIDTH) if value is None else digest(value)
     return ObjectGeneration(token, e_tag, version, history)
