@@ -23,7 +23,7 @@ from tests.waiting import run_threads
 
 import tegula
 from tegula import CachedStore, LocalStore, MemoryStore, config
-from tegula.errors import ConflictError, MetadataError
+from tegula.errors import ConflictError, MetadataError, StoreError
 from tegula.stores import ABSENT
 from tegula.stores.disk_cache import DiskCache
 
@@ -213,6 +213,12 @@ def test_arguments_are_checked(tmp_path: Path) -> None:
     for options in [{"max_bytes": "1"}, {"max_bytes": -1}, {"max_bytes": 1, "recheck": "no"}, {"max_bytes": True}]:
         with pytest.raises(MetadataError):
             CachedStore(MemoryStore(), tmp_path, **options)
+
+
+@pytest.mark.parametrize("directory", ["a\0b", "", 5, None])
+def test_a_directory_is_a_path(directory: Any) -> None:
+    with pytest.raises(StoreError, match="is not a path"):
+        CachedStore(MemoryStore(), directory, 10)
 
 
 def test_an_array_over_it(remote: FarStore, tmp_path: Path) -> None:
