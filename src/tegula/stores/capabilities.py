@@ -9,7 +9,7 @@ capability            operations                           stores that have it
 ====================  ===================================  ========================
 `Locking`             `lock`                               local files, mappings
 `Reclaiming`          `leftovers`, `reclaim`               local files
-`BlockedKeys`         `blocked_by`                         local files
+`BlockedKeys`         `blocked_by`                         local files, fsspec
 `EmptyDirectories`    `make_prefix`, `has_prefix`          local files
 `Anchoring`           `anchored`                           local files
 `Renaming`            `move_prefix`                        local files
