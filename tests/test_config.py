@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
@@ -92,3 +93,15 @@ def test_environment_variables_set_the_initial_values(monkeypatch):
     settings = "threads=3, max_chunk_bytes=1000, max_chunks=70, buffer_bytes=99, concurrency=7"
     settings += ", write_empty_chunks=True, executor='reference', cache_bytes=500, recheck=1.5"
     assert done.stdout.strip() == f"Config({settings})"
+
+
+@pytest.mark.parametrize("changes", [{"thread": 3}, {"threads": 0}, {"recheck": "sometimes"}])
+def test_wrong_settings_are_refused_by_the_call_even_without_a_block(changes: dict[str, Any]) -> None:
+    with pytest.raises(MetadataError):
+        config.configure(**changes)
+
+
+def test_a_call_without_a_block_changes_nothing() -> None:
+    before = config.current()
+    config.configure(threads=before.threads + 1)
+    assert config.current() is before

@@ -28,7 +28,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from tegula import executors
@@ -200,8 +200,7 @@ def current() -> Config:
     return _current
 
 
-@contextmanager
-def configure(**changes: Any) -> Iterator[Config]:
+def configure(**changes: Any) -> AbstractContextManager[Config]:
     """Change settings for the whole process until the ``with`` block ends; a call without ``with`` changes nothing.
 
     Parameters
@@ -209,10 +208,10 @@ def configure(**changes: Any) -> Iterator[Config]:
     **changes
         Fields of `Config` with their new values.
 
-    Yields
-    ------
-    Config
-        The new settings.
+    Returns
+    -------
+    context manager of Config
+        Its ``with`` block gets the new settings.
 
     Raises
     ------
@@ -228,10 +227,17 @@ def configure(**changes: Any) -> Iterator[Config]:
     ...     config.current().threads
     1
     """
-    before = _current
     unknown = changes.keys() - {*Config._fields}
     if unknown:
         raise MetadataError(f"there is no setting {min(unknown)!r:.80}", field=min(unknown))
+    replace(_current, **changes)  # refuses wrong values here, even if ``with`` was forgotten
+    return _configured(changes)
+
+
+@contextmanager
+def _configured(changes: dict[str, Any]) -> Iterator[Config]:
+    """Make the changes when the ``with`` block begins, and undo them when it ends."""
+    before = _current
     settings, activate = replace(before, **changes), _activate
     activate(settings)
     try:
@@ -248,7 +254,7 @@ def _put(**changes: Any) -> Config:
 
 
 def _activate(settings: Config, notify: Callable[[str, int], None] = executors.notify) -> None:
-    """Make `settings` the current ones and notify the listeners; `notify` is bound early, as in `configure`."""
+    """Make `settings` the current ones and notify the listeners; `notify` is bound early, as in `_configured`."""
     global _current
     _current = settings
     notify(settings.executor, settings.cache_bytes)
