@@ -27,7 +27,7 @@ from tegula.hierarchy.copier import Copier, CopyProgress
 from tegula.metadata.nodes import GroupMetadata, NodeMetadata
 from tegula.stores import LocalStore, Store
 from tegula.stores.capabilities import Renaming
-from tegula.targets.paths import clean, is_missing, local_path, place, refuse_overlap
+from tegula.targets.paths import clean, is_missing, local_path, place, refuse_missing, refuse_overlap
 from tegula.targets.stores import abandon, check_options, creating, options_of_both, store_of
 from tegula.targets.suffixes import new_format
 
@@ -255,9 +255,7 @@ def source_store(
         engine.wait_for(source.store)
         yield known
         return
-    local = local_path(source)
-    if local is not None and is_missing(local):
-        raise NotFoundError("there is no array or group", path=local)
+    refuse_missing(source)
     store = store_of(source, read_only=read_only, storage_options=options)
     try:
         yield store, clean(path)

@@ -11,7 +11,7 @@ from tegula.arrays.node import opened_by_name
 from tegula.deferred import Later
 from tegula.errors import AlreadyExistsError, MetadataError, NotFoundError
 from tegula.metadata.nodes import ArrayMetadata
-from tegula.targets.paths import clean, is_missing, local_path, place
+from tegula.targets.paths import clean, local_path, place, refuse_missing
 from tegula.targets.stores import abandon, creating, store_of
 
 if TYPE_CHECKING:
@@ -101,8 +101,8 @@ def open(
     if creation:
         known = {"shape", "dtype", "path", "format", "allow_pickle", "storage_options"}
         arrays.check_keywords("open", creation, arrays.CREATION | known)
-    if mode == "r+" and (local := local_path(target)) is not None and is_missing(local):
-        raise NotFoundError("there is no array or group", path=local)
+    if mode == "r+":
+        refuse_missing(target)
     found: Array | Group | Table | None
     if mode in ("r", "r+"):
         store = store_of(target, read_only=mode == "r", storage_options=storage_options)
@@ -114,6 +114,7 @@ def open(
         if found is None:
             abandon(store, target)
             targets.refuse_foreign(local_path(target) if not path else None)
+            refuse_missing(target)
             raise NotFoundError("there is no array or group", path=place(store, path))
         return opened_by_name(found, target)
     with creating(target, storage_options) as store:

@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from tegula.deferred import Later, matcher
-from tegula.errors import MetadataError, StoreError
+from tegula.errors import MetadataError, NotFoundError, StoreError
 from tegula.stores.local import LocalStore
 from tegula.stores.names import path_of_url
 
@@ -28,6 +28,7 @@ __all__ = [
     "name_below",
     "path_text",
     "place",
+    "refuse_missing",
     "refuse_overlap",
     "scheme_of",
     "split_inner",
@@ -177,6 +178,19 @@ def is_missing(path: str) -> bool:
     except OSError:
         return False
     return False
+
+
+def refuse_missing(target: Any) -> None:
+    """Refuse a target that is a path on this machine at which nothing exists.
+
+    Raises
+    ------
+    NotFoundError
+        If nothing exists there.
+    """
+    local = local_path(target)
+    if local is not None and is_missing(local):
+        raise NotFoundError("there is no array or group, since nothing exists at this path", path=local)
 
 
 def refuse_overlap(store: Store, path: str, target: Store, target_path: str) -> None:

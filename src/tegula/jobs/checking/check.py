@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -10,7 +9,7 @@ from typing import Any
 
 from tegula.arrays.array import Array
 from tegula.engine.implied_keys import listable
-from tegula.errors import MetadataError, NotFoundError, ReadOnlyError, TegulaError
+from tegula.errors import MetadataError, ReadOnlyError, TegulaError
 from tegula.hierarchy.group import Group
 from tegula.hierarchy.opening import open as open_any
 from tegula.jobs.checking.boxes import CODE
@@ -22,7 +21,7 @@ from tegula.jobs.sharing import Entry, entry_for, sharing
 from tegula.jobs.units import arrays_below
 from tegula.stores import Store
 from tegula.tables.table import Table
-from tegula.targets.paths import clean, local_path
+from tegula.targets.paths import clean, refuse_missing
 from tegula.targets.stores import check_options, store_of
 
 __all__ = ["KINDS", "CheckReport", "Finding", "Progress", "check"]
@@ -141,7 +140,5 @@ def _place(source: Any, path: str, writes: bool, options: Mapping[str, Any] | No
     check_options(source, options)
     if isinstance(source, (Array, Group, Table)):
         return source.store, f"{source.path}/{path}".strip("/")
-    local = local_path(source)
-    if local is not None and not os.path.lexists(local):
-        raise NotFoundError("there is no array or group", path=local)
+    refuse_missing(source)
     return store_of(source, read_only=not writes, storage_options=options), path
