@@ -56,3 +56,21 @@ def test_the_table_of_capabilities_is_that_of_the_stores() -> None:
         if store is not tegula.ObjectStore:
             given = [getattr(store, flag) for flag in ("single_writer", "conditional_delete", "fresh_generations")]
             assert [text.strip() for text in attributes] == ["yes" if flag else "no" for flag in given], store
+
+
+def test_a_wrapped_store_lacks_the_capabilities_that_the_page_names(tmp_path: Path) -> None:
+    """`CachedStore` is the public store around another one."""
+    page = (ROOT / "docs/reference/stores.md").read_text(encoding="utf-8")
+    lacking = set(re.findall(r"`(\w+)`", page.partition("its capabilities except")[2].partition(".")[0]))
+    every = {
+        name for name, kind in vars(capabilities).items() if name in capabilities.__all__ and isinstance(kind, type)
+    }
+    assert lacking < every
+    bases = tuple(getattr(capabilities, name) for name in sorted(every))
+
+    class Able(*bases, tegula.MemoryStore):  # type: ignore[misc]
+        """Declares all."""
+
+    Able.__abstractmethods__ = frozenset()
+    wrapped = tegula.CachedStore(Able(), tmp_path, 10**6)
+    assert {name for name in every if not isinstance(wrapped, getattr(capabilities, name))} == lacking

@@ -35,7 +35,8 @@ class CachedStore(WrappingStore):
     damaged file counts as missing, and on a full disk nothing more is kept; neither is an error. File names are
     digests, so that URLs and keys are not written to disk.
 
-    Writes go to the other store, whose conditions and capabilities this one has. A key that was written through this
+    Writes go to the other store, whose conditions this one has, and most of its capabilities
+    (`tegula.stores.wrapping.WrappingStore`). A key that was written through this
     object, or could not be written because its value had changed, is compared with the store at each use from then on,
     whatever `recheck` says; so programs that change arrays together work as they do without a cache. Listings, sizes
     and locks are those of the other store.

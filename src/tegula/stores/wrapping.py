@@ -27,8 +27,8 @@ class WrappingStore(Store):
     """Base class of stores that pass operations on to another store: to count, delay, refuse or remember them.
 
     A subclass overrides the operations that it changes, or `act`, through which all others go. Each object declares the
-    capabilities of the store that it is made for, except `Anchoring`, `Renaming` and `Reclaiming`: values are written
-    through the wrapper, and moved key by key.
+    capabilities of the store that it is made for, except `Anchoring`, `Renaming`, `Reclaiming`, `SizedListing` and
+    `Copying`: values are written through the wrapper, and moved, copied and measured key by key.
 
     Parameters
     ----------
