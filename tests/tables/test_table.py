@@ -541,6 +541,21 @@ def test_pandas_and_back() -> None:
         assert [*table.to_pandas(["f", "i"])] == ["f", "i"]
 
 
+@pytest.mark.parametrize("format", FORMATS)
+def test_columns_of_pandas_that_arrow_holds(format: str) -> None:
+    pandas, arrow = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
+    for kind, values in ((arrow.string(), ["a", "bcd"]), (arrow.binary(), [b"a", b"\0b"]), (arrow.int8(), [1, 2])):
+        frame = pandas.DataFrame({"c": pandas.array(values, dtype=pandas.ArrowDtype(kind))})
+        table = tegula.create_table({}, frame, format=format)
+        assert table.append(frame) == 4
+        assert table["c"][:].tolist() == [*values, *values]
+    zoned = pandas.array([1, 2], dtype=pandas.ArrowDtype(arrow.timestamp("us", "America/New_York")))
+    missing = pandas.array(["a", None], dtype=pandas.ArrowDtype(arrow.string()))
+    for column, error in ((zoned, UnsupportedError), (missing, MetadataError)):
+        with pytest.raises(error, match="'bad'"):
+            tegula.create_table({}, pandas.DataFrame({"bad": column}), format=format)
+
+
 def test_values_of_pandas_that_a_table_can_not_hold() -> None:
     pandas = pytest.importorskip("pandas")
     day = pandas.Timestamp("2020-01-01")

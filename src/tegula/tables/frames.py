@@ -47,18 +47,18 @@ def _of_series(name: Any, series: Any) -> Array:
         return _of_series(name, series.astype(dtype.categories.dtype))
     if isinstance(dtype, np.dtype) and dtype.kind != "O":
         return np.asarray(series.to_numpy())
-    if isinstance(dtype, pandas.DatetimeTZDtype):
+    if isinstance(dtype, pandas.DatetimeTZDtype) or getattr(getattr(dtype, "pyarrow_dtype", None), "tz", None):
         how = ".dt.tz_convert('UTC').dt.tz_localize(None)"
         raise UnsupportedError(
             f"times are stored without a time zone, {dtype} has one; convert them to UTC with {how}", field=str(name)
         )
-    plain = getattr(dtype, "numpy_dtype", None)  # of masked and Arrow-backed numbers
+    plain = getattr(dtype, "numpy_dtype", None)  # of masked and Arrow-backed values
     if isinstance(plain, np.dtype) and plain.kind in "biufcmM":
         if plain.kind in "biu" and series.isna().any():
             raise MetadataError(f"a value is missing, which {plain} can't represent", field=str(name))
         missing = {"na_value": np.nan} if plain.kind in "fc" else {}
         return np.asarray(series.to_numpy(dtype=plain, **missing))
-    if isinstance(dtype, (np.dtype, pandas.StringDtype)) or (isinstance(plain, np.dtype) and plain.hasobject):
+    if isinstance(dtype, (np.dtype, pandas.StringDtype)) or (isinstance(plain, np.dtype) and plain.kind in "OSU"):
         if series.isna().any():
             raise MetadataError("a value is missing, which text can't represent", field=str(name))
         return np.asarray(series.to_numpy(dtype=object))
