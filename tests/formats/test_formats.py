@@ -334,6 +334,25 @@ def test_unknown_v3_members_must_state_that_they_may_be_ignored(name: str) -> No
     assert metadata is not None
 
 
+@pytest.mark.parametrize("codec", ["pcodec", {"id": "zfpy", "mode": 4, "tolerance": 0.1}])
+def test_numbers_of_the_other_byte_order_that_numcodecs_does_not_compress(codec: Any) -> None:
+    swapped = np.dtype("f4").newbyteorder()
+    options: dict[str, Any] = {"shape": 4, "dtype": swapped, "codecs": [codec]}
+    store = tegula.MemoryStore()
+    with pytest.raises(UnsupportedError, match="byte order") as caught:
+        tegula.create_array(store, format="zarr2", **options)
+    assert caught.value.field == "dtype"
+    assert [*store.list()] == []
+    values = [1.5, 2.5, 3.5, 4.5]
+    array = tegula.create_array(store, format="zarr3", **options)  # there the elements have the machine's byte order
+    array[...] = values
+    np.testing.assert_allclose(array[...], values, atol=0.1)
+    report = tegula.convert(tegula.array(np.array(values, swapped), format="zarr2"), target := tegula.MemoryStore(),
+                            dtype="f4", codecs=[codec])  # fmt: skip
+    assert report.ok
+    np.testing.assert_allclose(tegula.open_array(target)[...], values, atol=0.1)
+
+
 @pytest.mark.parametrize("name", ["default", "v2"])
 def test_unknown_options_of_a_key_encoding_are_refused(name: str) -> None:
     encoding = {"name": name, "configuration": {"separator": "/", "prefix": "x"}}

@@ -73,8 +73,14 @@ def _buffer_codecs(codecs: list[CodecSpec], data_type: DataType) -> list[CodecSp
             found.insert(0, CodecSpec(defaults[data_type.variable]))
     elif any(codec.name.startswith("numcodecs.vlen-") for codec in found):
         raise MetadataError(f"an object codec can't encode {data_type}", field="codecs")
-    elif not any(codec.name in ARRAY_CODECS for codec in found):
+    elif not (names := [codec.name for codec in found if codec.name in ARRAY_CODECS]):
         found.insert(0, byte_order_codec(data_type.numpy))
+    elif not data_type.numpy.isnative:  # numcodecs does not take them, and returns numbers in the machine's order
+        raise UnsupportedError(
+            f"{names[0]} can't store elements of type {data_type} in Zarr v2; choose the machine's byte order",
+            field="dtype",
+            codec=names[0],
+        )
     return found
 
 
