@@ -147,6 +147,12 @@ def test_counts() -> None:
     assert report.nbytes_stored == sum(store.size(key) or 0 for key in store.list() if not key.endswith("zarr.json"))
 
 
+@pytest.mark.parametrize("shape", [(700, 0), (0, 3), (0,)])
+def test_an_array_without_elements_lacks_no_chunk(shape: tuple[int, ...]) -> None:
+    array = tegula.create_array({}, shape=shape, chunks=(100,), dtype="i4", format="bcolz")
+    assert not tegula.check(array).findings
+
+
 def test_nothing_there(tmp_path: Path) -> None:
     for source in (tmp_path, tmp_path / "none", tmp_path / "none.zip", MemoryStore(), {"README": b"hello"}):
         with pytest.raises(NotFoundError):

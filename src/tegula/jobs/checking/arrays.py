@@ -178,7 +178,7 @@ class _Checked:
         with exam.listing(place.path, place.prefix):
             self._unchanged(self.metadata)  # adopts a shape that was changed during the check
         if self.metadata.dense:
-            total = self.metadata.grid.counts(self.metadata.shape)[0]
+            total = self.metadata.grid.counts(self.metadata.shape)[0] if 0 not in self.metadata.shape else 0
             missing = self._find_missing(total) if self.seen < total else 0
             check_directory(exam, place, self.metadata)
             if not missing and self.metadata.documents:
