@@ -57,8 +57,9 @@ def _same_fill(source: StoredArray, target: StoredArray) -> bool:
     if new.dtype.hasobject:
         one: Any = old[()]
         two: Any = new[()]
-        if target.metadata.data_type.variable == "string":  # where it is undefined it reads as the empty text
-            one, two = one or "", two or ""
+        empty = {"string": "", "bytes": b""}.get(target.metadata.data_type.variable)
+        if empty is not None:  # where it is undefined it reads as the empty text
+            one, two = one or empty, two or empty
         return type(one) is type(two) and bool(one == two)
     return old.astype(new.dtype).tobytes() == new.tobytes()
 

@@ -189,11 +189,20 @@ def test_data_of_xarray_are_equal_after_a_conversion() -> None:
     assert (found.path, found.what, found.one, found.other) == ("a", "attributes", {"_FillValue": -9}, {})
 
 
-def test_text_that_is_missing_in_zarr2() -> None:
-    one = tegula.create_array({}, shape=3, dtype=str, fill_value=None, format="zarr2", chunks=1)
-    other = tegula.create_array({}, shape=3, dtype=str, fill_value="", chunks=1)
-    one[0] = other[0] = "x"
+@pytest.mark.parametrize("value", ["x", b"x"], ids=repr)
+def test_text_that_is_missing_in_zarr2(value: Any) -> None:
+    kind = type(value)
+    one = tegula.create_array({}, shape=3, dtype=kind, fill_value=None, format="zarr2", chunks=1)
+    other = tegula.create_array({}, shape=3, dtype=kind, fill_value=kind(), chunks=1)
+    one[0] = other[0] = value
     assert tegula.compare(one, other)
+    assert tegula.checksum(one) == tegula.checksum(other)
+    for chunks in (1, 2):
+        made: dict[str, bytes] = {}
+        report = tegula.convert(one, made, format="zarr3", chunks=chunks, verify=True)
+        assert report.ok
+        assert report.arrays[0].chunks_copied == (1 if chunks == 1 else 0)
+        assert tegula.compare(one, made)
 
 
 def test_small_shapes_and_a_deleted_array(tmp_path: Path) -> None:

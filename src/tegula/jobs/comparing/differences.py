@@ -277,9 +277,12 @@ def equal_values(
     """
     one, other = (values.astype(packed(values.dtype).newbyteorder("="), copy=False) for values in (one, other))
     if one.dtype.hasobject or other.dtype.hasobject:
-        text = _kind(types[0]) == "text"
+        empty: Any = {"text": "", "bytes": b""}.get(_kind(types[0]))
         pairs = zip(one.ravel().tolist(), other.ravel().tolist())
-        same = (equal_json(_text(a), _text(b)) if text else _equal_objects(a, b, exact) for a, b in pairs)
+        same = (
+            _equal_objects(a, b, exact) if empty is None else equal_json(_text(a, empty), _text(b, empty))
+            for a, b in pairs
+        )
         return np.fromiter(same, bool, one.size).reshape(one.shape)
     if one.dtype == other.dtype and (exact or (issubclass(one.dtype.type, np.void) and one.dtype.names is None)):
         return _equal_bits(one, other)
@@ -313,9 +316,9 @@ def _equal_bits(one: npt.NDArray[Any], other: npt.NDArray[Any]) -> npt.NDArray[n
     return same
 
 
-def _text(value: Any) -> Any:
-    """Return a string as text: Zarr v2 reads missing ones as its fill value, which may be 0 or null."""
-    return "" if value is None or (isinstance(value, (int, float)) and value == 0) else value
+def _text(value: Any, empty: Any) -> Any:
+    """Return text or bytes: Zarr v2 reads missing ones as its fill value, which may be 0 or null."""
+    return empty if value is None or (isinstance(value, (int, float)) and value == 0) else value
 
 
 def _equal_objects(one: Any, other: Any, exact: bool) -> bool:

@@ -17,7 +17,6 @@ from tegula.jobs.converting.precision import Loss, Precision
 from tegula.jobs.converting.targets import Axis
 from tegula.jobs.units import Box, block_grid, blocks_of, box_results, in_order
 from tegula.metadata.chunk_grids import ChunkGrid
-from tegula.metadata.data_types import DataType
 
 __all__ = [
     "check_amount", "rewrite", "rewrite_box", "same_attributes", "same_box", "same_values", "stored_blocks",
@@ -157,11 +156,7 @@ def _same_fill(source: Array, target: Array, precision: Precision | None) -> boo
             old, _ = precision.apply(old, (0,))
         except CodecError:
             return False
-    return _identical(_as_text(old) if _is_text(source) else old, _as_text(new) if _is_text(target) else new)
-
-
-def _is_text(array: Array) -> bool:
-    return array.metadata.data_type == DataType(np.dtype(object), "string")
+    return _identical(_as_text(old, source), _as_text(new, target))
 
 
 def _read_block(source: Array, axes: list[Axis | int], block: tuple[slice, ...]) -> npt.NDArray[Any]:
@@ -175,16 +170,20 @@ def _read_block(source: Array, axes: list[Axis | int], block: tuple[slice, ...])
         start, step, _ = axis
         first, stop = start + part.start * step, start + part.stop * step
         selection.append(slice(first, None if stop < 0 else stop, step))
-    values = np.asarray(source[tuple(selection)])
-    return _as_text(values) if _is_text(source) else values
+    return _as_text(np.asarray(source[tuple(selection)]), source)
 
 
-def _as_text(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return strings as text: Zarr v2 reads missing ones as its fill value, which may be 0 or null."""
+def _as_text(values: npt.NDArray[Any], array: Array) -> npt.NDArray[Any]:
+    """Return text and bytes of any length as such: Zarr v2 reads missing ones as its fill value, perhaps 0 or null."""
+    kind: Any = {"string": str, "bytes": bytes}.get(array.metadata.data_type.variable)
+    if kind is None:
+        return values
     out = np.empty(values.shape, object)
     for index in np.ndindex(values.shape):
         value: Any = values[index]
-        out[index] = value if isinstance(value, str) else "" if value is None or value == 0 else str(value)
+        if not isinstance(value, kind):
+            value = kind() if value is None or value == 0 else str(value) if kind is str else value
+        out[index] = value
     return out
 
 
