@@ -161,6 +161,16 @@ def test_text_bytes_and_objects(tmp_path: Path) -> None:
         nested = nested.pop()
 
 
+def test_a_fill_value_that_is_no_bytes_has_no_checksum() -> None:
+    array = tegula.create_array({}, shape=3, dtype=bytes, fill_value=None, format="zarr2")
+    document, digest = array.store.get(".zarray") or b"", tegula.checksum(array)
+    array.store.set(".zarray", document.replace(b'"fill_value": null', b'"fill_value": 0'))
+    assert tegula.checksum(array.store) == digest
+    array.store.set(".zarray", document.replace(b'"fill_value": null', b'"fill_value": 0.5'))
+    with pytest.raises(UnsupportedError, match="not bytes"):
+        tegula.checksum(array.store)
+
+
 @pytest.mark.parametrize("fill", [0, 3])
 def test_absent_chunks_have_a_closed_form(fill: int) -> None:
     options: dict[str, Any] = {"shape": (10**9, 10**9), "dtype": "i2", "fill_value": fill}

@@ -103,8 +103,11 @@ def _of_text(value: Any) -> bytes:
 
 
 def _of_bytes(value: Any) -> bytes:
-    missing = value is None or (isinstance(value, int) and value == 0)
-    return b"" if missing else bytes(value)
+    if value is None or (isinstance(value, (int, float)) and value == 0):
+        return b""
+    if not isinstance(value, (bytes, bytearray)):  # a fill value that is none
+        raise UnsupportedError(f"{value!r:.60} is not bytes, and has no checksum as such")
+    return bytes(value)
 
 
 def _of_object(value: Any) -> bytes:
