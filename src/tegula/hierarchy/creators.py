@@ -168,6 +168,10 @@ def create_group(
     storage_options : mapping, optional
         Settings of the storage, if `target` is a URL; see `tegula.store_of`.
 
+    Returns
+    -------
+    Group
+
     Raises
     ------
     AlreadyExistsError
@@ -235,6 +239,10 @@ def create_table(
         Allow codecs that pickle, which columns of Python objects need in bcolz.
     storage_options : mapping, optional
         Settings of the storage, if `target` is a URL; see `tegula.store_of`.
+
+    Returns
+    -------
+    Table
 
     Raises
     ------

@@ -114,6 +114,21 @@ class Writable(ABC):
     def set(self, key: str, value: BytesLike, *, if_generation: Generation | None = None) -> Generation:
         """Store `value` under `key`, replacing the old value in one step, and return its generation.
 
+        Parameters
+        ----------
+        key : str
+            The key to write.
+        value : bytes-like
+            The new value.
+        if_generation : generation, optional
+            Write on condition that the stored value has this generation; `tegula.stores.ABSENT` if there must be none.
+            Without it the value is written in any case.
+
+        Returns
+        -------
+        generation
+            A token for the new state; `fresh_generations` says whether it may return.
+
         Raises
         ------
         ConflictError
@@ -124,10 +139,19 @@ class Writable(ABC):
 
     @abstractmethod
     def delete(self, key: str, *, if_generation: Generation | None = None) -> None:
-        """Remove `key` if it exists; raises as `set` does.
+        """Remove `key` if it exists.
+
+        Parameters
+        ----------
+        key : str
+            The key to remove.
+        if_generation : generation, optional
+            Remove it on condition that the stored value has this generation.
 
         Raises
         ------
+        ConflictError, ReadOnlyError, StoreError
+            As for `set`.
         UnsupportedError
             If `if_generation` is given and the store has no `conditional_delete`; nothing is changed.
         """

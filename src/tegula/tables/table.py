@@ -225,23 +225,53 @@ class Table(TableProperties):
         return rows if dtype is None else rows.astype(dtype, copy=False)
 
     def to_pandas(self, columns: Sequence[str] | None = None) -> Any:
-        """Read columns, all by default, into a ``pandas.DataFrame``.
+        """Read columns into a ``pandas.DataFrame``.
+
+        Parameters
+        ----------
+        columns : sequence of str, optional
+            Their names; all by default.
 
         Raises
         ------
+        NotFoundError
+            If there is no column of a name.
         UnsupportedError
             If pandas is not installed, or can't represent a column, such as one whose rows are arrays.
+
+        Examples
+        --------
+        >>> import tegula
+        >>> t = tegula.create_table({}, {"day": [1, 2], "price": [10.5, 11.0]})
+        >>> t.to_pandas(["price"])
+           price
+        0   10.5
+        1   11.0
         """
         with self._locating():
             return to_pandas(self.read(columns))
 
     def to_arrow(self, columns: Sequence[str] | None = None) -> Any:
-        """Read columns, all by default, into a ``pyarrow.Table``; `scan` reads them block by block.
+        """Read columns into a ``pyarrow.Table``; `scan` reads them block by block.
+
+        Parameters
+        ----------
+        columns : sequence of str, optional
+            Their names; all by default.
 
         Raises
         ------
+        NotFoundError
+            If there is no column of a name.
         UnsupportedError
             If pyarrow is not installed, or can't represent a column, such as one of ``bfloat16``.
+
+        Examples
+        --------
+        >>> import tegula
+        >>> t = tegula.create_table({}, {"day": [1, 2], "price": [10.5, 11.0]})
+        >>> t.to_arrow().column_names
+        ['day', 'price']
         """
         return self.scan(columns).to_arrow()
 
