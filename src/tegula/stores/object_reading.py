@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from http import HTTPStatus
 from typing import Any, Final, NoReturn, TypeAlias
 
 from tegula.errors import ConflictError, StoreError, UnsupportedError
@@ -17,7 +18,7 @@ from tegula.stores.arguments import (
 )
 from tegula.stores.capabilities import Ranged, Revalidating, SizedListing
 from tegula.stores.interface import Store
-from tegula.stores.object_failures import Failure, ShortBody
+from tegula.stores.object_failures import Failure, ShortBody, failure_of
 from tegula.stores.object_generations import ObjectGeneration, generation_from, history_of
 from tegula.stores.object_ranges import Span, range_options, spans_of
 from tegula.stores.object_requests import Requests
@@ -172,7 +173,7 @@ class ObjectReader(Ranged, Revalidating, SizedListing, Store):
             options.update(conditions)
 
         def read(library: Any, store: Any) -> _Answer:
-            result = library.get(store, path, options=options)
+            result = _head(library, store, path, conditions) if head else library.get(store, path, options=options)
             value: Any = b""
             if not head:
                 start, stop = result.range
@@ -230,10 +231,9 @@ class ObjectReader(Ranged, Revalidating, SizedListing, Store):
         self, path: str, conditions: Mapping[str, Any] = _NONE
     ) -> Callable[[Any, Any], tuple[int, ObjectGeneration]]:
         """Return the request that finds the size and the generation of an object, for `Requests.send`."""
-        options = {"head": True, **conditions}
 
         def read(library: Any, store: Any) -> tuple[int, ObjectGeneration]:
-            result = library.get(store, path, options=options)
+            result = _head(library, store, path, conditions)
             return result.meta["size"], generation_from(self.kind, result.meta, history_of(result.attributes))
 
         return read
@@ -280,7 +280,7 @@ class ObjectReader(Ranged, Revalidating, SizedListing, Store):
     def size(self, key: str) -> int | None:
         """Return the length of a value in bytes, or ``None`` if there is none."""
         path = self.path_of(key)
-        answer = self.requests.send(lambda library, store: int(library.head(store, path)["size"]))
+        answer = self.requests.send(lambda library, store: int(_head(library, store, path).meta["size"]))
         if not isinstance(answer, Failure):
             return answer
         if isinstance(self._of(answer), Failure):
@@ -368,3 +368,23 @@ class ObjectReader(Ranged, Revalidating, SizedListing, Store):
     def fail(self, action: str, key: str, failure: Failure) -> NoReturn:
         """Raise the error for a request that failed."""
         raise StoreError(f"{self!r} can't {action}: {failure.reason}", key=key)
+
+
+def _head(library: Any, store: Any, path: str, conditions: Mapping[str, Any] = _NONE) -> Any:
+    """Ask obstore for what is known of an object; of a web server that has no HEAD, by a GET of which little is read.
+
+    obstore takes the answer 405 of a web server for a missing object.
+    """
+    try:
+        return library.get(store, path, options={"head": True, **conditions})
+    except FileNotFoundError as error:
+        if failure_of(error).status != HTTPStatus.METHOD_NOT_ALLOWED:
+            raise
+    try:
+        return library.get(store, path, options={"range": (0, 1), **conditions})
+    except FileNotFoundError:
+        raise
+    except Exception as error:
+        if failure_of(error).kind not in ("range", "whole"):  # an empty object, or no byte ranges
+            raise
+    return library.get(store, path, options={**conditions})
