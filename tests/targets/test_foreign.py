@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ import numpy as np
 import pytest
 
 import tegula
+from tegula.errors import StoreError, TegulaError
 from tegula.targets.foreign import recognise
 
 FILES = {
@@ -80,3 +83,20 @@ def test_a_node_is_opened_whatever_files_lie_beside_it(tmp_path: Path) -> None:
     (tmp_path / "x.n5/attributes.json").write_text('{"n5": "2.5.0"}')
     found: Any = tegula.load(tmp_path / "x.n5")
     assert found.tolist() == [1, 2]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no such files")
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    for name in ("x.zarr", "x.zip", "x.json"):
+        os.mkfifo(tmp_path / name)
+        with pytest.raises(StoreError, match=r"not a (directory|file)"):
+            tegula.open(str(tmp_path / name))
+    with pytest.raises(StoreError, match="not a directory"):
+        tegula.create_array(str(tmp_path / "x.zarr"), shape=3, dtype="i4")
+
+
+@pytest.mark.parametrize("name", ["\0", "x\0y", "\ud800"])
+def test_what_no_file_can_be_called_is_an_error(name: str) -> None:
+    for mode in ("r", "r+"):
+        with pytest.raises(TegulaError):
+            tegula.open(name, mode)

@@ -88,6 +88,7 @@ def path_text(path: Any) -> str:
     """
     try:
         text = os.fsdecode(path)
+        os.fsencode(text)  # a lone surrogate has no bytes
     except (TypeError, ValueError) as error:
         raise StoreError(f"{path!r:.80} is not a path") from error
     if not text or "\0" in text:

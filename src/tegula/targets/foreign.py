@@ -79,6 +79,8 @@ def recognise(path: str) -> Foreign | None:
     with suppress(OSError, ValueError):
         if os.path.isdir(path):
             return _directory(path)
+        if not os.path.isfile(path):  # opening a pipe would wait for its writer
+            return None
         with open(path, "rb") as file:
             head = file.read(_HEAD)
         found = next((item for magic, item in _MAGIC if head.startswith(magic)), None)

@@ -73,7 +73,11 @@ def store_of(target: Any, *, read_only: bool = False, storage_options: Mapping[s
     if path.endswith(".zip"):
         return zip.zip_store(path, read_only=read_only)
     # `os.access` is faster than `os.path.exists` where there is nothing, as a rule
-    if storage_options or (read_only and os.access(f"{path}/{_INDEX}", 0) and _references().local_references(path)):
+    try:
+        has_index = read_only and os.access(f"{path}/{_INDEX}", 0)
+    except ValueError:  # no path can have a NUL or a lone surrogate, as `LocalStore` says
+        has_index = False
+    if storage_options or (has_index and _references().local_references(path)):
         return _open_references(path, storage_options or {}, read_only)
     try:
         return LocalStore(path, read_only=read_only)
