@@ -446,3 +446,36 @@ def test_arrays_in_one_transaction_are_combined(function: str, layers: tuple[int
                 found.append([array.read().result().tolist() for array in stored])
         said.append(found)
     assert said[0] == said[1]
+
+
+# --- wrong arguments
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda m: m.array(np.zeros(2, np.int32)).write(2**40).result(),
+        lambda m: m.array(np.zeros(2, np.int32)).write("x").result(),
+        lambda m: m.array(np.zeros(2, np.int32)).write([None, 1]).result(),
+        lambda m: m.int32("x"),
+        lambda m: m.int32(2**40),
+        lambda m: m.int32(float("nan")),
+        lambda m: m.Dim(3).hull("x"),
+        lambda m: m.Dim(3).intersect(None),
+        lambda m: m.IndexDomain(2).hull(m.Dim(3)),
+        lambda m: m.IndexDomain(2).intersect("x"),
+        lambda m: m.open({"driver": "zarr"}, kvstore="memory://x/"),
+        lambda m: m.Spec({"driver": "zarr"}).update(kvstore=3),
+    ],
+)
+def test_wrong_arguments_are_errors_of_both_libraries(wrong: Any) -> None:
+    assert outcome(lambda: wrong(ts)) == outcome(lambda: wrong(peer))
+    with pytest.raises(TegulaError):
+        wrong(ts)
+
+
+def test_a_store_and_an_array_are_in_one_transaction() -> None:
+    for module in (ts, peer):
+        store = module.KvStore.open("memory://", transaction=module.Transaction()).result()
+        with pytest.raises(ValueError, match="Invalid kvstore: Inconsistent transactions specified"):
+            module.open({"driver": "zarr"}, kvstore=store, transaction=module.Transaction())

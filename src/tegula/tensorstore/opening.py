@@ -6,7 +6,7 @@ from typing import Any
 
 from tegula.tensorstore.batch import Batch
 from tegula.tensorstore.context import Context
-from tegula.tensorstore.errors import type_error
+from tegula.tensorstore.errors import invalid, type_error
 from tegula.tensorstore.future import Future, immediate
 from tegula.tensorstore.kvstore.kvstore import KvStore
 from tegula.tensorstore.kvstore.transaction import Transaction
@@ -80,6 +80,8 @@ def open(
             raise type_error(f"open(): incompatible function arguments: unexpected keyword argument {name!r}")
     chosen = Spec(spec)
     if isinstance(kvstore, KvStore):
+        if transaction is not None and kvstore.transaction not in (None, transaction):
+            raise invalid("Invalid kvstore: Inconsistent transactions specified")
         transaction = transaction or kvstore.transaction
         kvstore = kvstore.spec(retain_context=True)
     for name, value, kind in (("transaction", transaction, Transaction), ("batch", batch, Batch)):

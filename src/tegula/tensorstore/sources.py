@@ -11,7 +11,7 @@ import numpy.typing as npt
 from tegula.tensorstore.constraints import dtypes
 from tegula.tensorstore.constraints.casting import each
 from tegula.tensorstore.errors import invalid, type_error
-from tegula.tensorstore.json.values import to_json_value
+from tegula.tensorstore.json.values import conversion_error, to_json_value
 
 if TYPE_CHECKING:
     from tegula.tensorstore.index.domain import IndexDomain
@@ -54,7 +54,10 @@ def as_source(source: Any, dtype: dtypes.dtype, rank: int) -> _Values:
         return source.astype(wanted)
     if isinstance(source, np.complexfloating) and wanted.kind != "c":
         source = source.real
-    values = np.array(source, wanted)
+    try:
+        values = np.array(source, wanted)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise conversion_error(error) from error
     if values.ndim > rank > 0:
         text = f"The requested array would exceed the maximum number of dimension of {rank}."
         raise invalid(f"setting an array element with a sequence. {text}")

@@ -12,7 +12,7 @@ import numpy as np
 from tegula.tensorstore.errors import StatusError, invalid, type_error
 from tegula.tensorstore.json.binding import dump
 from tegula.tensorstore.json.binding import string as text
-from tegula.tensorstore.json.values import to_json_value
+from tegula.tensorstore.json.values import conversion_error, to_json_value
 
 __all__ = [
     "DTypeLike",
@@ -110,7 +110,12 @@ class dtype:
         return self._name
 
     def __call__(self, arg: Any) -> Any:
-        return to_json_value(arg) if self._name == "json" else self._type(arg)
+        if self._name == "json":
+            return to_json_value(arg)
+        try:
+            return self._type(arg)
+        except (ValueError, TypeError, OverflowError) as error:
+            raise conversion_error(error) from error
 
     def __eq__(self, other: object) -> builtins.bool:
         if isinstance(other, dtype):

@@ -123,6 +123,7 @@ class Dim:
 
     def hull(self, other: Dim) -> Dim:
         """Return the smallest dimension that contains both."""
+        _check_other(other)
         label = merge_labels(self.label, other.label)
         if self.empty or other.empty:
             chosen = other if self.empty else self
@@ -133,6 +134,7 @@ class Dim:
 
     def intersect(self, other: Dim) -> Dim:
         """Return the indices that are in both."""
+        _check_other(other)
         label = merge_labels(self.label, other.label)
         return Dim._make(*intersection(self._key()[:4], other._key()[:4]), label)
 
@@ -183,6 +185,11 @@ class Dim:
         if self.label:
             parts.append(f"label={dump(self.label)}")
         return f"Dim({', '.join(parts)})"
+
+
+def _check_other(other: object) -> None:
+    if not isinstance(other, Dim):
+        raise type_error(f"incompatible function arguments: expected a Dim, not {type(other).__name__}")
 
 
 def merge_labels(first: str, second: str) -> str:

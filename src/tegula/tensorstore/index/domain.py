@@ -413,6 +413,8 @@ def merge_domains(first: IndexDomain, second: IndexDomain) -> IndexDomain:
 
 
 def _combined(verb: str, first: IndexDomain, second: IndexDomain, join: Callable[[Dim, Dim], Dim]) -> IndexDomain:
+    if not isinstance(second, IndexDomain):
+        raise type_error(f"incompatible function arguments: expected an IndexDomain, not {type(second).__name__}")
     try:
         if first.rank != second.rank:
             raise invalid("Ranks do not match")

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from tegula.tensorstore.errors import ValueStatusError, invalid, type_error
+from tegula.tensorstore.errors import StatusError, ValueStatusError, invalid, type_error
 from tegula.tensorstore.json.binding import float_text
 
-__all__ = ["NumberRangeError", "pretty", "sound_text", "to_json_value"]
+__all__ = ["NumberRangeError", "conversion_error", "pretty", "sound_text", "to_json_value"]
 
 _WIDTH = 80
 _DEPTH = 100
@@ -18,6 +18,15 @@ _DEPTH = 100
 
 class NumberRangeError(ValueStatusError, OverflowError):
     """A number outside the range of its type."""
+
+
+def conversion_error(error: Exception) -> StatusError:
+    """Return the error of a conversion by NumPy or Python as one of this package, of the same kind."""
+    if isinstance(error, StatusError):
+        return error
+    if isinstance(error, OverflowError):
+        return NumberRangeError("INVALID_ARGUMENT", str(error))
+    return type_error(str(error)) if isinstance(error, TypeError) else invalid(str(error))
 
 
 def to_json_value(value: Any, room: int = _DEPTH) -> Any:

@@ -40,7 +40,10 @@ def as_bytes(value: Any, what: str) -> bytes:
     if isinstance(value, bytes):
         return value
     if isinstance(value, str):
-        return value.encode()
+        try:
+            return value.encode()
+        except UnicodeEncodeError:
+            raise type_error(f"{what} can't have lone surrogates: {value!r:.80}") from None
     if isinstance(value, (bytearray, memoryview)):
         return bytes(value)
     raise type_error(f"{what} must be str or bytes, not {type(value).__name__}")

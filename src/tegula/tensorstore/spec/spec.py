@@ -374,6 +374,8 @@ def _updated(spec: Spec, options: dict[str, Any]) -> Spec:
             value = _recheck(name, options.pop(name))
             changes.update(dict.fromkeys(_RECHECKS[:2], value) if name == "recheck_cached" else {name: value})
     if (kvstore := options.pop("kvstore", None)) is not None:
+        if not isinstance(kvstore, (KvStore, KvStore.Spec)):
+            raise type_error("Invalid kvstore: expected a KvStore or KvStore.Spec")
         changes["kvstore"] = kvstore
     if options.pop("minimal_spec", False):
         changes["minimal"] = True
