@@ -466,6 +466,12 @@ def test_arrays_in_one_transaction_are_combined(function: str, layers: tuple[int
         lambda m: m.IndexDomain(2).intersect("x"),
         lambda m: m.open({"driver": "zarr"}, kvstore="memory://x/"),
         lambda m: m.Spec({"driver": "zarr"}).update(kvstore=3),
+        lambda m: m.array([1], context=m.Schema()),
+        lambda m: m.stack([m.array([1])], context=1.5),
+        lambda m: m.stack([m.array([1])], transaction=m.Schema()),
+        lambda m: m.virtual_chunked(print, dtype=m.int32, shape=[1], context="x"),
+        lambda m: m.virtual_chunked(print, dtype=m.int32, shape=[1], transaction="x"),
+        lambda m: m.array([1]).with_transaction(m.Schema()),
     ],
 )
 def test_wrong_arguments_are_errors_of_both_libraries(wrong: Any) -> None:

@@ -73,6 +73,7 @@ def array(
       'transform': {'input_exclusive_max': [2], 'input_inclusive_min': [0]},
     })
     """
+    _check(context)
     wanted = None if dtype is None else dtypes.dtype(dtype)
     values = _as_values(array, wanted, copy)
     if wanted is None:
@@ -347,6 +348,7 @@ def _stacked(
     transaction: Transaction | None,
     constraints: dict[str, Any],
 ) -> TensorStore:
+    _check(context, transaction)
     schema = Schema(**constraints)
     sources = [layer if isinstance(layer, Spec) else Viewed(layer._driver, layer._transform()) for layer in layers]
     made = checked_layers(sources, schema, "Layer dtype of {} does not match existing dtype of {}")
@@ -412,5 +414,12 @@ def virtual_chunked(
     >>> store.read().result()
     array([ 0,  1,  4,  9, 16], dtype=int32)
     """
+    _check(context, transaction)
     schema = Schema(**constraints)
     return TensorStore._of(VirtualChunkedDriver(read_function, write_function, loop, schema), None, transaction)
+
+
+def _check(context: object, transaction: object = None) -> None:
+    for name, value, kind in (("context", context, Context), ("transaction", transaction, Transaction)):
+        if value is not None and not isinstance(value, kind):
+            raise type_error(f"Invalid {name}")

@@ -522,6 +522,8 @@ class TensorStore(Indexable):
         ValueError
             If the view is part of a transaction that is not committed.
         """
+        if transaction is not None and not isinstance(transaction, Transaction):
+            raise type_error("Invalid transaction")
         if self._transaction is not None:
             self._transaction._release()
         return TensorStore._of(self._driver.with_transaction(transaction), self._view, transaction)
