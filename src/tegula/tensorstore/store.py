@@ -25,6 +25,7 @@ from tegula.tensorstore.index.resizing import base_bounds, resolved_transform
 from tegula.tensorstore.index.subscripts import Subscript
 from tegula.tensorstore.index.transform import Indexable, IndexTransform, identity
 from tegula.tensorstore.json.values import pretty
+from tegula.tensorstore.kvstore.transaction import Transaction
 from tegula.tensorstore.sources import align, as_source, spread
 from tegula.tensorstore.spec.interface import Driver, DriverSpec, Opening, ResizeOptions
 from tegula.tensorstore.spec.spec import Spec
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from tegula.tensorstore.constraints.codec_spec import CodecSpec
     from tegula.tensorstore.constraints.unit import Unit
     from tegula.tensorstore.kvstore.kvstore import KvStore
-    from tegula.tensorstore.kvstore.transaction import Transaction
 
 __all__ = ["TensorStore"]
 
