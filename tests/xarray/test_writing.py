@@ -268,6 +268,15 @@ def test_errors_come_before_changes(ds: xr.Dataset, options: dict[str, Any], mes
     assert {file: file.read_bytes() for file in path.rglob("*") if file.is_file()} == before
 
 
+def test_an_index_of_several_levels_is_refused() -> None:
+    stacked = days(0, 2).stack(both=["time", "x"])
+    store = tegula.MemoryStore()
+    with pytest.raises(tegula.UnsupportedError, match="'both'") as raised:
+        write(stacked, store)
+    assert isinstance(raised.value, NotImplementedError)
+    assert [*store.list()] == []
+
+
 @pytest.mark.parametrize("name", ["new.zarr", "new.zarr.zip"])
 @pytest.mark.parametrize(
     "options",

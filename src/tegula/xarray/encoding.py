@@ -13,7 +13,7 @@ from xarray.backends.zarr import FillValueCoder, encode_zarr_attr_value, encode_
 from xarray.coding.strings import check_vlen_dtype
 
 from tegula.codecs import codec_specs
-from tegula.errors import MetadataError, TegulaError
+from tegula.errors import MetadataError, TegulaError, UnsupportedError
 from tegula.formats import find_format
 from tegula.formats.json_encoding import dump
 from tegula.formats.styles import Style
@@ -32,6 +32,10 @@ _DROPPED: Final = frozenset({"source", "original_shape", "preferred_chunks"})
 
 class EncodingTypeError(MetadataError, TypeError):
     """A value of a wrong type in an encoding, a region or an attribute; a ``TypeError`` in ``Dataset.to_zarr``."""
+
+
+class _NotImplemented(UnsupportedError, NotImplementedError):
+    """A variable that xarray can't encode; a ``NotImplementedError`` in ``Dataset.to_zarr``."""
 
 
 def encode_coordinates(dataset: xr.Dataset) -> tuple[dict[Hashable, Variable], dict[Hashable, Any]]:
@@ -59,6 +63,8 @@ def _errors(what: str) -> Iterator[None]:
         raise
     except TypeError as error:
         raise EncodingTypeError(f"{error}, while {what} encoded") from error
+    except NotImplementedError as error:
+        raise _NotImplemented(f"{error}, while {what} encoded") from error
     except (ValueError, OverflowError) as error:
         raise MetadataError(f"{error}, while {what} encoded") from error
     except Exception as error:
