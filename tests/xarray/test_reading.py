@@ -191,6 +191,16 @@ def test_every_kind_of_indexing_gives_what_numpy_gives(data: st.DataObject) -> N
     xr.testing.assert_identical(lazy.drop_attrs().load(), eager)
 
 
+@pytest.mark.parametrize("key", [..., 0, -1, slice(None, None, -1), np.array([1, 0])])
+def test_text_that_is_not_stored_is_empty(key: Any) -> None:
+    text = tegula.create_array({}, shape=3, chunks=1, dtype=str, fill_value=None, format="zarr2", dimension_names=["x"])
+    text[1] = "a"
+    assert text[0] is None
+    found = xr.open_dataset(text, engine="tegula")["data"]
+    expected = np.array(["", "a", ""])[key]
+    assert found[key].values.tolist() == expected.tolist()
+
+
 def test_chunks_follow_shards() -> None:
     g = tegula.create_group({})
     g.create_array("a", data=np.zeros((8, 8)), chunks=2, shards=(4, 8), dimension_names=["y", "x"])

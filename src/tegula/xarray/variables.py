@@ -63,6 +63,9 @@ class LazyArray(BackendArray):
         else:
             read = self._part
         found = read(key.tuple)  # as NumPy reads it, steps backwards included
+        if array.metadata.data_type.variable == "string" and array.fill_value is None:  # not stored, and of no value that Zarr v2 states
+            texts = np.asarray(found, object)
+            found = np.where(np.equal(texts, None), "", texts)
         if array.metadata.data_type.variable or np.ndim(found) == 0 or self.dtype != array.dtype:
             return _converted(found, self.dtype)
         return found
