@@ -63,9 +63,8 @@ class LazyArray(BackendArray):
         else:
             read = self._part
         found = read(key.tuple)  # as NumPy reads it, steps backwards included
-        if array.metadata.data_type.variable == "string" and array.fill_value is None:  # not stored, and of no value that Zarr v2 states
-            texts = np.asarray(found, object)
-            found = np.where(np.equal(texts, None), "", texts)
+        if array.metadata.data_type.variable == "string" and array.fill_value is None:
+            found = _stated(found)
         if array.metadata.data_type.variable or np.ndim(found) == 0 or self.dtype != array.dtype:
             return _converted(found, self.dtype)
         return found
@@ -107,6 +106,13 @@ def _dtype(array: Array) -> np.dtype[Any]:
     if array.dtype.names is not None or array.dtype.kind == "U":  # xarray can't change the byte order of these
         return array.dtype.newbyteorder("=")
     return array.dtype
+
+
+def _stated(found: Any) -> npt.NDArray[Any]:
+    """Return text that is not stored, and of no value that Zarr v2 states, as empty."""
+    texts = np.asarray(found, object)
+    nothing: Any = None
+    return np.where(np.equal(texts, nothing), "", texts)
 
 
 def _converted(found: Any, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
