@@ -100,3 +100,20 @@ def test_what_no_file_can_be_called_is_an_error(name: str) -> None:
     for mode in ("r", "r+"):
         with pytest.raises(TegulaError):
             tegula.open(name, mode)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a directory that is in use can't be deleted")
+def test_a_relative_path_in_a_directory_that_is_gone_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    for make in (
+        lambda: tegula.create_array("x.zarr", shape=3, dtype="i4"),
+        lambda: tegula.create_array("x.zip", shape=3, dtype="i4"),
+        lambda: tegula.ZipStore("x.zip", "w"),
+        lambda: tegula.CachedStore(tegula.MemoryStore(), "x", 10),
+    ):
+        with pytest.raises(StoreError, match="the current directory is gone"):
+            make()

@@ -18,7 +18,7 @@ from tegula.stores.capabilities import Revalidating, unchanged
 from tegula.stores.disk_cache import DiskCache
 from tegula.stores.identity import lasting_text, location
 from tegula.stores.interface import Store
-from tegula.stores.names import path_text
+from tegula.stores.names import absolute
 from tegula.stores.wrapping import WrappingStore
 from tegula.threads import in_threads
 
@@ -86,7 +86,7 @@ class CachedStore(WrappingStore):
             raise MetadataError(f"max_bytes must be a whole number, not {max_bytes!r:.80}", field="max_bytes")
         self.store: Any = store
         self.recheck = config.check_recheck(recheck)
-        self._disk = DiskCache(os.path.abspath(path_text(directory)), max_bytes)
+        self._disk = DiskCache(absolute(directory), max_bytes)
         self._lasts = isinstance(store.identity, str)
         # of storage that does not last, files of another process or object must never be taken for those of this one
         self._root = location(store.identity, "") if self._lasts else f"unique:{os.urandom(16).hex()}/"

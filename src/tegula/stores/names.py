@@ -6,6 +6,7 @@ import functools
 import os
 import re
 import sys
+from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,17 @@ if TYPE_CHECKING:
 else:
     pathlib, parse = Later("pathlib"), Later("urllib.parse")
 
-__all__ = ["HIDDEN", "entry_names", "file_url", "has_twins", "name_flaw", "path_of_url", "path_text", "swap_case"]
+__all__ = [
+    "HIDDEN",
+    "absolute",
+    "entry_names",
+    "file_url",
+    "has_twins",
+    "name_flaw",
+    "path_of_url",
+    "path_text",
+    "swap_case",
+]
 
 HIDDEN = ".tegula-"
 """How the names of the store's own files begin: no key may have such a segment, and no listing shows one."""
@@ -94,6 +105,21 @@ def path_text(path: Any) -> str:
     if not text or "\0" in text:
         raise StoreError(f"{text!r} is not a path")
     return text
+
+
+def absolute(path: Any, resolve: Callable[[str], str] = os.path.abspath) -> str:
+    """Return a path as absolute text; with ``os.path.realpath`` as `resolve`, links are followed.
+
+    Raises
+    ------
+    StoreError
+        If it is not a path, or relative to a current directory that has been deleted.
+    """
+    text = path_text(path)
+    try:
+        return resolve(text)
+    except FileNotFoundError as error:
+        raise StoreError("a relative path has no meaning: the current directory is gone") from error
 
 
 def file_url(path: str) -> str:

@@ -8,7 +8,7 @@ import sys
 
 from tegula.errors import StoreError
 from tegula.stores.interface import check_key
-from tegula.stores.names import HIDDEN, entry_names, has_twins, name_flaw, path_text, swap_case
+from tegula.stores.names import HIDDEN, absolute, entry_names, has_twins, name_flaw, swap_case
 
 __all__ = ["Root"]
 
@@ -45,10 +45,7 @@ class Root:
     """
 
     def __init__(self, path: str | os.PathLike[str], *, follow_symlinks: bool) -> None:
-        try:
-            self.name = os.path.abspath(path_text(path))
-        except FileNotFoundError as error:
-            raise StoreError("a relative path has no meaning: the current directory is gone") from error
+        self.name = absolute(path)
         self.base = self.name if self.name.endswith(os.sep) else self.name + os.sep
         self.follow_symlinks = follow_symlinks
         self.ignores_case: bool | None = None

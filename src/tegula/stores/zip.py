@@ -26,7 +26,7 @@ from tegula.stores.interface import (
     check_prefix,
     flat_view,
 )
-from tegula.stores.names import file_url, path_text
+from tegula.stores.names import absolute, file_url
 from tegula.stores.zip_archive import Archive
 from tegula.stores.zip_packing import pack
 from tegula.stores.zip_records import DEFLATED, STORED, UTF8_NAME, Member
@@ -101,7 +101,7 @@ class ZipStore(UnreachableNames, Store):
             raise StoreError(f"compression must be 'stored' or 'deflated', not {compression!r}")
         if durability not in ("write", "fsync"):
             raise StoreError(f"durability must be 'write' or 'fsync', not {durability!r}")
-        self.path = os.path.realpath(path_text(path))
+        self.path = absolute(path, os.path.realpath)
         self.mode = mode
         self.read_only = mode == "r"
         self.compression = compression
@@ -270,7 +270,7 @@ def zip_store(path: str, *, read_only: bool) -> ZipStore:
         complete(path)
         return ZipStore(path)
     store = object.__new__(ZipStore)
-    store.path = os.path.realpath(path_text(path))
+    store.path = absolute(path, os.path.realpath)
     store.mode, store.read_only = "a", False
     store.compression, store.durability = "stored", "write"
     store._holder = object()

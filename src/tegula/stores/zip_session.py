@@ -17,7 +17,7 @@ from tegula.deferred import at_exit
 from tegula.errors import ConflictError, StoreError
 from tegula.stores.interface import ABSENT, Generation
 from tegula.stores.key_tree import KeyTree
-from tegula.stores.names import path_text
+from tegula.stores.names import absolute
 from tegula.stores.zip_archive import Archive, open_archive, open_for_writing
 from tegula.stores.zip_records import Member
 
@@ -313,7 +313,7 @@ def complete(path: str) -> None:
     if not _sessions:
         return
     holder = object()
-    for session in _sessions_of(os.path.realpath(path_text(path))):
+    for session in _sessions_of(absolute(path, os.path.realpath)):
         if session._join(holder):
             try:
                 session.flush()
