@@ -62,7 +62,7 @@ def test_a_missing_kernel_is_reported_once(missing, caplog):
 
 def test_requesting_a_missing_kernel_is_an_error(missing):
     before = config.current()
-    for ask in (lambda: executors.choose("kernel"), config.configure(executor="kernel").__enter__):
+    for ask in (lambda: executors.choose("kernel"), lambda: config.configure(executor="kernel")):
         with pytest.raises(UnsupportedError) as caught:
             ask()
         assert str(caught.value).startswith(f"tegula's compiled kernel {missing}")

@@ -121,6 +121,8 @@ def _new_kernel_store(library: ModuleType, array: StoredArray) -> Any:
             return None
         if not store.ignores_case:
             sync = store.durability == "fsync"
+            if not store.read_only:
+                import fcntl  # noqa: F401, PLC0415 - threads of the kernel call `prepare`, and import nothing
             return library.LocalFiles(store, store.root.rstrip(os.sep) + os.sep, sync, store.prepare, array.document)
     reader = far_stores.ShardReader(store) if store.concurrency or isinstance(store, Ranged) else None
     return library.PythonStore(
