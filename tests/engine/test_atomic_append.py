@@ -261,6 +261,32 @@ def test_an_append_for_which_there_is_no_room_leaves_nothing(format: str, alone:
 
 
 @pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("known", [False, True])
+def test_an_append_that_fails_leaves_the_rows_of_another_one(format: str, known: bool) -> None:
+    """The other one comes at any moment, and takes all the room that is left."""
+    failures = 0
+    for at in range(1, steps(format, lambda store: append(store, format, 100, 11, own=True), known=known) + 1):
+        store = Full()
+        make(store, format, known)
+        store.at = store.count + at
+
+        def other(store: Full = store) -> None:
+            append(store, format, 200, 6)
+            store.room = sum(store.size(key) or 0 for key in store.list_prefix(""))
+
+        store.act = other
+        try:
+            append(store, format, 100, 11, own=True)
+        except StoreError:
+            failures += 1
+        store.room = Full.room
+        append(store, format, 300, 3)
+        first, second, third = [*range(100, 111)], [*range(200, 206)], [*range(300, 303)]
+        assert table(store) in ([*range(5), *second, *third], [*range(5), *first, *second, *third]), at
+    assert failures
+
+
+@pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("alone", [False, True])
 @pytest.mark.parametrize("known", [False, True])
 def test_changing_an_element_while_rows_are_appended_loses_neither(format: str, alone: bool, known: bool) -> None:
