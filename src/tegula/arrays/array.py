@@ -65,7 +65,7 @@ class Indexer:
 class Array(ArrayProtocols):
     """A chunked, compressed N-dimensional array in a store; made by `tegula.open` and `tegula.create_array`.
 
-    Reading and writing take NumPy's selections. ``a[...]`` reads the whole array into memory; read an array$
+    Reading and writing take NumPy's selections. ``a[...]`` reads the whole array into memory; read an array
     that is larger than the memory in parts.
 
     Examples
@@ -181,6 +181,7 @@ class Array(ArrayProtocols):
         -------
         Future
             Its ``result()`` or ``await`` gives ``None``, or raises the error of the write.
+
         Examples
         --------
         >>> import tegula

@@ -196,7 +196,7 @@ class Transfer:
                 return None
         except MemoryError:
             raise
-        except Exception:  # noqa: BLE001  a codec of numcodecs raises anything; decoding the chunk says what is wrong
+        except Exception:  # noqa: BLE001 - a codec of numcodecs raises anything; decoding the chunk says what is wrong
             return None
         for encode in self._redo:
             value = encode(value)

@@ -31,7 +31,7 @@ from tegula.engine.far import delete_keys
 from tegula.engine.pool import gather
 from tegula.errors import AlreadyExistsError, ConflictError, MetadataError, TegulaError, UnsupportedError
 from tegula.formats.documents import load
-from tegula.jobs.owners import Owner, owner_of
+from tegula.jobs.owners import LATEST, Owner, owner_of
 from tegula.jobs.plans import Plan
 from tegula.stores import ABSENT, LocalStore, MappingStore, MemoryStore, Store, ZipStore
 from tegula.targets.paths import place
@@ -50,7 +50,6 @@ _RECORD: Final = re.compile(
 ).fullmatch
 _RENEWED: Final = 30.0
 _LARGEST: Final = 10**100  # of the numbers in records, which are smaller
-_LATEST: Final = 10**11  # seconds since 1970 that every clock can show
 Amounts = Mapping[str, Any]
 _Run = tuple[int, int, int, int]
 """The first unit, the one after the last, and which units of them: those with a remainder by a modulus."""
@@ -505,7 +504,7 @@ def are_facts(found: Mapping[str, Any]) -> bool:
 def _is_plan(found: Mapping[str, Any]) -> bool:
     begun: Any = found.get("begun")
     texts = all(isinstance(found.get(name), str) for name in ("operation", "source", "target"))
-    return texts and type(begun) in (int, float) and 0 <= begun < _LATEST and are_facts(found)
+    return texts and type(begun) in (int, float) and 0 <= begun < LATEST and are_facts(found)
 
 
 def _is_piece(found: Any) -> bool:

@@ -12,10 +12,11 @@ from typing import Any, Final
 from tegula.errors import MetadataError
 from tegula.formats.documents import load
 
-__all__ = ["Owner", "owner_of"]
+__all__ = ["LATEST", "Owner", "owner_of"]
 
 _claims: Final[dict[str, None]] = {}  # those of this process
-_LATEST: Final = 10**11  # seconds since 1970; what is beyond is no time
+LATEST: Final = 10**11
+"""Seconds since 1970 that every clock can show; later times in a record are damage."""
 _EXPIRES: Final = 600.0  # seconds without a sign of life, after which a job on another machine counts as abandoned
 
 
@@ -64,7 +65,7 @@ class Owner:
     @property
     def _seen(self) -> float:
         seen = self.facts.get("seen")
-        return float(seen) if isinstance(seen, (int, float)) and 0 <= seen < _LATEST else 0.0
+        return float(seen) if isinstance(seen, (int, float)) and 0 <= seen < LATEST else 0.0
 
     def __str__(self) -> str:
         ago = max(0, round(time.time() - self._seen))

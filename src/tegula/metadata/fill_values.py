@@ -16,7 +16,7 @@ from tegula.metadata.data_types import EXTENDED_DTYPES, DataType
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-__all__ = ["Fill", "default_fill", "scalar_array", "time_to_int", "undefined_fill"]
+__all__ = ["Fill", "default_fill", "is_empty", "scalar_array", "time_to_int", "undefined_fill"]
 
 Fill: TypeAlias = "npt.NDArray[Any]"
 
@@ -140,3 +140,14 @@ def time_to_int(fill: Fill) -> int:
     (3, True)
     """
     return int(fill.astype(fill.dtype.newbyteorder("=")).view("i8"))
+
+
+def is_empty(value: Any) -> bool:
+    """Return whether a value stands for empty text or no bytes: Zarr v2 fills arrays of these with null or 0.
+
+    Examples
+    --------
+    >>> is_empty(None), is_empty(0), is_empty("0"), is_empty(b"")
+    (True, True, False, False)
+    """
+    return value is None or (isinstance(value, (int, float, np.number, np.bool_)) and bool(value == 0))

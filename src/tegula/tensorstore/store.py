@@ -525,7 +525,7 @@ class TensorStore(Indexable):
         if transaction is not None and not isinstance(transaction, Transaction):
             raise type_error("Invalid transaction")
         if self._transaction is not None:
-            self._transaction._release()
+            self._transaction._refuse_leaving()
         return TensorStore._of(self._driver.with_transaction(transaction), self._view, transaction)
 
     def storage_statistics(

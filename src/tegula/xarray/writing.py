@@ -260,7 +260,7 @@ def _datasets(
 
 
 def _writers(root: Group, is_new: bool, mode: str, paths: Iterable[str], how: Mapping[str, Any]) -> list[GroupWriter]:
-    """Return writers for groups at or below another one; those that do not exist are planned."""
+    """Return a writer for each path below a group, or for the group itself; no group is created yet."""
     writers = []
     for path in paths:
         exists = not is_new and (not path or path in root)

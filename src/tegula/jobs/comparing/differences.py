@@ -21,6 +21,7 @@ from tegula.engine.pool import gather, results_of
 from tegula.engine.visiting import cells
 from tegula.jobs.units import Box, block_grid, blocks_of, in_order
 from tegula.metadata.data_types import DataType, packed
+from tegula.metadata.fill_values import is_empty
 
 __all__ = [
     "Differing", "Gap", "are_comparable", "compare_box", "compare_fills", "decodes_alike", "equal_json", "equal_values",
@@ -318,7 +319,7 @@ def _equal_bits(one: npt.NDArray[Any], other: npt.NDArray[Any]) -> npt.NDArray[n
 
 def _text(value: Any, empty: Any) -> Any:
     """Return text or bytes: Zarr v2 reads missing ones as its fill value, which may be 0 or null."""
-    return empty if value is None or (isinstance(value, (int, float)) and value == 0) else value
+    return empty if is_empty(value) else value
 
 
 def _equal_objects(one: Any, other: Any, exact: bool) -> bool:

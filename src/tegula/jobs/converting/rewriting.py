@@ -17,6 +17,7 @@ from tegula.jobs.converting.precision import Loss, Precision
 from tegula.jobs.converting.targets import Axis
 from tegula.jobs.units import Box, block_grid, blocks_of, box_results, in_order
 from tegula.metadata.chunk_grids import ChunkGrid
+from tegula.metadata.fill_values import is_empty
 
 __all__ = [
     "check_amount", "rewrite", "rewrite_box", "same_attributes", "same_box", "same_values", "stored_blocks",
@@ -182,7 +183,7 @@ def _as_text(values: npt.NDArray[Any], array: Array) -> npt.NDArray[Any]:
     for index in np.ndindex(values.shape):
         value: Any = values[index]
         if not isinstance(value, kind):
-            value = kind() if value is None or value == 0 else str(value) if kind is str else value
+            value = kind() if is_empty(value) else str(value) if kind is str else value
         out[index] = value
     return out
 

@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from tegula.errors import UnsupportedError
 from tegula.metadata.data_types import EXTENDED_DTYPES, DataType, data_type_of, packed
+from tegula.metadata.fill_values import is_empty
 
 __all__ = ["limbs_of", "type_name"]
 
@@ -98,12 +99,11 @@ def _hashes(values: npt.NDArray[Any], as_bytes: Callable[[Any], bytes]) -> npt.N
 
 def _of_text(value: Any) -> bytes:
     """Return text in UTF-8: Zarr v2 reads missing texts as its fill value, which may be 0 or null."""
-    missing = value is None or (not isinstance(value, str) and value == 0)
-    return b"" if missing else str(value).encode("utf-8", "surrogatepass")
+    return b"" if is_empty(value) else str(value).encode("utf-8", "surrogatepass")
 
 
 def _of_bytes(value: Any) -> bytes:
-    if value is None or (isinstance(value, (int, float)) and value == 0):
+    if is_empty(value):
         return b""
     if not isinstance(value, (bytes, bytearray)):  # a fill value that is none
         raise UnsupportedError(f"{value!r:.60} is not bytes, and has no checksum as such")

@@ -150,7 +150,7 @@ class KvStore:
             If the store is part of a transaction that is not committed.
         """
         if self._transaction is not None:
-            self._transaction._release()
+            self._transaction._refuse_leaving()
         return open_bound(self._spec, _checked(transaction), self._found)
 
     def __add__(self, suffix: str | bytes) -> KvStore:

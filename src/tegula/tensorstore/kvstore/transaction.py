@@ -168,8 +168,8 @@ class Transaction:
         result: T = self._stage.perform(function, *args)
         return result
 
-    def _release(self) -> None:
-        """Refuse to take an object out of the transaction, which may hold what the object needs, before its commit."""
+    def _refuse_leaving(self) -> None:
+        """Raise an error before the commit: an object that leaves the transaction may need what only that holds."""
         if self._state != "committing":
             raise invalid("Cannot rebind transaction when existing transaction is uncommitted")
 
