@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 import subprocess
 import sys
 import time
@@ -22,9 +23,10 @@ import tegula
 from tegula import MemoryStore
 from tegula.errors import StoreError
 from tegula.jobs.converting import ledgers, rules, targets
-from tegula.jobs.ledger import Ledger
+from tegula.jobs.ledger import COMPLETE, DIRECTORY, Ledger
 from tegula.jobs.owners import Owner
 from tegula.jobs.plans import Plan
+from tegula.jobs.recording import Recording
 from tegula.metadata.chunk_grids import regular_grid
 
 VALUES = np.arange(600, dtype="i4").reshape(20, 30)
@@ -386,6 +388,73 @@ def test_parts_share_the_units_and_the_last_completes() -> None:
     for number in (1, 2):  # started again by the batch system
         again = tegula.convert(source, target, codecs="zstd", part=(number, 3))
         assert again.notes[""] == ["the target was complete already"]
+
+
+@pytest.mark.parametrize("operation", ["convert", "copy", "downsample"])
+def test_a_part_that_starts_while_another_one_completes_the_job_finds_it_complete(operation: str) -> None:
+    """The other part completes the job before each access to the ledger in turn."""
+
+    class Watched(MemoryStore):
+        left, then = 10**9, None
+
+        def _watch(self, key: str) -> None:
+            if DIRECTORY not in key:
+                return
+            self.left -= 1
+            if self.left == 0 and self.then is not None:
+                self.then()
+
+        def get(self, key: str, *args: Any, **options: Any) -> Any:
+            self._watch(key)
+            return super().get(key, *args, **options)
+
+        def set(self, key: str, *args: Any, **options: Any) -> Any:
+            self._watch(key)
+            return super().set(key, *args, **options)
+
+        def exists(self, key: str) -> bool:
+            self._watch(key)
+            return super().exists(key)
+
+        def list_prefix(self, prefix: str) -> Any:
+            self._watch(f"{prefix}/{DIRECTORY}")
+            return super().list_prefix(prefix)
+
+    # a job whose units are done, but whose last process was killed before it completed the target
+    source = a_source()
+    work: Any = getattr(tegula, operation)
+    node = tegula.open(source)["a"] if operation == "downsample" else source
+    options: dict[str, Any] = {"axes": "yx", "levels": 1} if operation == "downsample" else {}
+    whole, killed = MemoryStore(), MemoryStore()
+    work(node, whole, resume=True, **options)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Recording, "finish", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        while True:
+            try:
+                for number in (1, 2):
+                    work(node, killed, part=(number, 2), **options)
+            except KeyboardInterrupt:
+                break
+    dead = json.dumps({"host": socket.gethostname(), "pid": 2**22 + 1, "began": "1", "claim": "x", "seen": 1})
+    root = next(key for key in killed.list_prefix("") if key.endswith("plan.json")).removesuffix("plan.json")
+    killed.set(f"{root}owners/2of2", dead.encode())
+    # the part starts again, and the other one is faster
+    moments = 0
+    while True:
+        target = Watched()
+        for key in killed.list_prefix(""):
+            target.set(key, killed.get(key))
+        moments += 1
+        target.left, target.then = moments, lambda target=target: work(node, target, part=(1, 2), **options)
+        source.reads = 0
+        report = work(node, target, part=(2, 2), **options)
+        assert report.units_left == 0
+        assert source.reads == 0
+        found = {key: target.get(key) for key in target.list_prefix("") if COMPLETE not in key}
+        assert found == {key: whole.get(key) for key in whole.list_prefix("") if COMPLETE not in key}
+        if target.left > 0:
+            break
+    assert moments > 10
 
 
 @pytest.mark.parametrize("part", [(0, 2), (3, 2), (1, 2, 3), "1/2", (1.0, 2)])

@@ -129,19 +129,17 @@ class _Job:
 
     def run(self, runner: Runner, overwrite: bool, goes_on: bool) -> CopyReport:
         """Copy everything; see `copy`."""
-        # the plan, and whether there is a job to go on with
         self._look()
         recording = Recording(self.ledger, self.plan, goes_on)
-        complete = recording.prepare(
-            overwrite=overwrite,
-            check=lambda: copying.prepare(self.store, self.old, self.new_store, self.new, overwrite),
-            is_taken=lambda: False,  # a copy leaves no array out
-        )
-        if complete is not None:
-            return CopyReport(len(self.arrays), len(self.plan.groups))
         # the chunks, then the rest
         try:
-            with recording.under_way() as ledger:
+            with recording.under_way(
+                overwrite=overwrite,
+                check=lambda: copying.prepare(self.store, self.old, self.new_store, self.new, overwrite),
+                is_taken=lambda: False,  # a copy leaves no array out
+            ) as ledger:
+                if ledger is None:
+                    return CopyReport(len(self.arrays), len(self.plan.groups))
                 left = sum(self._chunks(runner, name, array) for name, array in self.arrays.items())
                 if left and ledger.plan() is not None:
                     shown = self._values, self._nbytes

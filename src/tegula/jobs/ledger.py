@@ -45,6 +45,7 @@ COMPLETE: Final = ".tegula_complete"
 """Name of the note that a job leaves in an array that it has written: the facts of its plan."""
 RUN: Final = 256  # units in a row that are put into one record
 _LISTINGS: Final = 10  # of the records, while other parts put them together
+_ATTEMPTS: Final = 10  # to become the owner of a part
 _RECORD: Final = re.compile(
     r"units/[0-9]{1,40}|arrays/[0-9]{1,40}|runs/[0-9]{1,40}-[0-9]{1,40}-[0-9]{1,9}of[1-9][0-9]{0,8}"
 ).fullmatch
@@ -105,6 +106,7 @@ class Ledger:
     >>> from tegula.stores import MemoryStore
     >>> ledger = Ledger(MemoryStore(), "x")
     >>> ledger.begin(Plan("convert", {}, "a", "b"), resume=False)
+    True
     >>> ledger.record(7, {"read": 10, "written": 5})
     >>> 7 in ledger, 8 in ledger
     (True, False)
@@ -154,8 +156,22 @@ class Ledger:
         """Whether the job is complete, and its process was killed while it removed the ledger."""
         return self.store.exists(f"{self._prefix}done")
 
-    def begin(self, plan: Plan, resume: bool) -> None:
+    def begin(self, plan: Plan, resume: bool, *, is_found: bool = False) -> bool:
         """Begin or resume a job, and keep other processes from it.
+
+        Parameters
+        ----------
+        plan : Plan
+            What the job is to do.
+        resume : bool
+            Whether to go on with the job if there is one.
+        is_found : bool
+            Whether there was one a moment ago.
+
+        Returns
+        -------
+        bool
+            False if another process completed or removed the job in the meantime: nothing has begun then.
 
         Raises
         ------
@@ -164,8 +180,11 @@ class Ledger:
         MetadataError
             If the one there has another plan, or its source has changed; says what.
         """
+        # the plan, stored by the process that begins
         where = place(self.store, self.path)
         stored = self.plan()
+        if stored is None and is_found:
+            return False
         if stored is not None and not resume:
             raise self._in_the_way(where)
         if stored is None:
@@ -176,10 +195,13 @@ class Ledger:
                 self.store.set(f"{self._prefix}plan.json", raw, if_generation=ABSENT)
             except ConflictError:
                 stored = self.plan()
-                if stored is None or (self.part == (1, 1) and not resume):
+                if stored is None:
+                    return False
+                if self.part == (1, 1) and not resume:
                     raise AlreadyExistsError("another job has just begun here", path=where) from None
         if stored is not None:
             plan.check_same(stored, where)
+        # the owner
         try:
             self._refuse_others(where)
             self._take(where)
@@ -187,7 +209,12 @@ class Ledger:
             if stored is None and self.part == (1, 1):
                 self.store.delete(f"{self._prefix}plan.json")
             raise
+        # the records, which another part removes when it has completed the job
         self.read()
+        if self.is_done or self.plan() is None:
+            self.release()
+            return False
+        return True
 
     @contextmanager
     def claimed(self) -> Iterator[None]:
@@ -231,21 +258,24 @@ class Ledger:
         """Become the owner of the part, unless a living process is."""
         number, parts = self.part
         key = f"{self._prefix}owners/{number}of{parts}"
-        raw, generation = self.store.get(key, with_generation=True)
-        if raw is not None and (owner := owner_of(raw)).is_alive:
-            raise AlreadyExistsError(f"another job works on it ({owner})", path=where)
-        self._owner, self._claim = key, Owner.new_claim()  # first, so that a signal leaves no claim that nothing ends
-        try:
-            self.store.set(key, json.dumps(Owner.here(self._claim)).encode(), if_generation=generation)
-        except ConflictError:
-            self._disowned()
-            raise AlreadyExistsError("another process has just begun to work on the job", path=where) from None
-        except BaseException:  # a signal may come when it is stored already
-            self._disowned()
-            with suppress(TegulaError):
-                if (raw := self.store.get(key)) is not None and owner_of(raw).facts.get("claim") == self._claim:
-                    self.store.delete(key)
-            raise
+        for _ in range(_ATTEMPTS):
+            raw, generation = self.store.get(key, with_generation=True)
+            if raw is not None and (owner := owner_of(raw)).is_alive:
+                raise AlreadyExistsError(f"another job works on it ({owner})", path=where)
+            self._owner, self._claim = key, Owner.new_claim()  # first, so that a signal leaves no claim without an end
+            try:
+                self.store.set(key, json.dumps(Owner.here(self._claim)).encode(), if_generation=generation)
+                break
+            except ConflictError:  # another owner, or a part that has completed the job has removed the old one
+                self._disowned()
+            except BaseException:  # a signal may come when it is stored already
+                self._disowned()
+                with suppress(TegulaError):
+                    if (raw := self.store.get(key)) is not None and owner_of(raw).facts.get("claim") == self._claim:
+                        self.store.delete(key)
+                raise
+        else:
+            raise AlreadyExistsError("other processes begin to work on the job all the time", path=where)
         self._beat = _thread.allocate_lock()
         self._beat.acquire()
         _thread.start_new_thread(self._give_signs, (self._beat,))

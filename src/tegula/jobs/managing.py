@@ -50,6 +50,7 @@ class JobState:
     >>> from tegula.jobs.plans import Plan
     >>> store = tegula.MemoryStore()
     >>> Ledger(store, "x").begin(Plan("convert", {}, "a.zarr", "x"), resume=False)
+    True
     >>> tegula.jobs.show_job(store, "x").state
     'running'
     """

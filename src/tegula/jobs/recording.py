@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
+from types import MappingProxyType
 from typing import Any, Final, Literal
 
 from tegula.errors import AlreadyExistsError, CodecError, MetadataError, UnsupportedError
@@ -51,21 +52,33 @@ class Recording:
         What the job is to do.
     goes_on : bool
         Whether it goes on with one that is under way or was interrupted.
+
+    Attributes
+    ----------
+    is_complete : bool
+        Whether the same job has completed the target before.
+    left_out : mapping of str to str
+        Path and reason of each array that it had to leave out then.
     """
+
+    left_out: Mapping[str, str] = MappingProxyType({})
 
     def __init__(self, ledger: Ledger, plan: Plan, goes_on: bool) -> None:
         self.ledger, self.plan, self.goes_on = ledger, plan, goes_on
-        self._began = False
+        self._began = self.is_complete = False
 
-    def prepare(
+    @contextmanager
+    def under_way(
         self,
         *,
         overwrite: bool,
         check: Callable[[], object],
         clear: Callable[[], object] = lambda: None,
         is_taken: Callable[[], bool],
-    ) -> Mapping[str, str] | None:
-        """Make room for the job, unless it goes on, or is complete already.
+    ) -> Iterator[Ledger | None]:
+        """Begin the job, or go on with it, in a ``with`` block, which gets ``None`` if the same job is complete.
+
+        Errors that would recur remove what a job that began here has written, unless it was to be resumed.
 
         Parameters
         ----------
@@ -79,25 +92,44 @@ class Recording:
         is_taken : callable
             Returns whether something exists at the target.
 
-        Returns
-        -------
-        mapping or None
-            If the same job has completed the target before, path and reason of each array that it had to leave out.
-
         Raises
         ------
         AlreadyExistsError
             If the target has been completed by a job with another source or other options; says what differs.
         """
         ledger = self.ledger
+        try:
+            while True:
+                self._prepare(overwrite, check, clear, is_taken)
+                if self.is_complete or ledger.begin(self.plan, self.goes_on, is_found=self._began):
+                    break  # otherwise another part has completed the target since
+            yield None if self.is_complete else ledger
+        except _LASTING:
+            if ledger.is_taken and not (self.goes_on or self._began):
+                ledger.release()
+                discard(ledger.store, ledger.path)
+            raise
+        finally:
+            ledger.release()
+        ledger.sweep()
+
+    def _prepare(
+        self,
+        overwrite: bool,
+        check: Callable[[], object],
+        clear: Callable[[], object],
+        is_taken: Callable[[], bool],
+    ) -> None:
+        """Make room for the job, unless it goes on, or is complete already."""
+        ledger = self.ledger
         if ledger.is_done:
             ledger.remove()
-        if self._is_under_way(overwrite=overwrite):
-            self._began = True
-            return None
+        self._began = self._is_under_way(overwrite=overwrite)
+        if self._began:
+            return
         if self.goes_on and (found := self._completed(is_taken, overwrite=overwrite)) is not None:
-            ledger.sweep()
-            return found
+            self.is_complete, self.left_out = True, found
+            return
         if self._may(overwrite):
             discard(ledger.store, ledger.path)
             clear()
@@ -120,7 +152,6 @@ class Recording:
                 "have written",
                 path=error.path,
             ) from error
-        return None
 
     def outlook(self, *, overwrite: bool, is_taken: Callable[[], bool]) -> Literal["begins", "goes on", "is complete"]:
         """Return how the job would start, for a dry run; where it goes on, the ledger has read what is done.
@@ -128,7 +159,7 @@ class Recording:
         Parameters
         ----------
         overwrite, is_taken
-            As for `prepare`.
+            As for `under_way`.
 
         Raises
         ------
@@ -153,7 +184,7 @@ class Recording:
         return overwrite and self.ledger.part == (1, 1)
 
     def _completed(self, is_taken: Callable[[], bool], *, overwrite: bool) -> Mapping[str, str] | None:
-        """Return the arrays that were left out by a job which has completed the target; see `prepare`."""
+        """Return the arrays that were left out by a job which has completed the target; see `under_way`."""
         stored = self._mark(is_taken)
         if stored is None:
             return None
@@ -168,25 +199,6 @@ class Recording:
             raise AlreadyExistsError(f"the target is complete, but {what}; {advice}", path=where)
         failed = stored.get("failed")
         return failed if isinstance(failed, dict) else {}
-
-    @contextmanager
-    def under_way(self) -> Iterator[Ledger]:
-        """Begin the job, or go on with it, in a ``with`` block.
-
-        Errors that would recur remove what a job that began here has written, unless it was to be resumed.
-        """
-        ledger = self.ledger
-        try:
-            ledger.begin(self.plan, self.goes_on)
-            yield ledger
-        except _LASTING:
-            if ledger.is_taken and not (self.goes_on or self._began):
-                ledger.release()
-                discard(ledger.store, ledger.path)
-            raise
-        finally:
-            ledger.release()
-        ledger.sweep()
 
     def finish(self, failed: Mapping[str, str] | None = None) -> None:
         """Remove the ledger of a job that is complete.

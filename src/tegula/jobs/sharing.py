@@ -177,7 +177,11 @@ def sharing(
             plan.add(name, shape, regular_grid([1] * len(shape)), source)
         kept = Ledger(place, "")
         try:
-            kept.begin(plan, resume=True)
+            begun = False
+            while not begun:  # another process may complete it at the same moment
+                if kept.is_done:
+                    kept.remove()
+                begun = kept.begin(plan, resume=True)
             yield Share(who, code, kept, plan)
             kept.finish()
         finally:

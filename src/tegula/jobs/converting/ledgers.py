@@ -64,22 +64,18 @@ def convert_recorded(
     said : mapping
         The options of the user, for the plan.
     """
-    # the plan, and whether there is a job to go on with
     plan = plan_of(node, select, store, path, options, said)
     recording = Recording(Ledger(store, path, part), plan, resume or part != (1, 1))
-    failed = recording.prepare(
+    with recording.under_way(
         overwrite=options.overwrite,
         check=lambda: _check_vacant(node, select, store, path, options),
         clear=lambda: clear_place(store, path),
         is_taken=lambda: is_taken(store, path),
-    )
-    if failed is not None:
-        return _known(node, select, store, path, options, runner, failed)
-
-    # the conversion
-    options = replace(options, overwrite=False)
-    with recording.under_way() as ledger:
-        job = Job(store, path, options, _report(options), Conduct(runner, ledger, plan, visible_early))
+    ) as ledger:
+        if ledger is None:
+            return _known(node, select, store, path, options, runner, recording.left_out)
+        conduct = Conduct(runner, ledger, plan, visible_early)
+        job = Job(store, path, replace(options, overwrite=False), _report(options), conduct)
         job.run(node, select)
         if not job.report.units_left:
             for name in job.report.failed:  # what was written of arrays that can't be converted

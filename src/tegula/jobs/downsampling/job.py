@@ -104,10 +104,9 @@ class PyramidJob(PyramidOutline):
     def recorded(self, runner: Runner, metadata: dict[str, Any], overwrite: bool, recording: Recording) -> int:
         """Write the pyramid with a ledger; return the number of units that are left to other parts."""
         exists = partial(is_taken, self._store, self._path)
-        done = recording.prepare(overwrite=overwrite, check=self.check, clear=self.clear, is_taken=exists)
-        if done is not None:
-            return 0
-        with recording.under_way() as ledger:
+        with recording.under_way(overwrite=overwrite, check=self.check, clear=self.clear, is_taken=exists) as ledger:
+            if ledger is None:
+                return 0
             self._ledger = ledger
             left = self._write(runner, recording.plan, metadata)
             if not left:
