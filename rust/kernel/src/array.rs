@@ -3,6 +3,7 @@
 //! The Python module makes it once for each array; `read` and `write` use it.
 
 use crate::chain::Chain;
+use crate::last_chunk::LastChunk;
 use crate::plan::ChunkAxis;
 
 /// An array as it is stored.
@@ -19,6 +20,8 @@ pub struct Array {
     pub fill: Vec<u8>,
     /// Whether every chunk must be stored, and the last one holds only the rows of the array (bcolz).
     pub dense: bool,
+    /// The chunk that was extended last.
+    pub last: LastChunk,
 }
 
 impl Array {

@@ -10,6 +10,7 @@ pub mod chain;
 pub mod codecs;
 pub mod error;
 pub mod json;
+pub mod last_chunk;
 pub mod memory;
 pub mod plan;
 pub mod pool;

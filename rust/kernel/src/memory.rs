@@ -9,4 +9,4 @@ mod vectors;
 
 pub use blocks::{Block, after_fork, trim};
 pub use scratch::with_scratch;
-pub use vectors::{try_collect, try_concat, try_extend, try_push, try_repeat, try_with_capacity};
+pub use vectors::{try_collect, try_concat, try_extend, try_push, try_repeat, try_resize, try_with_capacity};

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use numpy::{PyArrayDescr, PyArrayDescrMethods};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use tegula_kernel::last_chunk::LastChunk;
 use tegula_kernel::plan::Plan;
 use tegula_kernel::read::{Call, read};
 use tegula_kernel::stores::Store;
@@ -81,7 +82,7 @@ impl Array {
         let content = chunk_axes.iter().fold(fill.len(), |bytes, chunk_axis| {
             bytes.saturating_mul(usize::try_from(chunk_axis.length(0)).unwrap_or(usize::MAX))
         });
-        let array = array::Array { shape, chunk_axes, keys, chain, fill, dense };
+        let array = array::Array { shape, chunk_axes, keys, chain, fill, dense, last: LastChunk::default() };
         Ok(Array { array, source: Source::new(store)?, prefix, content, dtype: dtype.unbind(), scalars })
     }
 

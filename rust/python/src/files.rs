@@ -209,6 +209,10 @@ impl<F: std::ops::Deref<Target: Store> + Send + Sync> Store for Files<'_, F> {
         self.fast.delete(key, expected)
     }
 
+    fn replace(&self, key: &str, value: &[u8], expected: &Expected) -> Result<Option<Generation>> {
+        self.fast.replace(key, value, expected)
+    }
+
     fn set_like(&self, key: &str, old: &dyn Value, changes: &[Piece<'_>], expected: &Expected) -> Result<bool> {
         self.fast.set_like(key, old, changes, expected)
     }

@@ -44,6 +44,13 @@ pub fn try_extend(vector: &mut Vec<u8>, bytes: &[u8]) -> Result<()> {
     Ok(())
 }
 
+/// Make a vector of bytes `length` long, with zeros at the end.
+pub fn try_resize(vector: &mut Vec<u8>, length: usize) -> Result<()> {
+    vector.try_reserve(length.saturating_sub(vector.len())).map_err(|_| out_of_memory::<u8>(length))?;
+    vector.resize(length, 0);
+    Ok(())
+}
+
 /// Append an element.
 pub fn try_push<T>(vector: &mut Vec<T>, item: T) -> Result<()> {
     if vector.len() == vector.capacity() {

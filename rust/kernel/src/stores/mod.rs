@@ -51,6 +51,11 @@ pub trait Store: Send + Sync {
     /// `Conflict` if it is not. After any error the old value is unchanged.
     fn set(&self, key: &str, parts: &[&[u8]], expected: Option<&Expected>) -> Result<()>;
 
+    /// As `set`, on condition that the state is the expected one; returns the new state if it is known.
+    fn replace(&self, key: &str, value: &[u8], expected: &Expected) -> Result<Option<Generation>> {
+        self.set(key, &[value], Some(expected)).map(|()| None)
+    }
+
     /// Store a copy of `old`, which `changes` write pieces into and append pieces to, in one step as `set` does.
     ///
     /// Returns whether that was done: only where the copy shares the bytes of `old` on the disk.

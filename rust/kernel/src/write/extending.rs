@@ -1,14 +1,16 @@
 //! Adds rows to the ends of chunks, for appends that other writers may attempt at the same time. Called by the Python
 //! module.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use super::{fill_all, with_buffer};
 use crate::array::Array;
-use crate::memory::{try_extend, with_scratch};
+use crate::last_chunk::{Extended, LARGEST};
+use crate::memory::{try_concat, try_extend, try_resize, with_scratch};
 use crate::read::{MISSING, at_key, count_rows};
-use crate::stores::{Expected, Slice, Store};
+use crate::stores::{Expected, Generation, Slice, Store};
 use crate::strided_copy::content_size;
 use crate::{Error, Result, pool};
 
@@ -27,10 +29,21 @@ pub struct Rows<'r> {
     pub new: &'r [u8],
 }
 
-/// A chunk as it was read; the bytes only if rows of it are kept.
+/// A chunk as it was read.
 struct Old {
-    bytes: Option<Vec<u8>>,
     expected: Expected,
+    /// The number of stored bytes, if rows of it are kept.
+    size: u64,
+    kept: Kept,
+}
+
+/// The rows of a chunk that are kept.
+enum Kept {
+    Nothing,
+    /// In these stored bytes.
+    Encoded(Vec<u8>),
+    /// In this content, which the last call has stored.
+    Decoded(Vec<u8>),
 }
 
 /// The sizes of a chunk and its key.
@@ -61,8 +74,8 @@ pub fn extend(
     let mut work = Vec::new();
     for (number, part) in rows.iter().enumerate() {
         if let Some(place) = part.place()? {
-            let old = part.read(&place.key)?;
-            work.push((number, place, old));
+            let old = part.read(&place)?;
+            work.push((number, place, Mutex::new(old)));
         }
     }
     let mut grown = vec![None; rows.len()];
@@ -73,9 +86,9 @@ pub fn extend(
     let results: Vec<_> = work.iter().map(|_| AtomicI64::new(0)).collect();
     let task = |index: usize| {
         let (number, place, old) = &work[index];
-        let nbytes = rows[*number].store(place, old).map_err(|error| error.at(&place.key))?;
-        let before = old.bytes.as_ref().map_or(0, Vec::len);
-        results[index].store(nbytes as i64 - before as i64, Ordering::Relaxed);
+        let mut old = old.lock().unwrap_or_else(PoisonError::into_inner);
+        let nbytes = rows[*number].store(place, &mut old).map_err(|error| error.at(&place.key))?;
+        results[index].store(nbytes as i64 - old.size as i64, Ordering::Relaxed);
         Ok(())
     };
     pool::run(threads, work.len(), &task, poll)?;
@@ -100,33 +113,64 @@ impl Rows<'_> {
         Ok((plain && elements.is_some() && fits && !key.is_empty()).then_some(Place { key, row, whole }))
     }
 
-    /// Read the present chunk, or only its state if none of its rows are kept.
-    fn read(&self, key: &str) -> Result<Old> {
-        let found = RefCell::new(Old { bytes: None, expected: Expected::Absent });
-        at_key(self.store, key, 1, &|store| {
-            let mut old = Old { bytes: None, expected: Expected::Absent };
-            if let Some(value) = store.open_for_change(key)? {
+    /// Read the present chunk, or only its state if none of its rows are kept or the last call has stored it.
+    fn read(&self, place: &Place) -> Result<Old> {
+        let last = RefCell::new(self.array.last.take());
+        let found = Cell::new(None);
+        at_key(self.store, &place.key, 1, &|store| {
+            let mut old = Old { expected: Expected::Absent, size: 0, kept: Kept::Nothing };
+            if let Some(value) = store.open_for_change(&place.key)? {
                 old.expected = value.generation()?;
                 if self.kept > 0 {
-                    let mut bytes = Vec::new();
-                    value.with_all(&mut |data| try_extend(&mut bytes, data))?;
-                    old.bytes = Some(bytes);
+                    old.kept = match last.take().filter(|last| self.is_present(place, last, &old.expected)) {
+                        Some(last) => Kept::Decoded(last.content),
+                        None => {
+                            let mut bytes = Vec::new();
+                            value.with_all(&mut |data| try_extend(&mut bytes, data))?;
+                            Kept::Encoded(bytes)
+                        }
+                    };
+                    old.size = match &old.kept {
+                        Kept::Encoded(bytes) => bytes.len() as u64,
+                        _ => value.size()?,
+                    };
                 }
             }
-            *found.borrow_mut() = old;
+            found.set(Some(old));
             Ok(())
         })?;
-        Ok(found.into_inner())
+        found.into_inner().ok_or(Error::Conflict)
+    }
+
+    /// Whether a chunk that was stored is the present one, and holds the rows that are kept.
+    fn is_present(&self, place: &Place, last: &Extended, present: &Expected) -> bool {
+        let same = matches!(present, Expected::File(generation) if *generation == last.generation);
+        same && last.coords == self.coords && last.content.len() >= self.kept * place.row
     }
 
     /// Store the chunk with the new rows, and return the number of stored bytes.
-    fn store(&self, place: &Place, old: &Old) -> Result<u64> {
+    fn store(&self, place: &Place, old: &mut Old) -> Result<u64> {
         let Rows { array, kept, new, .. } = *self;
         let chain = &array.chain;
         let start = kept * place.row;
         let end = start + new.len();
+        let length = if array.dense { end } else { place.whole };
+        // the content that the last call has stored
+        let bytes = match std::mem::replace(&mut old.kept, Kept::Nothing) {
+            Kept::Decoded(mut content) => {
+                content.truncate(start);
+                try_extend(&mut content, new)?;
+                try_resize(&mut content, length)?;
+                fill_all(&mut content[end..], &array.fill);
+                let (nbytes, generation) = self.put(place, &old.expected, &content)?;
+                self.keep(generation, content);
+                return Ok(nbytes);
+            }
+            Kept::Encoded(bytes) => Some(bytes),
+            Kept::Nothing => None,
+        };
         // the old chunk, which may be longer than the new one, and has to hold the rows that are kept
-        let stored = match &old.bytes {
+        let stored = match &bytes {
             None if kept > 0 && array.dense => return Err(Error::Store { message: MISSING.into() }),
             None => 0,
             Some(_) if !array.dense => place.whole,
@@ -138,27 +182,46 @@ impl Rows<'_> {
                 count as usize * place.row
             }
         };
-        let length = if array.dense { end } else { place.whole };
-        let mut nbytes = 0;
         with_scratch(length.max(stored), |chunk| {
-            match &old.bytes {
+            match &bytes {
                 Some(bytes) if stored > 0 => chain.decode_buffers(bytes, &mut chunk[..stored])?,
                 _ => fill_all(&mut chunk[..start], &array.fill),
             }
             chunk[start..end].copy_from_slice(new);
             fill_all(&mut chunk[end..length], &array.fill);
-            let mut put = |data: &[u8]| {
-                nbytes = data.len() as u64;
-                at_key(self.store, &place.key, 1, &|store| store.set(&place.key, &[data], Some(&old.expected)))
-            };
-            if chain.buffers.is_empty() {
-                return put(&chunk[..length]);
+            let (nbytes, generation) = self.put(place, &old.expected, &chunk[..length])?;
+            if generation.is_some() && length <= LARGEST {
+                self.keep(generation, try_concat(&[&chunk[..length]]).unwrap_or_default());
             }
-            with_buffer(|out| {
-                chain.encode_buffers(&chunk[..length], 1, out)?;
-                put(out)
+            Ok(nbytes)
+        })
+    }
+
+    /// Encode and store the content of a chunk; return the number of stored bytes, and the new state if it is known.
+    fn put(&self, place: &Place, expected: &Expected, content: &[u8]) -> Result<(u64, Option<Generation>)> {
+        let chain = &self.array.chain;
+        let made = Cell::new((0, None));
+        let put = |data: &[u8]| {
+            at_key(self.store, &place.key, 1, &|store| {
+                made.set((data.len() as u64, store.replace(&place.key, data, expected)?));
+                Ok(())
             })
-        })?;
-        Ok(nbytes)
+        };
+        if chain.buffers.is_empty() {
+            put(content)?;
+        } else {
+            with_buffer(|out| {
+                chain.encode_buffers(content, 1, out)?;
+                put(out)
+            })?;
+        }
+        Ok(made.get())
+    }
+
+    /// Keep the content of the chunk for the next call.
+    fn keep(&self, generation: Option<Generation>, content: Vec<u8>) {
+        if let Some(generation) = generation {
+            self.array.last.keep(Extended { coords: self.coords.to_vec(), generation, content });
+        }
     }
 }

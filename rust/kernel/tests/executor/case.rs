@@ -3,6 +3,7 @@
 use tegula_kernel::array::{Array, Keys};
 use tegula_kernel::chain::{Chain, Elements, Serializer, Sharding};
 use tegula_kernel::codecs::{BloscOptions, Codec, Options, build};
+use tegula_kernel::last_chunk::LastChunk;
 use tegula_kernel::plan::ChunkAxis;
 
 use crate::naive::{self, Style, flat, indices};
@@ -161,7 +162,15 @@ impl Case {
         let padded: Vec<usize> = edges.iter().map(|edges| edges[edges.len() - 1]).collect();
         let model = content(random, padded.iter().product(), &fill);
         let shape = shape.into_iter().map(|length| length as u64).collect();
-        let array = Array { shape, chunk_axes, keys: keys(random, false), chain, fill, dense: false };
+        let array = Array {
+            shape,
+            chunk_axes,
+            keys: keys(random, false),
+            chain,
+            fill,
+            dense: false,
+            last: LastChunk::default(),
+        };
         Case { array, edges, padded, model, size }
     }
 

@@ -204,6 +204,23 @@ impl LocalFiles {
         self.change(session, key, &mut |directory, name| directory.replace(name, parts, expected).map(|_| ()))
     }
 
+    /// Replace a file, and return the state of the new one; see `Store::replace`.
+    fn put_reporting(
+        &self,
+        session: Option<&Session<'_>>,
+        key: &str,
+        value: &[u8],
+        expected: &Expected,
+    ) -> Result<Option<Generation>> {
+        let expected = condition(Some(expected))?;
+        let mut made = None;
+        self.change(session, key, &mut |directory, name| {
+            made = directory.reporting(|directory| directory.replace(name, &[value], expected))?;
+            Ok(())
+        })?;
+        Ok(made)
+    }
+
     /// Store a copy of a file with changes; see `Store::set_like`.
     fn put_like(
         &self,
@@ -387,6 +404,10 @@ impl Store for Session<'_> {
         self.files.put(Some(self), key, parts, expected)
     }
 
+    fn replace(&self, key: &str, value: &[u8], expected: &Expected) -> Result<Option<Generation>> {
+        self.files.put_reporting(Some(self), key, value, expected)
+    }
+
     fn waits(&self, key: &str) -> bool {
         self.open_file(key, READ).is_ok_and(|file| file.is_some_and(|file| system::would_wait(file.as_fd(), 0)))
     }
@@ -411,6 +432,10 @@ impl Store for LocalFiles {
 
     fn set(&self, key: &str, parts: &[&[u8]], expected: Option<&Expected>) -> Result<()> {
         self.put(None, key, parts, expected)
+    }
+
+    fn replace(&self, key: &str, value: &[u8], expected: &Expected) -> Result<Option<Generation>> {
+        self.put_reporting(None, key, value, expected)
     }
 
     fn waits(&self, key: &str) -> bool {

@@ -104,12 +104,19 @@ impl Directory {
         if !self.closes_silently {
             return Err(Failure::Coarse);
         }
-        self.reports = true;
         if expected.is_none() {
             self.replaced_last = system::stands_at(self.file.as_fd(), name)?;
         }
-        let made = self.replace(name, &[value], expected)?;
+        let made = self.reporting(|directory| directory.replace(name, &[value], expected))?;
         made.ok_or(Failure::Coarse)
+    }
+
+    /// Call `work`, which learns the states of new files where the disk is local; elsewhere they may change later.
+    pub fn reporting<T>(&mut self, work: impl FnOnce(&mut Directory) -> T) -> T {
+        self.reports = self.closes_silently;
+        let result = work(self);
+        self.reports = false;
+        result
     }
 
     /// Put a file made of `parts` in the place of `name` in one step, if the old file is in the expected state.
