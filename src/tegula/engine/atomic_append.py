@@ -26,7 +26,8 @@ The first of several arrays leads: its length is read first, is the length of al
 A program that appends again begins with the lengths that it has written itself, without reading them (step 1). If
 another writer has changed one since then, step 3 or the condition of a write fails, and the next attempt reads them.
 In a near store, the executor takes steps 2 and 3 for the first and the last chunk of all arrays in one call, and
-creates the whole chunks between them.
+creates the whole chunks between them. It need not read a chunk that this array object has stored in its last append:
+if another writer has changed the file since then, the condition of the write fails.
 """
 
 from __future__ import annotations

@@ -18,6 +18,11 @@ impl Generation {
         self.0[1] as i64
     }
 
+    /// The number of bytes.
+    pub fn size(&self) -> u64 {
+        self.0[2]
+    }
+
     /// Whether the time has whole microseconds, which stamps have only where the file system rounds them.
     pub fn is_rounded(&self) -> bool {
         self.time() % 1000 == 0

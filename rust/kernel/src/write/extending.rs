@@ -1,7 +1,7 @@
 //! Adds rows to the ends of chunks, for appends that other writers may attempt at the same time. Called by the Python
 //! module.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -59,7 +59,7 @@ struct Place {
 /// grown; `None` where this function does not support the array or the rows. In an array that is not dense the fill value
 /// follows the rows.
 ///
-/// All chunks are read first. Then `check` is called, and its error ends the call. Each chunk is stored on condition that it
+/// All chunks are read first, except those that the last call has stored and that are kept with the array. Then `check` is called, and its error ends the call. Each chunk is stored on condition that it
 /// still is the one that was read.
 ///
 /// # Errors
@@ -113,27 +113,22 @@ impl Rows<'_> {
         Ok((plain && elements.is_some() && fits && !key.is_empty()).then_some(Place { key, row, whole }))
     }
 
-    /// Read the present chunk, or only its state if none of its rows are kept or the last call has stored it.
+    /// Read the present chunk, or only its state if none of its rows are kept. A chunk that the last call has stored is not
+    /// looked at: if it is not the present one any more, storing the new one fails.
     fn read(&self, place: &Place) -> Result<Old> {
-        let last = RefCell::new(self.array.last.take());
+        if let Some(last) = self.array.last.take().filter(|last| self.continues(place, last)) {
+            let expected = Expected::File(last.generation);
+            return Ok(Old { expected, size: last.generation.size(), kept: Kept::Decoded(last.content) });
+        }
         let found = Cell::new(None);
         at_key(self.store, &place.key, 1, &|store| {
             let mut old = Old { expected: Expected::Absent, size: 0, kept: Kept::Nothing };
             if let Some(value) = store.open_for_change(&place.key)? {
                 old.expected = value.generation()?;
                 if self.kept > 0 {
-                    old.kept = match last.take().filter(|last| self.is_present(place, last, &old.expected)) {
-                        Some(last) => Kept::Decoded(last.content),
-                        None => {
-                            let mut bytes = Vec::new();
-                            value.with_all(&mut |data| try_extend(&mut bytes, data))?;
-                            Kept::Encoded(bytes)
-                        }
-                    };
-                    old.size = match &old.kept {
-                        Kept::Encoded(bytes) => bytes.len() as u64,
-                        _ => value.size()?,
-                    };
+                    let mut bytes = Vec::new();
+                    value.with_all(&mut |data| try_extend(&mut bytes, data))?;
+                    (old.size, old.kept) = (bytes.len() as u64, Kept::Encoded(bytes));
                 }
             }
             found.set(Some(old));
@@ -142,10 +137,9 @@ impl Rows<'_> {
         found.into_inner().ok_or(Error::Conflict)
     }
 
-    /// Whether a chunk that was stored is the present one, and holds the rows that are kept.
-    fn is_present(&self, place: &Place, last: &Extended, present: &Expected) -> bool {
-        let same = matches!(present, Expected::File(generation) if *generation == last.generation);
-        same && last.coords == self.coords && last.content.len() >= self.kept * place.row
+    /// Whether the rows follow those of a chunk that was stored.
+    fn continues(&self, place: &Place, last: &Extended) -> bool {
+        self.kept > 0 && last.coords == self.coords && last.content.len() >= self.kept * place.row
     }
 
     /// Store the chunk with the new rows, and return the number of stored bytes.
