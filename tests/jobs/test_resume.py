@@ -390,36 +390,38 @@ def test_parts_share_the_units_and_the_last_completes() -> None:
         assert again.notes[""] == ["the target was complete already"]
 
 
+class Watched(MemoryStore):
+    """Calls a function before one of the accesses to it: what another process does at that moment."""
+
+    left, then, watched = 10**9, None, DIRECTORY
+
+    def _watch(self, key: str) -> None:
+        if self.watched not in key:
+            return
+        self.left -= 1
+        if self.left == 0 and self.then is not None:
+            self.then()
+
+    def get(self, key: str, *args: Any, **options: Any) -> Any:
+        self._watch(key)
+        return super().get(key, *args, **options)
+
+    def set(self, key: str, *args: Any, **options: Any) -> Any:
+        self._watch(key)
+        return super().set(key, *args, **options)
+
+    def exists(self, key: str) -> bool:
+        self._watch(key)
+        return super().exists(key)
+
+    def list_prefix(self, prefix: str) -> Any:
+        self._watch(f"{prefix}/{DIRECTORY}")
+        return super().list_prefix(prefix)
+
+
 @pytest.mark.parametrize("operation", ["convert", "copy", "downsample"])
 def test_a_part_that_starts_while_another_one_completes_the_job_finds_it_complete(operation: str) -> None:
     """The other part completes the job before each access to the ledger in turn."""
-
-    class Watched(MemoryStore):
-        left, then = 10**9, None
-
-        def _watch(self, key: str) -> None:
-            if DIRECTORY not in key:
-                return
-            self.left -= 1
-            if self.left == 0 and self.then is not None:
-                self.then()
-
-        def get(self, key: str, *args: Any, **options: Any) -> Any:
-            self._watch(key)
-            return super().get(key, *args, **options)
-
-        def set(self, key: str, *args: Any, **options: Any) -> Any:
-            self._watch(key)
-            return super().set(key, *args, **options)
-
-        def exists(self, key: str) -> bool:
-            self._watch(key)
-            return super().exists(key)
-
-        def list_prefix(self, prefix: str) -> Any:
-            self._watch(f"{prefix}/{DIRECTORY}")
-            return super().list_prefix(prefix)
-
     # a job whose units are done, but whose last process was killed before it completed the target
     source = a_source()
     work: Any = getattr(tegula, operation)
@@ -454,6 +456,47 @@ def test_a_part_that_starts_while_another_one_completes_the_job_finds_it_complet
         assert found == {key: whole.get(key) for key in whole.list_prefix("") if COMPLETE not in key}
         if target.left > 0:
             break
+    assert moments > 10
+
+
+@pytest.mark.parametrize("operation", ["convert", "copy", "downsample"])
+@pytest.mark.parametrize("how", [{"part": (2, 2)}, {"resume": True}], ids=str)
+def test_a_job_that_starts_while_another_process_begins_the_same_one_goes_on_with_it(
+    operation: str, how: dict[str, Any]
+) -> None:
+    """The other process begins, and does a few units, before each access until there is an owner."""
+    source = a_source()
+    work: Any = getattr(tegula, operation)
+    node = tegula.open(source)["a"] if operation == "downsample" else source
+    options: dict[str, Any] = {"axes": "yx", "levels": 1} if operation == "downsample" else {}
+    whole = MemoryStore()
+    work(node, whole, **options)
+    moments = 0
+    while True:
+        target = Watched()
+        target.watched = ""
+
+        def begin(target: Any = target) -> None:
+            source.left = 3
+            with pytest.raises(KeyboardInterrupt):
+                work(node, target, **({"part": (1, 2)} if "part" in how else how), **options)
+            source.left = 10**9
+
+        def take(ledger: Ledger, where: str, target: Any = target, taken: Any = Ledger._take) -> None:
+            target.watched = "no more keys"
+            taken(ledger, where)
+
+        moments += 1
+        target.left, target.then = moments, begin
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Ledger, "_take", take)
+            report = work(node, target, **how, **options)
+        if target.left > 0:
+            break
+        if report.units_left:
+            work(node, target, part=(1, 2), **options)
+        found = {key: target.get(key) for key in target.list_prefix("") if COMPLETE not in key}
+        assert found == {key: whole.get(key) for key in whole.list_prefix("")}
     assert moments > 10
 
 

@@ -99,10 +99,10 @@ class Recording:
         """
         ledger = self.ledger
         try:
-            while True:
-                self._prepare(overwrite, check, clear, is_taken)
-                if self.is_complete or ledger.begin(self.plan, self.goes_on, is_found=self._began):
-                    break  # otherwise another part has completed the target since
+            while not self._prepare(overwrite, check, clear, is_taken) or not (
+                self.is_complete or ledger.begin(self.plan, self.goes_on, is_found=self._began)
+            ):
+                pass  # another process has begun, completed or removed the job since
             yield None if self.is_complete else ledger
         except _LASTING:
             if ledger.is_taken and not (self.goes_on or self._began):
@@ -119,23 +119,25 @@ class Recording:
         check: Callable[[], object],
         clear: Callable[[], object],
         is_taken: Callable[[], bool],
-    ) -> None:
-        """Make room for the job, unless it goes on, or is complete already."""
+    ) -> bool:
+        """Make room for the job, unless it goes on, or is complete already; false if another process begins it."""
         ledger = self.ledger
         if ledger.is_done:
             ledger.remove()
         self._began = self._is_under_way(overwrite=overwrite)
         if self._began:
-            return
+            return True
         if self.goes_on and (found := self._completed(is_taken, overwrite=overwrite)) is not None:
             self.is_complete, self.left_out = True, found
-            return
+            return True
         if self._may(overwrite):
             discard(ledger.store, ledger.path)
             clear()
         try:
             check()
         except AlreadyExistsError as error:
+            if self.goes_on and self._has_begun(is_taken, overwrite=overwrite):
+                return False
             alone = ledger.part == (1, 1)
             if alone and not self.goes_on:
                 raise
@@ -152,6 +154,11 @@ class Recording:
                 "have written",
                 path=error.path,
             ) from error
+        return True
+
+    def _has_begun(self, is_taken: Callable[[], bool], *, overwrite: bool) -> bool:
+        """Return whether there is a job now, or the same one has completed the target."""
+        return self.ledger.plan() is not None or self._completed(is_taken, overwrite=overwrite) is not None
 
     def outlook(self, *, overwrite: bool, is_taken: Callable[[], bool]) -> Literal["begins", "goes on", "is complete"]:
         """Return how the job would start, for a dry run; where it goes on, the ledger has read what is done.
