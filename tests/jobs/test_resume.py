@@ -393,7 +393,8 @@ def test_parts_share_the_units_and_the_last_completes() -> None:
 class Watched(MemoryStore):
     """Calls a function before one of the accesses to it: what another process does at that moment."""
 
-    left, then, watched = 10**9, None, DIRECTORY
+    left, watched = 10**9, DIRECTORY
+    then: Any = None
 
     def _watch(self, key: str) -> None:
         if self.watched not in key:
@@ -456,6 +457,26 @@ def test_a_part_that_starts_while_another_one_completes_the_job_finds_it_complet
         assert found == {key: whole.get(key) for key in whole.list_prefix("") if COMPLETE not in key}
         if target.left > 0:
             break
+    assert moments > 10
+
+
+@pytest.mark.parametrize("operation", ["convert", "copy"])
+def test_the_last_of_several_parts_completes_the_target_whenever_the_others_end(operation: str) -> None:
+    source = a_source()
+    work: Any = getattr(tegula, operation)
+    whole = MemoryStore()
+    work(source, whole)
+    moments = 0
+    while True:
+        target = Watched()
+        target.watched = ""
+        moments += 1
+        target.left, target.then = moments, lambda target=target: work(source, target, part=(1, 2))
+        work(source, target, part=(2, 2))
+        if target.left > 0:
+            break
+        found = {key: target.get(key) for key in target.list_prefix("") if COMPLETE not in key}
+        assert found == {key: whole.get(key) for key in whole.list_prefix("")}
     assert moments > 10
 
 

@@ -140,7 +140,8 @@ class _Job:
             ) as ledger:
                 if ledger is None:
                     return CopyReport(len(self.arrays), len(self.plan.groups))
-                left = sum(self._chunks(runner, name, array) for name, array in self.arrays.items())
+                if left := self._units(runner):
+                    left = self._units(runner)  # other parts may have done those of the first arrays by now
                 if left and ledger.plan() is not None:
                     shown = self._values, self._nbytes
                     return CopyReport(len(self.arrays), len(self.plan.groups), *shown, units_left=left)
@@ -181,6 +182,11 @@ class _Job:
             return engine.read_metadata(self.store, path)
         except TegulaError:
             return None
+
+    def _units(self, runner: Runner) -> int:
+        """Copy the chunks of all arrays; return the number of units that are left to other parts."""
+        self._values = self._nbytes = 0
+        return sum(self._chunks(runner, name, array) for name, array in self.arrays.items())
 
     def _chunks(self, runner: Runner, name: str, array: Array) -> int:
         """Copy the chunks of an array; return the number of units that are left to other parts."""
