@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 import tracemalloc
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -519,6 +520,70 @@ def test_a_job_that_starts_while_another_process_begins_the_same_one_goes_on_wit
         found = {key: target.get(key) for key in target.list_prefix("") if COMPLETE not in key}
         assert found == {key: whole.get(key) for key in whole.list_prefix("")}
     assert moments > 10
+
+
+@pytest.mark.parametrize("operation", ["convert", "copy", "downsample"])
+@pytest.mark.parametrize("how", [{"part": (1, 1)}, {"part": (2, 2)}, {"resume": True}, {"resume": False}], ids=str)
+@pytest.mark.parametrize("begins_anew", [False, True])
+def test_a_job_that_is_removed_while_it_is_under_way_does_not_complete_the_target(
+    operation: str, how: dict[str, Any], begins_anew: bool
+) -> None:
+    """It is removed, and perhaps begun anew by a process that is killed, before each unit is recorded."""
+
+    plans: list[Plan] = []
+
+    def begin_noting(ledger: Ledger, plan: Plan, *given: Any, begin: Any = Ledger.begin, **more: Any) -> bool:
+        plans.append(plan)
+        return bool(begin(ledger, plan, *given, **more))
+
+    class Noting(MemoryStore):
+        left = 10**9
+        then: Any = None
+
+        def set(self, key: str, *args: Any, **options: Any) -> Any:
+            self.left -= f"{DIRECTORY}/units/" in key
+            then, self.then = (self.then, None) if not self.left else (None, self.then)
+            if then is not None:
+                then()
+            return super().set(key, *args, **options)
+
+    source = a_source()
+    work: Any = getattr(tegula, operation)
+    node = tegula.open(source)["a"] if operation == "downsample" else source
+    options: dict[str, Any] = {"axes": "yx", "levels": 1} if operation == "downsample" else {}
+    if operation == "copy" and how == {"resume": False}:
+        return  # without a ledger
+    whole = MemoryStore()
+    work(node, whole, **options)
+    contents = {key: whole.get(key) for key in whole.list_prefix("")}
+    moments = 0
+    while True:
+        target: Any = Noting()
+
+        def remove(target: Any = target) -> None:
+            tegula.jobs.clean_job(target, force=True)
+            if begins_anew:
+                ledger = Ledger(target, "")
+                ledger.begin(plans[-1], resume=True)
+                ledger.release()
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Ledger, "begin", begin_noting)
+            if how.get("part") == (2, 2):
+                work(node, target, part=(1, 2), **options)
+            moments += 1
+            target.left, target.then = moments, remove
+            with suppress(tegula.NotFoundError):
+                work(node, target, **how, **options)
+                assert target.left > 0
+        if target.left > 0:
+            break
+        assert not [key for key in target.list_prefix("") if COMPLETE in key]
+        left = [key.rpartition(f"{DIRECTORY}/")[2] for key in target.list_prefix("") if DIRECTORY in key]
+        assert not [key for key in left if key.startswith("arrays/")]  # the new job does the rest of each array
+        assert begins_anew or operation == "downsample" or not left
+    assert moments > 2
+    assert {key: target.get(key) for key in target.list_prefix("") if COMPLETE not in key} == contents
 
 
 @pytest.mark.parametrize("part", [(0, 2), (3, 2), (1, 2, 3), "1/2", (1.0, 2)])

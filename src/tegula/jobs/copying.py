@@ -142,7 +142,7 @@ class _Job:
                     return CopyReport(len(self.arrays), len(self.plan.groups))
                 if left := self._units(runner):
                     left = self._units(runner)  # other parts may have done those of the first arrays by now
-                if left and ledger.plan() is not None:
+                if not recording.is_over() and left:
                     shown = self._values, self._nbytes
                     return CopyReport(len(self.arrays), len(self.plan.groups), *shown, units_left=left)
                 rest = _Rest(self.store, self._prefix(self.old), self.new_store, self._prefix(self.new), self._progress)

@@ -122,6 +122,7 @@ class Ledger:
         self.store, self.path, self.part = store, path, part
         self._prefix = f"{path}/{DIRECTORY}/".lstrip("/")
         self._owner = self._claim = ""
+        self._begun: float | None = None  # when the job began that this process takes part in
         self._beat: Any = None  # a lock that ends the thread which gives signs of life
         self._owning = Lock()
         self._lock = Lock()
@@ -155,6 +156,14 @@ class Ledger:
     def is_done(self) -> bool:
         """Whether the job is complete, and its process was killed while it removed the ledger."""
         return self.store.exists(f"{self._prefix}done")
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether the job that this process takes part in is still there: it can be completed or removed by others."""
+        if self._begun is None:
+            return True
+        stored = self.plan()
+        return stored is not None and stored["begun"] == self._begun
 
     def begin(self, plan: Plan, resume: bool, *, is_found: bool = False) -> bool:
         """Begin or resume a job, and keep other processes from it.
@@ -190,7 +199,8 @@ class Ledger:
         if stored is None:
             self._refuse_others(where)
             self.sweep()
-            raw = json.dumps({**plan.as_dict(), "begun": time.time()}).encode()
+            self._begun = time.time()
+            raw = json.dumps({**plan.as_dict(), "begun": self._begun}).encode()
             try:
                 self.store.set(f"{self._prefix}plan.json", raw, if_generation=ABSENT)
             except ConflictError:
@@ -201,6 +211,7 @@ class Ledger:
                     raise AlreadyExistsError("another job has just begun here", path=where) from None
         if stored is not None:
             plan.check_same(stored, where)
+            self._begun = stored["begun"]
         # the owner
         try:
             self._refuse_others(where)
@@ -211,7 +222,7 @@ class Ledger:
             raise
         # the records, which another part removes when it has completed the job
         self.read()
-        if self.is_done or self.plan() is None:
+        if self.is_done or not self.is_kept:
             self.release()
             return False
         return True
@@ -346,9 +357,7 @@ class Ledger:
         """Return the ledger for work that is not shared by parts: the process that needs it does all of it."""
         if self.part == (1, 1):
             return self
-        made = Ledger(self.store, self.path)
-        made.read()
-        return made
+        return self._shared_as(1, 1)
 
     def living_parts(self) -> list[int]:
         """Return the numbers of the parts that run at this moment, this one among them."""
@@ -361,7 +370,11 @@ class Ledger:
         if self.part == (1, 1):
             return self
         living = self.living_parts()
-        made = Ledger(self.store, self.path, (living.index(self.part[0]) + 1, len(living)))
+        return self._shared_as(living.index(self.part[0]) + 1, len(living))
+
+    def _shared_as(self, number: int, parts: int) -> Ledger:
+        made = Ledger(self.store, self.path, (number, parts))
+        made._begun = self._begun
         made.read()
         return made
 
@@ -478,10 +491,13 @@ class Ledger:
     def complete(self, first: int, stop: int) -> None:
         """Note that an array is complete; the records of its units are not needed any more."""
         total = self.sum_of(first, stop)
+        with self._lock:
+            self._arrays[str(first)] = total
+        if not self.is_kept:  # records would count for a job that has begun since
+            return
         with suppress(ConflictError):
             self.store.set(f"{self._prefix}arrays/{first}", json.dumps(total).encode(), if_generation=ABSENT)
         with self._lock:
-            self._arrays[str(first)] = total
             numbers = [number for number in self._done if first <= number < stop]
             names = [name for name in self._sums if first <= int(name.partition("-")[0]) < stop]
         keys = [*(f"units/{number}" for number in numbers), *(f"runs/{name}" for name in names)]

@@ -9,7 +9,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from types import MappingProxyType
 from typing import Any, Final, Literal
 
-from tegula.errors import AlreadyExistsError, CodecError, MetadataError, UnsupportedError
+from tegula.errors import AlreadyExistsError, CodecError, MetadataError, NotFoundError, UnsupportedError
 from tegula.formats.documents import load
 from tegula.jobs.ledger import COMPLETE, Ledger, are_facts, is_ledger_key, survives
 from tegula.jobs.managing import discard
@@ -207,14 +207,41 @@ class Recording:
         failed = stored.get("failed")
         return failed if isinstance(failed, dict) else {}
 
+    def is_over(self) -> bool:
+        """Return whether another process has completed the target since.
+
+        Raises
+        ------
+        NotFoundError
+            If the job was removed while this process worked on it.
+        """
+        if self.ledger.is_kept:
+            return False
+        stored = self._mark(lambda: True) if self.goes_on else None
+        if stored is not None and self.plan.difference(stored) is None:
+            return True
+        self.ledger.sweep()
+        raise NotFoundError(
+            "the job was removed while it was under way, by `tegula jobs clean` or overwrite=True, so the target may "
+            "be incomplete; begin anew with overwrite=True",
+            path=place(self.ledger.store, self.ledger.path),
+        )
+
     def finish(self, failed: Mapping[str, str] | None = None) -> None:
-        """Remove the ledger of a job that is complete.
+        """Remove the ledger of a job that is complete, unless another process has done so.
 
         Parameters
         ----------
         failed : mapping of str to str, optional
             Path and reason of each array that had to be left out.
+
+        Raises
+        ------
+        NotFoundError
+            If the job was removed while this process worked on it.
         """
+        if self.is_over():
+            return
         if self.goes_on:  # the same command may come again
             keys = [key for name, key in self._places() if name not in (failed or {})]
             raw = json.dumps({**self.plan.facts(), "failed": {**(failed or {})}}, separators=(",", ":")).encode()

@@ -82,7 +82,7 @@ def convert_recorded(
                 if name in plan.pieces:
                     delete_node(store, f"{path}/{name}".strip("/"))
             recording.finish(job.report.failed)
-        elif ledger.plan() is None:  # another part has completed the target since
+        elif recording.is_over():
             job.report.units_left = 0
     return job.report
 

@@ -111,7 +111,7 @@ class PyramidJob(PyramidOutline):
             left = self._write(runner, recording.plan, metadata)
             if not left:
                 recording.finish()
-            elif ledger.plan() is None:  # another part has completed the target since
+            elif recording.is_over():
                 ledger.remove()
                 left = 0
         return left
@@ -222,7 +222,7 @@ class PyramidJob(PyramidOutline):
         """Share the units with the parts that run; if one ends before it has done its own, others do them."""
         pause = _PAUSE
         while left := done(ledger.among_living()):
-            if ledger.plan() is None:  # another part has completed the target since
+            if not ledger.is_kept:  # another part has completed the target since
                 return left.total()
             time.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
