@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -123,3 +124,44 @@ def test_other_levels_are_other_options_and_no_other_source() -> None:
 
 def test_a_directory_without_anything_has_no_jobs(tmp_path: Path) -> None:
     assert tegula.jobs.list_jobs(str(tmp_path)) == []
+
+
+@pytest.mark.usefixtures("small_units")
+@pytest.mark.parametrize("operation", ["convert", "copy"])
+@pytest.mark.parametrize("is_complete", [True, False])
+def test_a_job_that_begins_while_another_one_clears_the_target_is_not_resumed(
+    operation: str, is_complete: bool
+) -> None:
+    """Chunks that it has recorded may have been deleted. It begins, and is killed, before each deletion in turn."""
+
+    class Cleared(MemoryStore):
+        left = 10**9
+        then: Any = None
+
+        def delete(self, key: str, *, if_generation: Any = None) -> None:
+            self.left -= 1
+            if not self.left:
+                self.then()
+            super().delete(key, if_generation=if_generation)
+
+    source, whole, moments = a_source(), MemoryStore(), 0
+    work: Any = getattr(tegula, operation)
+    work(source, whole)
+    while True:
+        target, moments = Cleared(), moments + 1
+        for key in whole.list_prefix("") if is_complete else ():
+            target.set(key, whole.get(key) or b"")
+
+        def begin(target: Any = target) -> None:
+            source.left = 5
+            with suppress(KeyboardInterrupt, tegula.AlreadyExistsError):  # it is refused once there is an owner
+                work(source, target, resume=True, overwrite=True)
+            source.left = 10**9
+
+        target.left, target.then = moments, begin
+        work(source, target, overwrite=True, resume=True)
+        if target.left > 0:
+            break
+        found = contents(target)
+        assert {key: value for key, value in found.items() if not key.endswith(".tegula_complete")} == contents(whole)
+    assert moments > 2

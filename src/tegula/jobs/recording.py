@@ -154,6 +154,9 @@ class Recording:
                 "have written",
                 path=error.path,
             ) from error
+        if self._may(overwrite) and ledger.plan() is not None:  # begun since: some of its chunks may be deleted now
+            discard(ledger.store, ledger.path, force=True)
+            return False
         return True
 
     def _has_begun(self, is_taken: Callable[[], bool], *, overwrite: bool) -> bool:
