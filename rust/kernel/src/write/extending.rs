@@ -59,8 +59,8 @@ struct Place {
 /// grown; `None` where this function does not support the array or the rows. In an array that is not dense the fill value
 /// follows the rows.
 ///
-/// All chunks are read first, except those that the last call has stored and that are kept with the array. Then `check` is called, and its error ends the call. Each chunk is stored on condition that it
-/// still is the one that was read.
+/// All chunks are read first, except those that the last call has stored and that are kept with the array. Then `check` is
+/// called, and its error ends the call. Each chunk is stored on condition that it still is the one that was read or kept.
 ///
 /// # Errors
 ///
