@@ -260,6 +260,39 @@ def test_an_append_for_which_there_is_no_room_leaves_nothing(format: str, alone:
     assert table(store) == [*range(5), *range(100, 111)]
 
 
+class Unsure(Interrupted):
+    """A store whose write number `last` is done and fails nevertheless: perhaps its name can't be brought to the disk."""
+
+    last = 0
+
+    def set(self, *args: Any, **options: Any) -> Any:
+        generation = super().set(*args, **options)
+        self.last -= 1
+        if not self.last:
+            raise StoreError("can't tell")
+        return generation
+
+
+@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("alone", [False, True])
+@pytest.mark.parametrize("known", [False, True])
+def test_an_append_that_fails_after_a_write_is_not_made_twice(format: str, alone: bool, known: bool) -> None:
+    for last in range(1, steps(format, lambda store: append(store, format, 100, 11, own=True), alone, known)):
+        store = Unsure()
+        make(store, format, known)
+        store.alone, store.last = alone, last
+        try:
+            append(store, format, 100, 11, own=True)
+        except StoreError:
+            assert table(store) in ([*range(5)], [*range(5), *range(100, 111)]), last
+        else:
+            assert table(store) == [*range(5), *range(100, 111)], last
+        store.last = 0
+        rest = table(store)
+        append(store, format, 300, 4, own=True)
+        assert table(store) == [*rest, *range(300, 304)], last
+
+
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("known", [False, True])
 def test_an_append_that_fails_leaves_the_rows_of_another_one(format: str, known: bool) -> None:

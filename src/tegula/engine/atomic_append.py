@@ -143,14 +143,12 @@ def _retrying(
     lead, path = columns[0]
     reservation = Reservation() if needs_reservation(lead.store) else None
     for attempt in range(_RETRIES):
-        known: list[LengthDocument] = []
         try:
             with lock(lead.store, _lock_key(lead)) as locked:
                 # while this writer waits for another one, it requests only the first length
                 together = lead.store.concurrency > 0 and not locked and not attempt
-                known = known_lengths(columns) if added and reservation is None and not attempt else []
-                lengths = known
-                if not known:
+                lengths = known_lengths(columns) if added and reservation is None and not attempt else []
+                if not lengths:
                     lengths = _read_together(columns, added) if together else [read_length(*columns[0])]
                 first = lengths[0]
                 if not locked:
@@ -167,8 +165,6 @@ def _retrying(
         except ConflictError:
             back_off(attempt)
         except TegulaError as error:
-            if known:  # which may be out of date: the lengths that are read tell what is wrong
-                continue
             error.within(path=f"{lead.store.url}/{path}".rstrip("/"))
             raise
     raise ConflictError("the length kept changing during the update", path=f"{lead.store.url}/{path}".rstrip("/"))
@@ -228,7 +224,12 @@ def _append(lengths: list[LengthDocument], values: Sequence[Array]) -> list[Leng
         check_number(writer.array, writer.nchunks, "adding these rows")
     requests = lead.array.store.concurrency
     try:
-        _write_chunks(lengths, writers)
+        try:
+            _write_chunks(lengths, writers)
+        except TegulaError as error:
+            if not _hold(*lengths):  # the lengths that are read next tell what is wrong
+                raise ConflictError("another writer has changed a length") from error
+            raise
         grown = gather(lambda pair: pair[0].change(stop, pair[1].added), [*zip(lengths, writers)][1:], requests)
         return [lead.change(stop, writers[0].added), *grown]
     except ConflictError:  # the rows beyond the end may be those of another writer
@@ -278,7 +279,7 @@ def _hold(*lengths: LengthDocument) -> bool:
 
 def _unequal(lengths: list[LengthDocument]) -> TegulaError:
     """Return the error for arrays that differ in length; a `ConflictError` if another writer is changing them now."""
-    if not lengths[0].holds():
+    if not _hold(*lengths):
         return ConflictError("another writer has reserved the length")
     found = ", ".join(f"{length.path or '/'} has {length.rows}" for length in lengths)
     return MetadataError(f"the arrays differ in length, so they can only be cut to the shortest: {found}")
