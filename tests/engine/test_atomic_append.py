@@ -261,7 +261,7 @@ def test_an_append_for_which_there_is_no_room_leaves_nothing(format: str, alone:
 
 
 class Unsure(Interrupted):
-    """A store whose write number `last` is done and fails nevertheless: perhaps its name can't be brought to the disk."""
+    """A store whose write number `last` is done and fails nevertheless: perhaps its name is not on the disk."""
 
     last = 0
 
