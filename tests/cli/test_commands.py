@@ -116,6 +116,27 @@ def test_empty_group(tmp_path):
     assert facts("ls", tmp_path / "x") == []
 
 
+def test_names_that_are_commands_to_a_terminal(tmp_path, monkeypatch):
+    """No command prints the letters of a name that would colour, move or rename a terminal."""
+    group = tegula.create_group(str(tmp_path / "x"))
+    name = "a\x1b[31m\x07\n"
+    group.create_array(f"{name}1", shape=1, dtype="i1")
+    group.create_array(f"{name}2", shape=1, dtype="i1")[:] = 1
+    (tmp_path / f"x/{name}2/c/0").write_bytes(b"")
+    group.create_array(f"{name}3", shape=1, dtype="i1")
+    (tmp_path / f"x/{name}3/zarr.json").write_text("{")
+    assert name in run("ls", tmp_path / "x").stdout  # for programs, as it is
+    monkeypatch.setattr("tegula.cli.listing._on_terminal", lambda: True)
+    for command in ("tree", "ls", "ls -l", "info", "stats", "checksum", "check"):
+        result = CliRunner().invoke(app, [*command.split(), str(tmp_path / "x")])
+        assert result.exit_code in (0, 1)
+        assert "a\\x1b[31m\\x07\\n" in result.output, command
+        assert "\x1b" not in result.output, command
+        assert "\x07" not in result.output, command
+    assert run("tree", f"{tmp_path / 'x'}::{name}1").stdout == "/a\\x1b[31m\\x07\\n1 (1,) int8\n"
+    assert "\x1b" not in str(group.tree())
+
+
 # --- cat
 
 

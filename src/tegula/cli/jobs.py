@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tegula.cli.reporting import AsJson, Quiet, print_json
+from tegula.cli.reporting import AsJson, Quiet, one_line, print_json
 from tegula.cli.targets import StorageOptions, split_target, target_argument
 from tegula.jobs.managing import clean_job, list_jobs, show_job
 
@@ -37,7 +37,7 @@ def list_(
         return
     for state in found:
         done = f"{state.units_done} of {state.units} units"
-        typer.echo(f"/{state.path}: {state.state}, {state.operation} of {state.source}, {done} done")
+        typer.echo(one_line(f"/{state.path}: {state.state}, {state.operation} of {state.source}, {done} done"))
     if not found:
         typer.echo("no job is under way or was interrupted there")
 
@@ -50,7 +50,7 @@ def show(target: _Where, as_json: AsJson = False, storage_option: StorageOptions
     if as_json:
         print_json(state.as_dict())
     else:
-        typer.echo(str(state))
+        typer.echo("\n".join(map(one_line, str(state).splitlines())))
 
 
 @app.command("clean", context_settings=_SETTINGS)
@@ -67,4 +67,4 @@ def clean(
     store, inner = split_target(target)
     state = clean_job(store, inner, force=force, storage_options=dict(storage_option or ()))
     if not quiet:
-        typer.echo(f"removed: {state.operation} of {state.source} to {state.target}")
+        typer.echo(one_line(f"removed: {state.operation} of {state.source} to {state.target}"))

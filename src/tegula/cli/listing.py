@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -207,7 +208,7 @@ def tree(
         elif not isinstance(node, Array):
             typer.echo(str(group_tree(node, depth)))
         else:
-            typer.echo(f"/{node.path} {node.shape} {node.metadata.data_type}")
+            typer.echo(one_line(f"/{node.path} {node.shape} {node.metadata.data_type}"))
 
 
 def _branch(name: str, root: Node, depth: int | None) -> dict[str, Any]:
@@ -256,7 +257,7 @@ def ls(
     with _open(target, storage_option) as node:
         if not isinstance(node, Array) and not (recursive or long or as_json):
             for name in _names(node):
-                typer.echo(name)
+                _print_name(name)
             return
         # an array is listed by itself
         members: Iterable[tuple[str, Node | TegulaError]] = [(split_target(target)[1] or redacted(target), node)]
@@ -295,6 +296,15 @@ def _members(group: Group | Table, recursive: bool) -> Iterator[tuple[str, Node 
             stack.append((f"{above}{name}/", node, iter(_names(node))))
 
 
+def _print_name(name: str) -> None:
+    """Print a name as it is; on a terminal, which letters of a name may command, in printable letters."""
+    typer.echo(one_line(name) if _on_terminal() else name, color=True)
+
+
+def _on_terminal() -> bool:
+    return sys.stdout.isatty()
+
+
 def _print_listing(found: list[dict[str, Any]], long: bool, as_json: bool) -> None:
     if as_json:
         print_json(found)
@@ -302,7 +312,8 @@ def _print_listing(found: list[dict[str, Any]], long: bool, as_json: bool) -> No
     if not found:
         return
     if not long:
-        typer.echo("\n".join(item["name"] for item in found))
+        for item in found:
+            _print_name(item["name"])
         return
     rows = [["kind", "format", "shape", "data type", "stored", "name"]]
     for item in found:

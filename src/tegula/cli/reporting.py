@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from tegula.display.markup import printable
 from tegula.errors import UnsupportedError
 
 __all__ = [
@@ -47,7 +48,8 @@ def print_message(kind: str, message: object) -> None:
         The message, or an error.
     """
     redacted = import_module("tegula.stores.secrets").redacted  # imported here: most commands print no message
-    typer.echo(f"tegula: {kind}: {as_options(redacted(' '.join(str(message).splitlines())))}", err=True)
+    line = as_options(redacted(" ".join(str(message).splitlines())))
+    typer.echo(f"tegula: {kind}: {one_line(line)}", err=True)
 
 
 def as_options(text: str) -> str:
@@ -70,7 +72,7 @@ def one_line(text: str) -> str:
     >>> print(one_line("a\nb"))
     a\nb
     """
-    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
+    return printable(text)
 
 
 def print_json(value: Any) -> None:

@@ -6,12 +6,25 @@ from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from typing import Any, Final, NamedTuple
 
-__all__ = ["Entry", "badge", "card", "fold", "more", "muted", "nested", "page", "shorten", "table", "text"]
+__all__ = ["Entry", "badge", "card", "fold", "more", "muted", "nested", "page", "printable", "shorten", "table", "text"]
 
 _MOST: Final = 200  # letters of one text
 _DEPTH: Final = 60  # levels of a hierarchy; browsers draw some hundred
 _CELL: Final = "text-align:left;vertical-align:top;padding:2px 10px 2px 0;border:none"
 _MUTED: Final = "opacity:.65"
+
+
+def printable(value: str) -> str:
+    r"""Escape letters that are invisible, of another direction, or commands to a terminal.
+
+    Examples
+    --------
+    >>> print(printable("a\nb"))
+    a\nb
+    """
+    if value.isprintable():
+        return value
+    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in value)
 
 
 def shorten(value: Any, most: int = _MOST) -> str:
@@ -23,9 +36,7 @@ def shorten(value: Any, most: int = _MOST) -> str:
     ('a\\\\nb', '(1, 2)', 'xxxxxxx…')
     """
     plain = str(value)
-    cut = plain[:most]
-    if not cut.isprintable():
-        cut = "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in cut)
+    cut = printable(plain[:most])
     return cut if len(plain) <= most and len(cut) <= most else f"{cut[: most - 1]}…"
 
 

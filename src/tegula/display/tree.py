@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from tegula.display.info import counted
-from tegula.display.markup import Entry, card, more, muted, nested, shorten, text
+from tegula.display.markup import Entry, card, more, muted, nested, printable, shorten, text
 from tegula.errors import TegulaError
 
 __all__ = ["Line", "Tree", "group_tree"]
@@ -43,7 +43,7 @@ class Tree:
             follows += [False] * (depth + 1 - len(follows))
             stem = "".join("│   " if more_below else "    " for more_below in follows[1:depth])
             corner = ("├── " if follows[depth] else "└── ") if depth else ""
-            drawn.append(f"{stem}{corner}{name} {facts}".rstrip())
+            drawn.append(stem + corner + printable(f"{name} {facts}".rstrip()))
             del follows[depth + 1 :]
             follows[depth] = True
         return "\n".join(reversed(drawn))
