@@ -260,6 +260,20 @@ def test_doctor_of_a_local_path(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["doctor", str(tmp_path / "x.zarr"), "--write"])
     assert "any number of processes may write at the same time" in result.stdout
     assert tegula.check(tmp_path / "x.zarr").ok
+    result = CliRunner().invoke(app, ["doctor", str(tmp_path / "x.zip"), "--write"])
+    assert "one process at a time may write" in result.stdout
+    assert tegula.check(tmp_path / "x.zip").ok
+
+
+def test_doctor_creates_nothing_that_stays(tmp_path: Path) -> None:
+    for target in (f"{tmp_path}/new", f"{tmp_path}/new/below/it", f"{tmp_path.as_uri()}/new"):
+        result = CliRunner().invoke(app, ["doctor", target, "--write"])
+        assert (result.exit_code, result.stderr) == (0, "")
+        assert "holds" in result.stdout
+    result = CliRunner().invoke(app, ["doctor", str(tmp_path / "new.zip"), "--write"])
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "there is no zip archive" in result.stderr
+    assert [*tmp_path.iterdir()] == []
 
 
 # --- completion

@@ -13,12 +13,13 @@ from tegula import config, executors
 from tegula.cli.completion import complete_target
 from tegula.cli.probing import examine, sentences
 from tegula.cli.reporting import AsJson, columns, one_line, print_json
+from tegula.cli.running import is_archive
 from tegula.cli.targets import StorageOptions, split_target
 from tegula.codecs import known_codecs, runs_in_kernel
 from tegula.errors import UnsupportedError
 from tegula.optional import HOW_TO_BUILD, import_failure
 from tegula.stores import Store
-from tegula.targets.paths import is_remote
+from tegula.targets.paths import is_missing, is_remote, local_path
 from tegula.targets.stores import store_of
 
 __all__ = ["doctor"]
@@ -85,8 +86,10 @@ def _examine(target: str, options: dict[str, Any], write: bool, as_json: bool) -
 
 def _store(path: str, write: bool, options: dict[str, Any]) -> Store:
     """Open the store to examine, for writing where that changes nothing: a local archive would be created."""
+    local = local_path(path)
+    creates = local is not None and is_archive(local) and is_missing(local)
     try:
-        return store_of(path, read_only=not (write or is_remote(path)), storage_options=options)
+        return store_of(path, read_only=creates or not (write or is_remote(path)), storage_options=options)
     except UnsupportedError:  # an archive in a bucket can only be read
         return store_of(path, read_only=True, storage_options=options)
 

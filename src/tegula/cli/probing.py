@@ -7,13 +7,14 @@ import re
 import secrets
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 from tegula.errors import ConflictError, TegulaError, UnsupportedError
 from tegula.hierarchy.opening import open as open_node
-from tegula.stores import ABSENT, Store
+from tegula.stores import ABSENT, LocalStore, Store
 from tegula.targets.paths import is_remote
 
 __all__ = ["examine", "sentences"]
@@ -136,6 +137,7 @@ def _node(store: Store, inner: str) -> str:
 def _tried(store: Store) -> dict[str, Any]:
     """Store, change and delete a value under a new name, and return which conditions were kept."""
     key = _new_key()
+    made = _missing_directories(store.root) if isinstance(store, LocalStore) else []
     found: dict[str, Any] = {"failure": None}
     try:
         first = store.set(key, b"1", if_generation=ABSENT)
@@ -151,6 +153,18 @@ def _tried(store: Store) -> dict[str, Any]:
         found["failure"] = error.message
     finally:
         _failure(lambda: store.delete(key))
+        for path in made:
+            with suppress(OSError):  # another process may have stored something by now
+                os.rmdir(path)
+    return found
+
+
+def _missing_directories(path: str) -> list[str]:
+    """Return a directory and those above it that do not exist, the innermost first."""
+    path, found = os.path.abspath(path), []
+    while not os.path.lexists(path):
+        found.append(path)
+        path = os.path.dirname(path)
     return found
 
 
@@ -188,7 +202,7 @@ def sentences(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("Conditional write", _condition_text(able, tried)),
         ("Conditional delete", _delete_text(able, tried)),
         ("Generations", _generation_text(able, tried)),
-        ("Writers", _writers_text(able, tried)),
+        ("Writers", _writers_text(facts, able, tried)),
     ]
 
 
@@ -231,8 +245,8 @@ def _generation_text(able: Mapping[str, Any], tried: Mapping[str, Any] | None) -
     return "new with each write" if fresh else "the same for equal bytes: a reservation of a length is marked by blanks"
 
 
-def _writers_text(able: Mapping[str, Any], tried: Mapping[str, Any] | None) -> str:
+def _writers_text(facts: Mapping[str, Any], able: Mapping[str, Any], tried: Mapping[str, Any] | None) -> str:
     held = tried is None or (tried["creates_once"] and tried["updates_once"])
-    if able["single_writer"] or not held:
+    if facts["store"] == "ZipStore" or able["single_writer"] or not held:
         return "one process at a time may write"
     return "any number of processes may write at the same time"
