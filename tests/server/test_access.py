@@ -6,13 +6,17 @@ import subprocess
 import sys
 import urllib.request
 from collections.abc import Iterator
+from contextlib import nullcontext
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 from tests.server.asking import ask
+from typer.testing import CliRunner
 
 import tegula
+from tegula.cli.program import app
 from tegula.server.guard import LOOPBACK, is_known_host, offered_tokens
 
 TOKEN = "s3cret-T0ken"
@@ -116,8 +120,13 @@ def test_ports() -> None:
                 tegula.serve(group, port=wrong)
         with tegula.serve(group) as two, tegula.serve(group) as three:
             assert two.url != three.url
-    with pytest.raises(tegula.StoreError):
-        tegula.serve(group, host="256.1.1.1", port=0)
+
+
+@pytest.mark.parametrize("host", ["256.1.1.1", "no such host", "", "é..x", "x" * 300, "[::1]", "a\0b"])
+def test_hosts_that_are_not_found(host: str) -> None:
+    with pytest.raises(tegula.StoreError, match=r"can't listen on '.*as host") as failed:
+        tegula.serve(tegula.create_group({}), host=host)
+    assert "None" not in str(failed.value)
 
 
 def test_a_server_ends_and_can_be_ended_again() -> None:
@@ -146,6 +155,15 @@ def test_the_command(tmp_path: Any) -> None:
             assert process.wait(30) == 0
         finally:
             process.kill()
+
+
+def test_what_the_command_prints_has_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = SimpleNamespace(open_url="http://127.0.0.1:1/", wait=lambda: None)
+    monkeypatch.setattr("tegula.cli.serve.start", lambda *_, **__: nullcontext(server))
+    monkeypatch.setattr("tegula.cli.serve.open_target", lambda *_, **__: nullcontext())
+    result = CliRunner().invoke(app, ["serve", "https://me:secret@host/x.zarr?token=secret"])
+    assert result.stdout.startswith("serving https://host/x.zarr")
+    assert "secret" not in result.output
 
 
 def test_a_server_in_a_bucket(s3_server: Any) -> None:

@@ -6,8 +6,10 @@ from typing import Annotated
 
 import typer
 
+from tegula.cli.reporting import one_line
 from tegula.cli.targets import StorageOptions, Target, open_target
 from tegula.server.running import serve as start
+from tegula.stores.secrets import redacted
 
 __all__ = ["serve"]
 
@@ -51,7 +53,7 @@ def serve(
         origins = ("*",) if allow_origin is None else tuple(allow_origin)
         with start(node, host=host, port=port, token=token, allow_origins=origins, open_browser=open_browser) as server:
             try:
-                typer.echo(f"serving {target} at {server.open_url}")
+                typer.echo(f"serving {one_line(redacted(target))} at {server.open_url}")
                 typer.echo("press Ctrl-C to stop", err=True)
                 server.wait()
             except KeyboardInterrupt:

@@ -228,12 +228,18 @@ def _listen(host: str, port: int | None) -> socket.socket:
     if port is not None and not 0 <= port <= 65535:
         raise MetadataError(f"the port must be between 0 and 65535, not {port}", field="port")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        # a name that can't be found is no matter of the port; an empty one would be all of this machine
+        address: Any = socket.getaddrinfo(host, None, family, socket.SOCK_STREAM)[0][4]
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "it is not the name of a machine"
+        raise StoreError(f"can't listen on {host!r:.80}: {reason}; pass an address of this machine as host") from error
     failure: OSError | None = None
     for number in [port] if port is not None else [*_PORTS, 0]:
         sock = socket.socket(family, socket.SOCK_STREAM)
         try:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            sock.bind((host, number))
+            sock.bind((address[0], number, *address[2:]))
             sock.listen(1024)  # two sockets of one port are told apart here
         except OSError as error:
             sock.close()
@@ -244,4 +250,5 @@ def _listen(host: str, port: int | None) -> socket.socket:
             raise
         sock.setblocking(False)
         return sock
-    raise StoreError(f"can't listen on {host}, port {port}: {failure and failure.strerror}") from failure
+    where = host if port is None else f"{host}, port {port}"
+    raise StoreError(f"can't listen on {where}: {failure and failure.strerror}") from failure
