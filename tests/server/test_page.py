@@ -495,6 +495,18 @@ def test_every_format(format: str, browser: Any, tmp_path: Path) -> None:
         screen.close()
 
 
+@pytest.mark.parametrize("format", ["zarr2", "zarr3"])
+def test_attributes_that_json_can_not_hold(format: str, browser: Any, tmp_path: Path) -> None:
+    array = tegula.create_array(tmp_path / "x", shape=(8, 9), dtype="f4", format=format)
+    array[...] = values = np.arange(72.0, dtype="f4").reshape(8, 9)
+    array.attrs.update({"missing_value": float("nan"), "valid_max": float("inf"), "units": "NaN"})
+    with tegula.serve(array, port=0) as running:
+        screen = Screen(browser, running.url)
+        screen.show("#/?map=grey")
+        drawn(screen, values.astype("f8"), screen.ready())
+        screen.close()
+
+
 def test_a_table_with_statistics(browser: Any, tmp_path: Path) -> None:
     columns = {"day": np.arange("2024-01-01", "2024-04-10", dtype="M8[D]"), "close": np.linspace(90, 110, 100)}
     records = np.array([(1, b"a"), (2, b"b")], [("id", "i4"), ("key", "S3")])

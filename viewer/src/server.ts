@@ -41,6 +41,21 @@ export function escaped(path: string): string {
   return path.split("/").map(encodeURIComponent).join("/");
 }
 
+/**
+ * Parse JSON, in which NaN and infinities may stand without quotes, as Python writes them; they become text.
+ *
+ * Documents are passed on as they are stored, and many programs store such attributes.
+ */
+export function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    // a string is matched as a whole, so that nothing within it is changed
+    const strict = /"[^"\\]*(?:\\.[^"\\]*)*"|-?\b(?:NaN|Infinity)\b/g;
+    return JSON.parse(text.replace(strict, (part) => (part.startsWith('"') ? part : `"${part}"`)));
+  }
+}
+
 /** Sends requests to the server that the page came from. */
 export class Server {
   private readonly base: string;
@@ -81,10 +96,10 @@ export class Server {
     );
   }
 
-  /** Read a resource in JSON. NaN and infinities are `null`. */
+  /** Read a resource in JSON. */
   async json<Type>(path: string, query: Record<string, string> = {}, signal?: AbortSignal): Promise<Type> {
     const answer = await this.get(this.url(path, query), { Accept: "application/json" }, signal);
-    return (await answer.json()) as Type;
+    return parsed(await answer.text()) as Type;
   }
 
   listing(path: string, signal?: AbortSignal): Promise<Listing> {

@@ -6,6 +6,7 @@ import { castFor, isNumeric } from "../src/documents.ts";
 import { parseNpy } from "../src/npy.ts";
 import { choose, factorsOf, pyramid } from "../src/ome.ts";
 import { bytes, grouped, number } from "../src/format.ts";
+import { parsed } from "../src/server.ts";
 
 const named = (value: number, units: string, calendar = "standard", step = 1): string =>
   date(value, epoch(units, calendar)!, step);
@@ -184,4 +185,19 @@ test("files of NumPy are read, in either order of bytes", () => {
   assert.deepEqual([...(parseNpy(file(">i2", Uint8Array.of(1, 0, 255, 255).buffer)).data as Int16Array)], [256, -1]);
   assert.deepEqual([...(parseNpy(file("<u8", BigUint64Array.of(7n, 2n).buffer)).data as Float64Array)], [7, 2]);
   assert.throws(() => parseNpy(file("<U3", new ArrayBuffer(24))), /does not read/);
+});
+
+test("documents with NaN and infinities are read", () => {
+  const text = '{"a": NaN, "b": [-Infinity,Infinity], "NaN": "x NaN \\\\", "c": "\\"NaN", "d": -1}';
+  assert.deepEqual(parsed(text), {
+    a: "NaN",
+    b: ["-Infinity", "Infinity"],
+    NaN: "x NaN \\",
+    c: '"NaN',
+    d: -1,
+  });
+  assert.equal(decoded(Infinity, meaning(parsed('{"missing_value": Infinity}') as never)), NaN);
+  const long = "\\n".repeat(1_000_000);
+  assert.equal((parsed(`["${long}", NaN]`) as string[])[0]!.length, 1_000_000);
+  for (const wrong of ["", "nan", '{"a": NaNs}', "[NaN", '"NaN']) assert.throws(() => parsed(wrong), SyntaxError);
 });
