@@ -406,6 +406,7 @@ def test_values_strings_and_scalars(screen: Screen) -> None:
     screen.show("#/scalar")
     screen.page.wait_for_selector(".scalar:not([hidden]) >> text=3.25")
     assert screen.page.inner_text(".scalar") == "3.25"
+    assert screen.page.inner_text(".values").strip() == "3.25"
     screen.show("#/sharded?tab=values&at=3,0,0")
     screen.until("d.path === 'sharded'", ".table")
     row = screen.page.locator(".table .line").nth(1).locator(".cell").all_text_contents()
@@ -417,6 +418,21 @@ def test_values_strings_and_scalars(screen: Screen) -> None:
     assert words == ["3", "w55", "w56", "w57", "w58", "w59"]
     expected = 3 * 2400 + 60
     assert [text.replace("\u202f", "") for text in row[:3]] == ["1", str(expected), str(expected + 1)]
+
+
+def test_what_failed_of_one_node_is_not_said_of_the_next(browser: Any, tmp_path: Path) -> None:
+    group = tegula.create_group(tmp_path / "x")
+    group.create_array("broken", shape=3, dtype=str, codecs=["zstd"])[...] = ["a", "b", "c"]
+    group.store.set("broken/c/0", b"garbage")
+    group.create_array("scalar", shape=(), dtype="f8")[...] = 3.25
+    with tegula.serve(group, port=0) as running:
+        screen = Screen(browser, running.url)
+        screen.show("#/broken")
+        screen.page.wait_for_selector(".values .failed:not([hidden])")
+        screen.page.evaluate("location.hash = '#/scalar'")
+        screen.page.wait_for_selector(".scalar:not([hidden]) >> text=3.25")
+        assert screen.page.inner_text(".values").strip() == "3.25"
+        screen.close()
 
 
 def test_facts(screen: Screen) -> None:

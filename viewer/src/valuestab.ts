@@ -53,6 +53,7 @@ export class ValuesTab {
   show(node: Node | null, source: Source | null): void {
     if (node?.path !== this.node?.path) {
       this.firstColumn = 0;
+      this.failed.hidden = this.pager.hidden = true;
       this.statistics.clear();
     }
     this.node = node;
@@ -85,8 +86,9 @@ export class ValuesTab {
     this.scalar.hidden = node.kind !== "array" || rank !== 0;
     this.table.element.hidden = !this.scalar.hidden;
     if (!this.scalar.hidden) {
+      this.scalar.textContent = "";
       const found = await scalarValue(this.context.server, node).catch((error: Error) => error);
-      this.scalar.textContent = found instanceof Error ? found.message : found;
+      if (this.shown === key) this.scalar.textContent = found instanceof Error ? found.message : found;
       return;
     }
     const chosen = axes ?? ([Math.max(0, rank - 2), Math.max(0, rank - 1)] as const);
@@ -103,6 +105,7 @@ export class ValuesTab {
       this.table.show(node.path, rows, row, named ? (at) => label(of, at) : undefined);
       this.failed.hidden = true;
     } catch (error) {
+      if (this.shown !== key) return;
       this.table.show("", null);
       this.failed.hidden = false;
       this.failed.textContent = (error as Error).message;
