@@ -420,6 +420,26 @@ def test_values_strings_and_scalars(screen: Screen) -> None:
     assert [text.replace("\u202f", "") for text in row[:3]] == ["1", str(expected), str(expected + 1)]
 
 
+def test_integers_are_shown_exactly(browser: Any, tmp_path: Path) -> None:
+    """Nanoseconds and hashes have more digits than a number of JavaScript, in tables and in planes."""
+    values = np.array([2**63 - 1, -(2**63), 1577836800000000123, 1577836800000123])
+    group = tegula.create_group(tmp_path / "x")
+    group.create_array("line", shape=4, dtype="i8")[...] = values
+    group.create_array("plane", shape=(4, 1), dtype="i8")[...] = values[:, None]
+    group.create_array("scalar", shape=(), dtype="i8")[...] = values[0]
+    with tegula.serve(group, port=0) as running:
+        screen = Screen(browser, running.url)
+        for name in ("line", "plane"):
+            screen.show(f"#/{name}?tab=values")
+            screen.until(f"d.path === '{name}'", ".table")
+            cells = screen.page.locator(".table .line .cell:not(.row)").all_text_contents()
+            assert [int(cell.replace("\u202f", "").replace("−", "-")) for cell in cells] == values.tolist()
+        screen.show("#/scalar")
+        screen.page.wait_for_selector(".scalar:not([hidden]) >> text=807")
+        assert screen.page.inner_text(".scalar").replace("\u202f", "") == str(2**63 - 1)
+        screen.close()
+
+
 def test_what_failed_of_one_node_is_not_said_of_the_next(browser: Any, tmp_path: Path) -> None:
     group = tegula.create_group(tmp_path / "x")
     group.create_array("broken", shape=3, dtype=str, codecs=["zstd"])[...] = ["a", "b", "c"]

@@ -76,7 +76,11 @@ function page(
   stop: number,
   signal?: AbortSignal,
 ): Promise<Page> {
-  return server.json<Page>(`-/rows/${escaped(path)}`, { ...query, start: String(start), stop: String(stop) }, signal);
+  return server.elements<Page>(
+    `-/rows/${escaped(path)}`,
+    { ...query, start: String(start), stop: String(stop) },
+    signal,
+  );
 }
 
 /** Return the one value of an array without axes. */
@@ -116,13 +120,13 @@ function transposed(rows: readonly unknown[][], width: number): unknown[][] {
 }
 
 function values(server: Server, path: string, selection: string, signal?: AbortSignal): Promise<unknown> {
-  return server.json<unknown>(`-/values/${escaped(path)}`, { selection, format: "json" }, signal);
+  return server.elements<unknown>(`-/values/${escaped(path)}`, { selection, format: "json" }, signal);
 }
 
 /** Write a cell. */
 export function cell(value: unknown): string {
   if (value === null || value === undefined) return "";
-  if (typeof value === "number") return number(value, 8);
+  if (typeof value === "number") return Number.isSafeInteger(value) ? grouped(value) : number(value, 8);
   if (typeof value === "string") return value;
   if (typeof value === "boolean") return value ? "true" : "false";
   if (Array.isArray(value)) return `[${value.map(cell).join(", ")}]`;

@@ -1,6 +1,7 @@
 /** What the server offers, by name. */
 
 import type { Attributes } from "./cf.ts";
+import { grouped } from "./format.ts";
 
 export interface Member {
   readonly name: string;
@@ -56,6 +57,15 @@ export function parsed(text: string): unknown {
   }
 }
 
+/** Replace integers of JSON that a number of JavaScript can't hold by text with all of their digits. */
+export function withExactIntegers(text: string): string {
+  if (!/\d{16}/.test(text)) return text;
+  // strings and numbers are matched as a whole
+  return text.replace(/"[^"\\]*(?:\\.[^"\\]*)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g, (part) =>
+    /^-?\d{16,}$/.test(part) && !Number.isSafeInteger(Number(part)) ? `"${grouped(BigInt(part))}"` : part,
+  );
+}
+
 /** Sends requests to the server that the page came from. */
 export class Server {
   private readonly base: string;
@@ -100,6 +110,12 @@ export class Server {
   async json<Type>(path: string, query: Record<string, string> = {}, signal?: AbortSignal): Promise<Type> {
     const answer = await this.get(this.url(path, query), { Accept: "application/json" }, signal);
     return parsed(await answer.text()) as Type;
+  }
+
+  /** Read elements in JSON; integers that a number can't hold are text. */
+  async elements<Type>(path: string, query: Record<string, string>, signal?: AbortSignal): Promise<Type> {
+    const answer = await this.get(this.url(path, query), { Accept: "application/json" }, signal);
+    return JSON.parse(withExactIntegers(await answer.text())) as Type;
   }
 
   listing(path: string, signal?: AbortSignal): Promise<Listing> {

@@ -6,7 +6,8 @@ import { castFor, isNumeric } from "../src/documents.ts";
 import { parseNpy } from "../src/npy.ts";
 import { choose, factorsOf, pyramid } from "../src/ome.ts";
 import { bytes, grouped, number } from "../src/format.ts";
-import { parsed } from "../src/server.ts";
+import { cell } from "../src/rows.ts";
+import { parsed, withExactIntegers } from "../src/server.ts";
 
 const named = (value: number, units: string, calendar = "standard", step = 1): string =>
   date(value, epoch(units, calendar)!, step);
@@ -200,4 +201,18 @@ test("documents with NaN and infinities are read", () => {
   const long = "\\n".repeat(1_000_000);
   assert.equal((parsed(`["${long}", NaN]`) as string[])[0]!.length, 1_000_000);
   for (const wrong of ["", "nan", '{"a": NaNs}', "[NaN", '"NaN']) assert.throws(() => parsed(wrong), SyntaxError);
+});
+
+test("integers are shown with all of their digits", () => {
+  const shown = (text: string): string => cell(JSON.parse(withExactIntegers(text))).replaceAll("\u202f", " ");
+  assert.equal(shown("1577836800000123"), "1 577 836 800 000 123");
+  assert.equal(
+    shown("[9223372036854775807, -9223372036854775808]"),
+    "[9 223 372 036 854 775 807, −9 223 372 036 854 775 808]",
+  );
+  assert.equal(shown("[18446744073709551615, 1]"), "[18 446 744 073 709 551 615, 1]");
+  assert.equal(shown("[0.12345678901234567, 1.2345678901234567e+20]"), "[0.12345679, 1.234568e20]");
+  for (const text of ['"12345678901234567890"', '{"a\\"12345678901234567890":1}', '["\\\\", 12]']) {
+    assert.equal(withExactIntegers(text), text);
+  }
 });
