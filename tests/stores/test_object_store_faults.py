@@ -510,6 +510,15 @@ def test_a_failing_credential_provider_tells_no_secret() -> None:
     assert not any(SECRET in text for text in every_text(caught.value))
 
 
+def test_a_line_break_in_credentials_of_the_environment_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", f"{SECRET}\n")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
+    store = open_url("s3://bucket/data", {"endpoint": "http://127.0.0.1:9", "region": "x"})
+    with pytest.raises(StoreError, match="or the environment, holds a line break") as caught:
+        store.get("a")
+    assert SECRET not in str(caught.value)
+
+
 def test_a_signed_address_tells_no_secret(crude: CrudeS3) -> None:
     address = crude.endpoint.replace("//", f"//user:{SECRET}@") + f"/bucket?signature={SECRET}"
     store = open_url(address, {"retries": 0})

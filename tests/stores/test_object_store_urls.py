@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import traceback
 from collections.abc import Iterator
 from datetime import timedelta
 from functools import partial
@@ -171,6 +172,14 @@ def test_an_unknown_option_is_named(kind: str) -> None:
         {"concurrency": SECRET},
         {"allow_http": SECRET},
         {"default_headers": SECRET},
+        {"client_options": SECRET},
+        {"retry_config": SECRET},
+        {"retries": 1.5},
+        {"access_key_id": f"{SECRET}\n"},
+        {"session_token": f"{SECRET}\r"},
+        {"region": f"{SECRET}\n"},
+        {"access_key_id": 5, "secret_access_key": SECRET},
+        {"session_token": 5, "access_key_id": "id", "secret_access_key": SECRET},
         {1: 2},
     ],
 )
@@ -178,8 +187,16 @@ def test_a_value_that_can_not_be_used_is_not_shown(options: Any) -> None:
     with pytest.raises(TegulaError) as caught:
         open_url("s3://bucket", options)
     name = next(iter(options))
-    assert caught.value.field == {"retry_config": "retries", 1: None}.get(name, name)
+    within = isinstance(options.get("retry_config"), dict)
+    assert caught.value.field == {1: None}.get(name, "retries" if within else name)
     assert SECRET not in str(caught.value)
+
+
+@pytest.mark.parametrize("key", [5, f"{SECRET}!", f"{SECRET}0"])
+def test_an_account_key_is_base64(key: Any) -> None:
+    with pytest.raises(MetadataError, match=r"account_key is text.*\(field 'account_key'\)") as caught:
+        open_url("az://box/x", {"account_name": "account", "account_key": key})
+    assert SECRET not in "".join(traceback.format_exception(caught.value))
 
 
 def test_http_is_allowed_where_the_endpoint_asks_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,7 +207,22 @@ def test_http_is_allowed_where_the_endpoint_asks_for_it(monkeypatch: pytest.Monk
     assert sort_options("s3", {}).client == {"allow_http": True}
 
 
-@pytest.mark.parametrize("endpoint", ["", SECRET, f"{SECRET}:9000", "ftp://host", "https://", "http:// host"])
+@pytest.mark.parametrize(
+    "endpoint",
+    [
+        "",
+        SECRET,
+        f"{SECRET}:9000",
+        "ftp://host",
+        "https://",
+        "http:// host",
+        f"https://{SECRET}@",
+        "http://host:99999",
+        "http://[::1",
+        "http://h\\x",
+        "http://ü",
+    ],
+)
 def test_an_endpoint_is_an_address(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(MetadataError, match="endpoint must be a URL") as caught:
         open_url("s3://bucket/x", {"endpoint": endpoint, **PUBLIC})

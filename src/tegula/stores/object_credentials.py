@@ -9,6 +9,7 @@ no provider for a kind of credentials, a variable that would count before them i
 from __future__ import annotations
 
 import os
+from base64 import b64decode
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from importlib.util import find_spec
@@ -104,6 +105,7 @@ def own_credentials(kind: str, settings: Mapping[str, Any], prefixes: Sequence[s
     given = {aliases.get(name, name): value for name, value in settings.items() if value}
     if "use_emulator" in given:  # has a key of its own
         return None
+    _check_values(kind, given)
     for names in _PROVIDED.get(kind, ()):
         values = {inner: given[name] for name, inner in names.items() if isinstance(given.get(name), str)}
         if len(values) == len(names):
@@ -126,6 +128,17 @@ def own_credentials(kind: str, settings: Mapping[str, Any], prefixes: Sequence[s
                     field=chosen,
                 )
     return None
+
+
+def _check_values(kind: str, given: Mapping[str, Any]) -> None:
+    """Raise an error for credentials of another type, of which obstore would only say that their provider fails."""
+    for name in ("session_token", *(name for names in _PROVIDED.get(kind, ()) for name in names)):
+        if not isinstance(given.get(name, ""), str):
+            raise MetadataError(f"{name} is text, not {type(given[name]).__name__}", field=name)
+    try:
+        b64decode(given.get("account_key", ""), validate=True)
+    except ValueError:
+        raise MetadataError("account_key is text in base64", field="account_key") from None
 
 
 def _plain(variable: str, prefixes: Sequence[str]) -> str:

@@ -104,6 +104,12 @@ _PROVIDER_FAILED: Final = "the credential provider failed"
 _WORDS: Final[tuple[tuple[str, FailureKind, str], ...]] = (
     ("StartTooLarge", "range", "the byte range begins after the end"),
     ("Could not parse path", "fatal", "the names of objects can't hold control characters"),
+    (
+        "InvalidHeaderValue",
+        "fatal",
+        "a credential or another setting, of the options or the environment, holds a line break or another control "
+        "character",
+    ),
     ("BareRedirect", "fatal", "the server redirects without saying where; check the options region and endpoint"),
     ("BadScheme", "fatal", "the endpoint is not https; pass the option allow_http=True"),
     ("ertificate", "fatal", "the certificate of the server is not valid"),

@@ -8,12 +8,13 @@ from collections.abc import Mapping
 from importlib import import_module
 from math import isfinite
 from typing import Any, Final, NamedTuple
+from urllib.parse import urlsplit
 
 from tegula.errors import MetadataError
 from tegula.stores.object_credentials import own_credentials, profile_credentials
 from tegula.stores.object_retries import Retries
 
-__all__ = ["KNOWN", "Options", "sort_options", "unknown_option"]
+__all__ = ["KNOWN", "Options", "names_server", "sort_options", "unknown_option"]
 
 _OURS: Final = ("missing", "concurrency", "credential_provider", "anonymous", "anon")
 _RETRIES: Final = {"retries": "max_retries", "max_retries": "max_retries", "retry_timeout": "retry_timeout"}
@@ -63,7 +64,8 @@ _WORDS: Final[dict[object, bool]] = {
     **dict.fromkeys((False, "false", "no", "n", "off", "0"), False),
 }
 
-_is_address = re.compile(r"https?://[^/\s]+[^\s]*", re.IGNORECASE).fullmatch
+_is_address = re.compile(r"https?://[\w.~:/?#\[\]@!$&'()*+,;=%-]+", re.IGNORECASE | re.ASCII).fullmatch
+_has_controls = re.compile(r"[\x00-\x1f\x7f]").search
 
 
 class Options(NamedTuple):
@@ -114,8 +116,14 @@ def sort_options(kind: str, options: Mapping[str, Any]) -> Options:
     for name, value in options.items():
         if name in _GROUPS and isinstance(value, Mapping):
             flat.update({_plain(kind, inner): each for inner, each in value.items()})
+        elif name in _GROUPS:
+            raise MetadataError(f"{name} is a mapping of options to values", field=name)
         else:
             flat[_plain(kind, name)] = value
+    for name, value in flat.items():
+        # obstore would panic; a key of Google is JSON, which may have lines
+        if isinstance(value, str) and name != "service_account_key" and _has_controls(value):
+            raise MetadataError("the value holds a line break or another control character", field=name)
     client = {name: _client_value(name, flat.pop(name)) for name in [*flat] if name in _CLIENT}
     retries = {_RETRIES.get(name, name): flat.pop(name) for name in [*flat] if name in (*_RETRIES, "backoff")}
     ours = {str(name): flat.pop(name) for name in _OURS if name in flat}
@@ -155,6 +163,21 @@ def unknown_option(kind: str, name: str) -> MetadataError:
     return MetadataError(text, field=name)
 
 
+def names_server(url: str) -> bool:
+    """Return whether a URL names a server, and a port of it only if there may be such a port.
+
+    Examples
+    --------
+    >>> names_server("https://host:9000/path"), names_server("https://host:99999"), names_server("https://[::1")
+    (True, False, False)
+    """
+    try:
+        parts = urlsplit(url)
+        return bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+
+
 def _plain(kind: str, name: object) -> str:
     if not isinstance(name, str):
         raise MetadataError(f"the name of an option is text, not {name!r:.60}")
@@ -184,7 +207,7 @@ def _endpoints(kind: str, settings: Mapping[str, Any]) -> dict[str, str]:
     named = {name: str(settings[name]) for name in _ENDPOINTS if name in settings}
     named = named or {name: os.environ[name] for name in _ENVIRONMENT[kind] if os.environ.get(name)}
     for name, endpoint in named.items():
-        if not _is_address(endpoint):  # obstore would panic
+        if not (_is_address(endpoint) and names_server(endpoint)):  # obstore would panic
             raise MetadataError(f"{name} must be a URL such as https://host.example:9000", field=name)
     return named
 

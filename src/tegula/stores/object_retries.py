@@ -67,7 +67,7 @@ class Retries:
         given = config or {}
         try:
             backoff = given.get("backoff") or {}
-            count = int(given.get("max_retries", cls.count))
+            count = int(str(given.get("max_retries", cls.count)))  # which refuses parts of a number
             seconds = [
                 _seconds(given.get("retry_timeout", cls.budget)),
                 _seconds(backoff.get("init_backoff", cls.first)),

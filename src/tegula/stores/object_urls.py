@@ -11,7 +11,7 @@ from urllib.parse import SplitResult, unquote, urlsplit
 from tegula.errors import MetadataError, TegulaError
 from tegula.optional import library
 from tegula.stores.object_clients import shared
-from tegula.stores.object_options import Options, sort_options, unknown_option
+from tegula.stores.object_options import Options, names_server, sort_options, unknown_option
 from tegula.stores.object_store import ObjectStore
 from tegula.stores.secrets import bare_url
 
@@ -75,7 +75,8 @@ def open_url(url: str, options: Mapping[str, Any] | None = None, read_only: bool
     kind = SCHEMES[scheme]
     found = sort_options(kind, options or {})
     if kind == "http":
-        _check_host(parts, url)
+        if not names_server(url):
+            raise MetadataError(f"{bare_url(url)!r} names no server", field="url")
         client = {"allow_http": True, **found.client} if scheme == "http" else found.client
         if parts.username is not None:  # which obstore leaves out
             client = {**client, "default_headers": _with_user(parts, client.get("default_headers"))}
@@ -97,15 +98,6 @@ def _split(url: str) -> SplitResult:
     if not {"\t", "\r", "\n"}.isdisjoint(url):  # they would be left out, and the rest name something else
         raise MetadataError("a URL can't hold tabs and line breaks", field="url")
     return parts
-
-
-def _check_host(parts: SplitResult, url: str) -> None:
-    try:
-        named = bool(parts.hostname) and parts.port != 0
-    except ValueError:  # a port that is no number
-        named = False
-    if not named:
-        raise MetadataError(f"{bare_url(url)!r} names no server", field="url")
 
 
 def _with_user(parts: SplitResult, headers: Any) -> Any:
