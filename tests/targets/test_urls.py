@@ -91,7 +91,14 @@ def test_what_is_no_url_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
             tegula.create_array(url, shape=1, dtype="u1")
     with pytest.raises(UnsupportedError, match="no store is known for nosuch: URLs"):
         tegula.open("nosuch://host/x")
-    for target in ("s3:/bucket/x", "gs:bucket", Path("s3://bucket/x"), Path("https://host/x")):
+    for target in (
+        "s3:/bucket/x",
+        "gs:bucket",
+        Path("s3://bucket/x"),
+        Path("https://host/x"),
+        Path("memory://x"),
+        "sftp:x",
+    ):
         with pytest.raises(UnsupportedError, match=r"such URLs begin with \w+:// and are passed as text"):
             tegula.open(target)
     assert [*tmp_path.iterdir()] == []

@@ -8,6 +8,7 @@ from typing import Any, Final
 from urllib.parse import unquote
 
 from tegula.errors import UnsupportedError
+from tegula.optional import import_failure, library
 from tegula.stores import Store
 from tegula.stores.secrets import plain_url
 from tegula.targets.paths import links, scheme_of, url_path
@@ -75,7 +76,7 @@ def _open(url: str, options: Mapping[str, Any], read_only: bool) -> Store:
     scheme = found[1].lower() if found else ""
     chain = len(links(url)) > 1
     if "://" not in url and not chain:
-        if scheme in _OPENERS:
+        if scheme in _OPENERS or _fsspec_knows(scheme):
             raise UnsupportedError(
                 f"such URLs begin with {scheme}:// and are passed as text, since a Path takes two slashes for one",
                 path=plain_url(url),
@@ -88,6 +89,10 @@ def _open(url: str, options: Mapping[str, Any], read_only: bool) -> Store:
     # imported when it is used: most programs need neither
     store: Store = import_module(opener).open_url(url, options, read_only)
     return store
+
+
+def _fsspec_knows(scheme: str) -> bool:
+    return import_failure("fsspec") is None and scheme in library("fsspec.registry").known_implementations
 
 
 def _archive(url: str, options: Mapping[str, Any], read_only: bool) -> Store:
