@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import shutil
 import time
 import warnings
 from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import numpy as np
 import pytest
@@ -133,6 +135,46 @@ def test_a_chunk_that_has_changed_is_not_read(tmp_path: Path) -> None:
         zarr.open_array(store, path="v", mode="r")[0, 1]
     with pytest.raises(AlreadyExistsError, match="repository already exists"):
         references.write(place, tmp_path / "ice", "icechunk")
+
+
+@pytest.mark.parametrize("name", ["a b", "ü", "50%", "a%20b", "a+b", "a#b?"])
+@pytest.mark.parametrize("kind", ["file", "s3", "http"])
+def test_names_that_urls_escape(kind: str, name: str, request: Any, tmp_path: Path, monkeypatch: Any) -> None:
+    settings: dict[str, Any] = {}
+    options: dict[str, Any] = {}
+    access: Any = icechunk.credentials.Credentials.LocalFileSystemAccess()
+    place: Any = tmp_path / name / "x"
+    prefix = f"file://{place}/"
+    if kind == "s3":
+        if "#" in name:
+            pytest.skip("URLs of buckets have no query and no fragment")
+        bucket = request.getfixturevalue("s3_server").bucket()
+        place, options = f"{bucket.url}/{name}/x", bucket.storage_options
+        prefix = f"{place}/"
+        settings = {
+            "region": "us-east-1",
+            "endpoint_url": bucket.endpoint,
+            "allow_http": True,
+            "force_path_style": True,
+        }
+        access = icechunk.s3_static_credentials(access_key_id="test-key", secret_access_key="test-secret")
+        monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test-key")
+        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test-secret")
+    array = tegula.create_array(place if kind != "http" else tmp_path / "x", shape=9, chunks=5, dtype="i4",
+                                storage_options=options)  # fmt: skip
+    array[...] = np.arange(9)
+    if kind == "http":
+        server = request.getfixturevalue("http_server")
+        bucket = server.bucket()
+        shutil.copytree(tmp_path / "x", server.directory(bucket) / name / "x")
+        place, prefix = f"{bucket.url}/{quote(name)}/x", f"{bucket.url}/{name}/x/"
+        settings, access = {"allow_http": "true"}, icechunk.credentials.Credentials.HttpAccess()
+    references.write(place, tmp_path / "ice", "icechunk", storage_options=options, container_options=settings)
+    storage = icechunk.local_filesystem_storage(str(tmp_path / "ice"))
+    allowed = icechunk.containers_credentials({prefix: access})
+    repository = icechunk.Repository.open(storage, authorize_virtual_chunk_access=allowed)
+    found = zarr.open_array(repository.readonly_session("main").store, mode="r")
+    assert found[...].tolist() == [*range(9)]
 
 
 def test_a_session_of_ones_own(tmp_path: Path) -> None:
