@@ -16,7 +16,7 @@ import pytest
 
 import tegula
 from tegula import references
-from tegula.errors import AlreadyExistsError, StoreError, UnsupportedError
+from tegula.errors import AlreadyExistsError, MetadataError, StoreError, UnsupportedError
 
 zarr = pytest.importorskip("zarr", minversion="3.4", reason="needs zarr-python of Python 3.12")
 icechunk = pytest.importorskip("icechunk", reason="needs Python 3.12")
@@ -201,6 +201,23 @@ def test_a_session_of_ones_own(tmp_path: Path) -> None:
     assert group["v"][...].tolist() == np.arange(35).reshape(7, 5).tolist()
 
 
+@pytest.mark.parametrize("name", ["a b", "ü", "50%", "a%20b"])
+def test_a_group_on_a_web_server(name: str, http_server: Any) -> None:
+    bucket = http_server.bucket()
+    place = http_server.directory(bucket) / name
+    array = tegula.create_array(place, path="v w", shape=9, chunks=5, dtype="i4", dimension_names=["x"])
+    array[...] = np.arange(9)
+    web = obstore_stores.HTTPStore.from_url(http_server.endpoint, client_options={"allow_http": True})
+    registry = registries.ObjectStoreRegistry({http_server.endpoint: web})
+    parse = partial(virtualizarr.open_virtual_dataset, f"{bucket.url}/{quote(name)}", registry=registry)
+    with pytest.raises(UnsupportedError, match="no consolidated metadata"):
+        parse(parser=references.Parser())
+    tegula.open_group(place, mode="r+").consolidate()
+    dataset = parse(parser=references.Parser(), loadable_variables=["v w"])
+    assert dataset["v w"].values.tolist() == [*range(9)]
+    assert references.write(f"{bucket.url}/{quote(name)}", {}).referenced == 2
+
+
 def test_virtual_datasets(tmp_path: Path) -> None:
     """The dataset goes through VirtualiZarr to kerchunk and back into tegula."""
     place = source(tmp_path)
@@ -225,3 +242,10 @@ def test_virtual_datasets(tmp_path: Path) -> None:
     )
     assert table.sizes == {"dim_0": 25}
     assert table["a"].values.tolist() == columns["a"].tolist()
+
+
+@pytest.mark.parametrize("arguments", [{"unsupported": "x"}, {"inline_threshold": -1}, {"inline_threshold": "a"}])
+def test_arguments_of_the_parser(arguments: dict[str, Any]) -> None:
+    with pytest.raises(MetadataError) as caught:
+        references.Parser(**arguments)
+    assert caught.value.field in arguments

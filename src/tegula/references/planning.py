@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 from tegula import engine
 from tegula.arrays.array import Array
@@ -15,13 +15,17 @@ from tegula.formats import Format, find_format
 from tegula.hierarchy.group import Group
 from tegula.jobs.converting.rules import Rules
 from tegula.jobs.converting.targets import Options, selected_axes, target_metadata
+from tegula.jobs.units import with_known_members
 from tegula.metadata.chunk_keys import ChunkKeyEncoding
 from tegula.metadata.nodes import ArrayMetadata, GroupMetadata, inner_codecs
 from tegula.stores import MemoryStore
 from tegula.tables.columns import ORDER
 from tegula.tables.table import Table
 
-__all__ = ["PlannedArray", "PlannedGroup", "Unsupported", "plan_array", "planned"]
+__all__ = [
+    "PlannedArray", "PlannedGroup", "Unsupported", "check_choice", "check_chunks", "check_least", "plan_array",
+    "planned",
+]  # fmt: skip
 
 Unsupported = Literal["error", "skip", "inline"]
 _CHECKS: Final = frozenset({"crc32c", "crc32", "adler32", "fletcher32", "jenkins_lookup3"})
@@ -79,6 +83,24 @@ class PlannedArray:
         return find_format(metadata.format).serialize(metadata)
 
 
+def check_choice(name: str, value: Any, choices: Any) -> None:
+    """Raise a `MetadataError` unless an argument has one of the values that it may have."""
+    if value not in choices:
+        raise MetadataError(f"{name} must be one of {', '.join(map(repr, choices))}, not {value!r:.60}", field=name)
+
+
+def check_least(name: str, value: Any, least: int) -> None:
+    """Raise a `MetadataError` unless an argument is a whole number and large enough."""
+    if type(value) is not int or value < least:
+        raise MetadataError(f"{name} must be a whole number of at least {least}, not {value!r:.60}", field=name)
+
+
+def check_chunks(unsupported: Any, inline_threshold: Any) -> None:
+    """Raise a `MetadataError` unless the arguments say which chunks are referenced."""
+    check_choice("unsupported", unsupported, get_args(Unsupported))
+    check_least("inline_threshold", inline_threshold, 0)
+
+
 def planned(
     node: Array | Group | Table, item: Format, path: str, unsupported: Unsupported, skipped: dict[str, str], *,
     keys: ChunkKeyEncoding | None = None,
@@ -103,7 +125,7 @@ def planned(
     Raises
     ------
     UnsupportedError
-        If chunks of an array can't be referenced.
+        If chunks of an array can't be referenced, or the members of a group on a web server are not known.
     """
     # groups above
     parts = path.split("/") if path else []
@@ -116,6 +138,7 @@ def planned(
         return
 
     # the hierarchy; xarray needs names, if only an empty list, of 0-d arrays next to arrays that have names
+    node = with_known_members(node)
     failed: dict[str, str] = {}
     members = [("", node), *(node.walk(failed, implicit=True) if isinstance(node, Group) else [])]
     arrays = [(name, member) for name, member in _with_columns(members)]

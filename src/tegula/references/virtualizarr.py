@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import unquote
 
 import numpy as np
 
@@ -16,8 +17,7 @@ from tegula.hierarchy.opening import open as open_any
 from tegula.metadata.chunk_keys import default_keys
 from tegula.optional import library
 from tegula.references.chunks import chunks_of
-from tegula.references.locations import plain_location
-from tegula.references.planning import PlannedArray, PlannedGroup, Unsupported, planned
+from tegula.references.planning import PlannedArray, PlannedGroup, Unsupported, check_chunks, planned
 from tegula.stores import ObjectStore
 
 __all__ = ["Parser"]
@@ -38,6 +38,11 @@ class Parser:
     inline_threshold : int
         Chunks of fewer bytes are kept in memory.
 
+    Raises
+    ------
+    MetadataError
+        If an argument is not valid.
+
     Examples
     --------
     >>> Parser(unsupported="skip")
@@ -45,6 +50,7 @@ class Parser:
     """
 
     def __init__(self, group: str = "", unsupported: Unsupported = "error", inline_threshold: int = 0) -> None:
+        check_chunks(unsupported, inline_threshold)
         self.group = group
         self.unsupported: Unsupported = unsupported
         self.inline_threshold = inline_threshold
@@ -68,6 +74,8 @@ class Parser:
         """
         manifests = library("virtualizarr.manifests")
         url = url.rstrip("/")
+        if url.startswith(("http:", "https:")):  # obstore escapes the paths that the registry takes from URLs
+            url = unquote(url)
         store, path = registry.resolve(url)
         inner = path.strip("/")
         node = open_any(ObjectStore(store, inner, read_only=True), path=self.group)
@@ -107,7 +115,7 @@ class Parser:
                 inlined[chunk.coords] = chunk.data
                 paths[chunk.coords] = library("virtualizarr.manifests.manifest").INLINED_CHUNK_PATH
             else:
-                paths[chunk.coords] = plain_location(base, chunk.key)
+                paths[chunk.coords] = base + chunk.key
             offsets[chunk.coords], lengths[chunk.coords] = chunk.offset, chunk.length
         return manifests.ChunkManifest.from_arrays(
             paths=paths, offsets=offsets, lengths=lengths, inlined=inlined, validate_paths=False

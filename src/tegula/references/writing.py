@@ -18,7 +18,7 @@ from tegula.metadata.chunk_keys import V2_KEYS, default_keys
 from tegula.references.icechunk import write_icechunk, writing_session
 from tegula.references.kerchunk import json_references, write_parquet
 from tegula.references.locations import base_url
-from tegula.references.planning import Unsupported, planned
+from tegula.references.planning import Unsupported, check_choice, check_chunks, check_least, planned
 from tegula.references.report import ReferenceReport
 from tegula.stores import LocalStore, Store
 from tegula.stores.reference_parquet import INDEX
@@ -116,10 +116,9 @@ def write(
     >>> folder.cleanup()
     """
     # the arguments
-    _check_choice("form", form, _FORMS)
-    _check_choice("unsupported", unsupported, get_args(Unsupported))
-    _check_number("inline_threshold", inline_threshold, 0)
-    _check_number("record_size", record_size, 1)
+    check_choice("form", form, _FORMS)
+    check_chunks(unsupported, inline_threshold)
+    check_least("record_size", record_size, 1)
     path = clean(path)
     remote = isinstance(target, str) and is_remote(target)
     options = options_of_both(
@@ -132,7 +131,7 @@ def write(
     base = base_url(node.store)
     if zarr_format is None:
         zarr_format = 3 if form == "icechunk" or (node.format == "zarr3" and form != "parquet") else 2
-    _check_choice("zarr_format", zarr_format, {"kerchunk": (2, 3), "parquet": (2,), "icechunk": (3,)}[form])
+    check_choice("zarr_format", zarr_format, {"kerchunk": (2, 3), "parquet": (2,), "icechunk": (3,)}[form])
 
     # the references
     report = ReferenceReport()
@@ -151,16 +150,6 @@ def write(
     if opened:
         node.store.close()
     return report
-
-
-def _check_choice(name: str, value: Any, choices: Any) -> None:
-    if value not in choices:
-        raise MetadataError(f"{name} must be one of {', '.join(map(repr, choices))}, not {value!r:.60}", field=name)
-
-
-def _check_number(name: str, value: Any, least: int) -> None:
-    if type(value) is not int or value < least:
-        raise MetadataError(f"{name} must be a whole number of at least {least}, not {value!r:.60}", field=name)
 
 
 def _write_json(target: Any, options: Mapping[str, Any] | None, overwrite: bool, make: Any) -> None:
