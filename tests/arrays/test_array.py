@@ -562,6 +562,8 @@ def test_an_error_leaves_the_data_unchanged(options: dict[str, Any]) -> None:
         with pytest.raises(TegulaError) as caught:
             change()
         assert snapshot(store) == before, number
+        if isinstance(caught.value, SelectionError):
+            assert caught.value.path == array.store.url
         if number > len(changes) - 5:
             assert isinstance(caught.value, ReadOnlyError)
     assert array.shape == (6, 4)

@@ -290,6 +290,10 @@ def test_modes(tmp_path: Path) -> None:
     ):
         with pytest.raises(OSError, match="mode is 'r'"):
             forbidden()
+    for attrs in (c.attrs, bcolz.carray([1]).attrs):
+        for action in (attrs.__getitem__, attrs.__delitem__):
+            with pytest.raises(tegula.NotFoundError, match="no attribute 'b'"):
+                action("b")
     reader.mode = "a"
     reader.append(25)
     reader.mode = "r"

@@ -127,6 +127,19 @@ def test_values_without_a_json_form_are_rejected(value: Any) -> None:
         assert caught.value.key == "x"
 
 
+def test_the_error_names_the_member_without_a_json_form() -> None:
+    circle: dict[str, Any] = {}
+    circle["c"] = circle
+    for value, field in [({1}, "a.b"), ([3, {1}], "a.b"), ({"c": 1, "d": b""}, "a.b.d"), ({(1,): 2}, "a.b")]:
+        for style in (Style(), Style(indent=2)):
+            with pytest.raises(MetadataError) as caught:
+                dump({"x": 1, "a": {"y": 2, "b": value}}, "zarr.json", style)
+            assert caught.value.field == field
+    with pytest.raises(MetadataError) as caught:
+        dump({"a": circle}, "zarr.json", Style(indent=None))
+    assert caught.value.field == "a"
+
+
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner) | st.tuples(inner),

@@ -385,8 +385,18 @@ def test_attributes_are_a_mapping_that_writes_through(format: str) -> None:
     del array.attrs["text"]
     assert "text" not in array.attrs
     for action in (lambda: array.attrs["text"], lambda: array.attrs.__delitem__("text")):
-        with pytest.raises(NotFoundError):
+        with pytest.raises(NotFoundError) as missing:
             action()
+        assert missing.value.path == store.url
+    for given in (3, [1], None):
+        for wrong in (array.attrs.update, array.attrs.put):
+            with pytest.raises(MetadataError, match="must be a mapping") as refused:
+                wrong(given)
+            assert refused.value.path == store.url
+    with pytest.raises(MetadataError) as refused:
+        array.attrs["bad"] = {1}
+    assert refused.value.path == store.url
+    assert "bad" in str(refused.value.field)
     assert array.attrs.get("text", 5) == 5
     assert array.attrs.pop("b") == 2
     array.attrs.put({"only": 1})

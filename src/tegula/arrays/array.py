@@ -98,7 +98,7 @@ class Array(ArrayProtocols):
     @property
     def attrs(self) -> Attributes:
         """The attributes, as a mapping that writes through."""
-        return attributes.Attributes(self._own_attributes, self._change_attributes)
+        return attributes.Attributes(self._own_attributes, self._change_attributes, self._get_place)
 
     def _own_attributes(self) -> Mapping[str, Any]:
         return self.metadata.attributes
@@ -200,6 +200,9 @@ class Array(ArrayProtocols):
             return out
         except MemoryError as error:
             raise self._stored.out_of_memory(error) from error
+        except SelectionError as error:
+            error.within(path=self._place)
+            raise
 
     def _read_plan(self, selection: Any, make_plan: MakePlan, out: npt.NDArray[Any] | None) -> Any:
         stored = self._stored
@@ -259,6 +262,9 @@ class Array(ArrayProtocols):
             self._write_plan(selection, make_plan, values)
         except MemoryError as error:
             raise self._stored.out_of_memory(error) from error
+        except (MetadataError, SelectionError) as error:
+            error.within(path=self._place)
+            raise
 
     def _write_plan(self, selection: Any, make_plan: MakePlan, values: Any) -> None:
         self._check_writable()
@@ -269,16 +275,12 @@ class Array(ArrayProtocols):
             if fields is not None:
                 stored = self._of_fields(fields)
         plan = make_plan(selection, metadata.shape, metadata.grid)
-        try:
-            if stored.dtype.subdtype is not None:  # write a field of subarrays as records
-                stored = replace(stored, field=[str(stored.field)])
-                values = values_room.as_records(values, stored.dtype, plan.shape)
-            elif plan.is_point and metadata.data_type.variable:
-                values = values_room.as_element(values)
-            values = values_room.as_values(values, metadata.data_type, stored.dtype)
-        except MetadataError as error:
-            error.within(path=self._place)
-            raise
+        if stored.dtype.subdtype is not None:  # write a field of subarrays as records
+            stored = replace(stored, field=[str(stored.field)])
+            values = values_room.as_records(values, stored.dtype, plan.shape)
+        elif plan.is_point and metadata.data_type.variable:
+            values = values_room.as_element(values)
+        values = values_room.as_values(values, metadata.data_type, stored.dtype)
         engine.write(stored, plan, plan.arrange(values))
 
     # --- growing and changing

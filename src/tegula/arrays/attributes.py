@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any, Final
 
 from tegula import display
-from tegula.errors import NotFoundError
+from tegula.errors import MetadataError, NotFoundError, TegulaError
 
 __all__ = ["Attributes"]
 
@@ -33,15 +33,18 @@ class Attributes(MutableMapping[str, Any]):
     {'units': 'K', 'scale': 2, 'offset': 0.5}
     """
 
-    def __init__(self, read: Callable[[], Mapping[str, Any]], write: Callable[[Change], None]) -> None:
+    def __init__(
+        self, read: Callable[[], Mapping[str, Any]], write: Callable[[Change], None], place: Callable[[], str]
+    ) -> None:
         self._read = read
         self._write = write
+        self._place = place  # the URL of the node, for errors
 
     def __getitem__(self, name: str) -> Any:
         try:
             return self._read()[name]
         except KeyError:
-            raise NotFoundError(f"there is no attribute {name!r}") from None
+            raise NotFoundError(f"there is no attribute {name!r:.80}", path=self._place()) from None
 
     def __setitem__(self, name: str, value: Any) -> None:
         self.update({name: value})
@@ -49,10 +52,10 @@ class Attributes(MutableMapping[str, Any]):
     def __delitem__(self, name: str) -> None:
         def without(attributes: dict[str, Any]) -> dict[str, Any]:
             if name not in attributes:
-                raise NotFoundError(f"there is no attribute {name!r}")
+                raise NotFoundError(f"there is no attribute {name!r:.80}")
             return {key: value for key, value in attributes.items() if key != name}
 
-        self._write(without)
+        self._apply(without)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._read())
@@ -62,12 +65,13 @@ class Attributes(MutableMapping[str, Any]):
 
     def update(self, *args: Any, **kwargs: Any) -> None:
         """Set several attributes in one write."""
-        changes = dict(*args, **kwargs)
-        self._write(lambda attributes: {**attributes, **changes})
+        changes = self._as_dict(*args, **kwargs)
+        self._apply(lambda attributes: {**attributes, **changes})
 
     def put(self, attributes: Mapping[str, Any]) -> None:
         """Replace all attributes in one write."""
-        self._write(lambda _: dict(attributes))
+        new = self._as_dict(attributes)
+        self._apply(lambda _: new)
 
     def clear(self) -> None:
         """Remove all attributes in one write."""
@@ -76,6 +80,20 @@ class Attributes(MutableMapping[str, Any]):
     def asdict(self) -> dict[str, Any]:
         """Return the attributes as a new dict."""
         return dict(self._read())
+
+    def _apply(self, change: Change) -> None:
+        try:
+            self._write(change)
+        except TegulaError as error:
+            error.within(path=self._place())
+            raise
+
+    def _as_dict(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        try:
+            return dict(*args, **kwargs)
+        except (TypeError, ValueError) as error:
+            given = ", ".join([f"{value!r:.80}" for value in args])
+            raise MetadataError(f"attributes must be a mapping, not {given}", path=self._place()) from error
 
     def __repr__(self) -> str:
         values = self._read()

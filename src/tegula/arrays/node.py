@@ -181,6 +181,9 @@ class Node(ABC):
         """The URL of the node, for errors."""
         return f"{self.store.url}/{self._path}" if self._path else self.store.url
 
+    def _get_place(self) -> str:
+        return self._place
+
     def _check_writable(self) -> None:
         if self._read_only:
             kind = type(self).__name__.lower()

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, MutableMapping
 from typing import Any
 
 from tegula.bcolz.errors import ModeError
+from tegula.errors import NotFoundError
 
 __all__ = ["attrs"]
 
@@ -43,6 +44,7 @@ class attrs:
         return self.getall()
 
     def __getitem__(self, name: str) -> Any:
+        self._find(name)
         return self._values[name]
 
     def __setitem__(self, name: str, value: Any) -> None:
@@ -51,11 +53,16 @@ class attrs:
 
     def __delitem__(self, name: str) -> None:
         self._check()
+        self._find(name)
         del self._values[name]
 
     def _check(self) -> None:
         if self._mode() == "r":
             raise ModeError("attributes can't be changed: the mode is 'r'")
+
+    def _find(self, name: str) -> None:
+        if name not in self._values:
+            raise NotFoundError(f"there is no attribute {name!r:.80}")
 
     def __iter__(self) -> Iterator[tuple[str, Any]]:
         return iter(self._values.items())

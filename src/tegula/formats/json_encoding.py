@@ -42,7 +42,7 @@ def dump(value: Mapping[str, Any], key: str, style: Style) -> bytes:
     >>> dump({"shape": (3, 4)}, "zarr.json", Style(indent=None))
     b'{"shape":[3,4]}'
     """
-    with _json_errors(key):
+    with _json_errors(key, value):
         if style.indent is None:
             text = _encoder(style, (", ", ": ") if style.spaced else (",", ":")).encode(value)
         else:
@@ -92,14 +92,30 @@ def as_bytes(text: str) -> bytes:
 
 
 @contextmanager
-def _json_errors(key: str) -> Iterator[None]:
-    """Convert the exceptions of an encoder to `MetadataError`."""
+def _json_errors(key: str, value: Any = None) -> Iterator[None]:
+    """Convert the exceptions of an encoder to `MetadataError`, which names the member of `value` without JSON form."""
     try:
         yield
     except RecursionError as error:
         raise MetadataError("the value is nested too deeply for JSON", key=key) from error
     except (TypeError, ValueError) as error:
-        raise MetadataError(f"the value can't be written as JSON: {error}", key=key) from error
+        field = ".".join(_unwritable(value)) or None
+        raise MetadataError(f"the value can't be written as JSON: {error}", key=key, field=field) from error
+
+
+def _unwritable(value: Any) -> Iterator[str]:
+    """Yield the names of the members that lead to the first value without JSON form, outermost first."""
+    if isinstance(value, Mapping):
+        for name, item in value.items():
+            try:
+                json.dumps(item, default=_plain)
+            except TypeError:
+                yield str(name)
+                yield from _unwritable(item)
+                return
+            except ValueError:  # such as a value that contains itself
+                yield str(name)
+                return
 
 
 def _encoder(style: Style, separators: tuple[str, str]) -> json.JSONEncoder:

@@ -129,7 +129,7 @@ class Group(Members):
     @property
     def attrs(self) -> Attributes:
         """The attributes, as a mapping that writes through."""
-        return Attributes(self._own_attributes, self._change_attributes)
+        return Attributes(self._own_attributes, self._change_attributes, self._get_place)
 
     def _own_attributes(self) -> Mapping[str, Any]:
         return self._metadata.attributes

@@ -114,7 +114,7 @@ class TableProperties(Node):
     @property
     def attrs(self) -> Attributes:
         """The attributes, as a mapping that writes through; without the one that lists the columns."""
-        return Attributes(self._own_attributes, self._change_attributes)
+        return Attributes(self._own_attributes, self._change_attributes, self._get_place)
 
     @property
     def _hidden(self) -> str | None:

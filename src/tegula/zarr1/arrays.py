@@ -125,7 +125,7 @@ class Array:
     @property
     def attrs(self) -> Attributes:
         """The user's attributes, a mapping that is read from and written to the store."""
-        return Attributes(self._stored_attributes, self._change_attributes)
+        return Attributes(self._stored_attributes, self._change_attributes, self._array._get_place)
 
     def _stored_attributes(self) -> Mapping[str, Any]:
         return _read_array(self._array.store).attributes

@@ -64,7 +64,7 @@ class Attributes(attributes.Attributes):
             raw = opened.get(key)
             return {} if raw is None else load(raw, key)
 
-        super().__init__(read, self._change)
+        super().__init__(read, self._change, lambda: opened.url)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.store, self.key, self.readonly)

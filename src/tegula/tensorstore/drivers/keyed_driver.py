@@ -80,7 +80,7 @@ class KeyedDriver(NodeDriver):
                 store, path, node, lambda found: replace(found, attributes=how(dict(found.attributes))), item=item
             )
 
-        return Attributes(look, change)
+        return Attributes(look, change, self.array._get_place)
 
     def _kvstore(self) -> KvStore:
         kvstore = self.kvstore
