@@ -21,7 +21,13 @@ _left: Final[dict[str, None]] = {}  # modules that threads may need
 
 
 def on_first_use(
-    package: str, homes: Mapping[str, str], *, rooms: str = "", apart: str = "", in_threads: bool = False
+    package: str,
+    homes: Mapping[str, str],
+    *,
+    rooms: str = "",
+    apart: str = "",
+    foreign: str = "",
+    in_threads: bool = False,
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return the functions ``__getattr__`` and ``__dir__`` (PEP 562) of a package.
 
@@ -35,6 +41,8 @@ def on_first_use(
         Modules that are attributes of the package themselves.
     apart : str
         Modules that programs import themselves; the error for one that was not imported says so.
+    foreign : str
+        The module whose ``FOREIGN_NAMES`` has the equivalents of other libraries' names, which errors tell.
     in_threads : bool
         Whether threads of the pools may use the names; then `load` imports the modules.
 
@@ -55,6 +63,9 @@ def on_first_use(
         module = places.get(name)
         if module is None:
             hint = f"; import {package}.{name} to use it" if name in apart.split() else ""
+            if foreign and not name.startswith("_"):
+                ours = import_module(f"{package}.{foreign}").FOREIGN_NAMES.get(name)
+                hint = hint if ours is None else f"; in tegula that is {ours}"
             raise AttributeError(f"module {package!r} has no attribute {name!r}{hint}", name=name)
         value = getattr(import_module(f"{package}.{module}"), name)
         setattr(sys.modules[package], name, value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 
 import tegula
-from tegula.arrays.keywords import _FOREIGN
+from tegula.arrays.keywords import _FOREIGN, FOREIGN_ATTRIBUTES, FOREIGN_NAMES
 from tegula.errors import MetadataError, SelectionError
 
 
@@ -65,6 +66,59 @@ def test_a_refused_call_creates_nothing() -> None:
     with pytest.raises(MetadataError):
         tegula.zeros(3, store=store, compressor="zstd")  # type: ignore[call-arg]
     assert not store
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda g: tegula.copy(g, {}, if_exists="replace"), "copy has no keyword 'if_exists'; .*overwrite=True"),
+        (lambda g: g.copy("x", "y", dest="z"), "target="),
+        (lambda g: g.members(max_depth=None), r"walk\(\)"),
+        (lambda g: g.arrays(recurse=True), r"walk\(\)"),
+        (lambda g: g.tree(level=2), "max_depth="),
+        (lambda g: g.move("x", dest="y"), "target="),
+        (lambda g: g.create_group("y", attrs={}), "attributes="),
+        (lambda g: g.require_group("y", overwrite=True), r"create_group\(name, overwrite=True\)"),
+        (lambda g: g.require_array("x", shape=3, dtype="u1", compression="gzip"), "codecs="),
+        (lambda g: tegula.load(g.store, zarr_format=2), "the format is detected"),  # type: ignore[call-arg]
+        (lambda _: tegula.zeros(3, fill_value=1), r"tegula\.full\("),  # type: ignore[call-arg]
+        (lambda g: tegula.ones_like(g["x"], fill_value=1), r"tegula\.full_like\("),
+        (lambda g: g.create_array("y", (3,), "u1"), "by position; .* shape=, dtype="),
+        (lambda _: tegula.create_array({}, (3,)), "by position; .* shape=, dtype="),  # type: ignore[call-arg]
+    ],
+)
+def test_every_function_of_the_hierarchy_has_these_errors(call: Callable[[Any], Any], words: str) -> None:
+    store: dict[str, bytes] = {}
+    g = tegula.create_group(store)
+    g.create_array("x", shape=3, dtype="u1")
+    before = dict(store)
+    with pytest.raises(TypeError, match=words) as found:
+        call(g)
+    assert isinstance(found.value, MetadataError)
+    assert store == before
+
+
+def test_save_says_which_options_it_has() -> None:
+    with pytest.raises(MetadataError, match="zarr_format would be names; the options are path=, format="):
+        tegula.save({}, [1], zarr_format=2)
+
+
+def test_names_of_other_libraries_have_equivalents() -> None:
+    for name, ours in FOREIGN_NAMES.items():
+        with pytest.raises(AttributeError, match=f"no attribute '{name}'; in tegula that is ") as found:
+            getattr(tegula, name)
+        assert found.value.name == name
+        first = re.match(r"(tegula\.)?(\w+)[(.,]?", ours)
+        assert first is not None
+        assert "(" not in ours or hasattr(tegula, first[2])
+    g = tegula.create_group({})
+    for node in (g, g.create_array("x", shape=3, dtype="u1")):
+        for name in FOREIGN_ATTRIBUTES:
+            if not hasattr(node, name):
+                with pytest.raises(AttributeError, match="in tegula that is "):
+                    getattr(node, name)
+    with pytest.raises(AttributeError, match=r"no attribute 'nothing'$"):
+        getattr(tegula, "nothing")  # noqa: B009
 
 
 def test_no_own_keyword_counts_as_foreign() -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from tegula import engine
+from tegula.arrays.keywords import known_keywords
 from tegula.arrays.node import Node
 from tegula.engine.creating import check_path, check_reserved, create_parents
 from tegula.engine.deleting import clear_place, delete_node, is_chunk_key
@@ -114,6 +115,7 @@ def copy_node(
     return _copied(store, old, new_store, new, progress)
 
 
+@known_keywords
 def move(
     source: Any,
     target: Any,
@@ -191,6 +193,7 @@ def move_node(
     return report
 
 
+@known_keywords
 def delete(target: Any, *, path: str = "", storage_options: Mapping[str, Any] | None = None) -> None:
     """Delete an array, a table, or a group with everything below it.
 

@@ -16,7 +16,7 @@ from tegula.arrays.attributes import Attributes
 from tegula.arrays.chunking import as_shape
 from tegula.arrays.creation import new_group
 from tegula.arrays.filling import CREATION, ArrayOptions, new_array_with
-from tegula.arrays.keywords import check_keywords
+from tegula.arrays.keywords import check_keywords, known_keywords
 from tegula.arrays.node import Node
 from tegula.arrays.values import as_data
 from tegula.display import Info, Tree
@@ -186,12 +186,14 @@ class Group(Members):
             raise NotFoundError(f"there is no member {name!r}", path=self._place)
         delete_node(self._store, self._full(name))
 
+    @known_keywords
     def groups(self) -> Iterator[tuple[str, Group]]:
         """Yield name and group of each direct member that is a group; members that can't be opened are warnings."""
         yield from ((name, node) for name, node in self.members() if isinstance(node, Group))
 
     # --- creating
 
+    @known_keywords
     def create_array(
         self, name: str, *, shape: Any = None, dtype: Any = None, data: Any = None, **options: Unpack[ArrayOptions]
     ) -> Array:
@@ -209,6 +211,7 @@ class Group(Members):
         given: dict[str, Any] = {"format": self.format, **options}
         return new_array_with(self._store, self._full(name), data, shape=shape, dtype=dtype, **given)
 
+    @known_keywords
     def create_group(self, name: str, *, attributes: Mapping[str, Any] | None = None, overwrite: bool = False) -> Group:
         """Create a group in the group.
 
@@ -229,6 +232,7 @@ class Group(Members):
         metadata = new_group(self._store, path, attributes=attributes, format=self.format, overwrite=overwrite)
         return Group(self._store, path, metadata, read_only=False, allow_pickle=self._allow_pickle)
 
+    @known_keywords
     def require_array(
         self, name: str, *, shape: Any, dtype: Any, exact: bool = False, **options: Unpack[ArrayOptions]
     ) -> Array:
@@ -257,6 +261,7 @@ class Group(Members):
         >>> g.require_array("x", shape=3, dtype="i4")[:]
         array([7, 7, 7])
         """
+        check_keywords("require_array", options, _KEYWORDS)
         if name not in self:
             try:
                 return self.create_array(name, shape=shape, dtype=dtype, **options)
@@ -269,6 +274,7 @@ class Group(Members):
             raise AlreadyExistsError(f"the member {name!r} differs: {node!r}", path=self._place)
         return node
 
+    @known_keywords
     def require_group(self, name: str) -> Group:
         """Return the group of that name; create it if it does not exist.
 
@@ -297,6 +303,7 @@ class Group(Members):
 
     # --- copying and moving
 
+    @known_keywords
     def copy(
         self, source: str | Node, target: str | Group, name: str | None = None, *, overwrite: bool = False
     ) -> CopyReport:
@@ -337,6 +344,7 @@ class Group(Members):
         new = group._full(last if isinstance(target, Group) else target)
         return copy_node(store, old, group._store, new, overwrite=overwrite)
 
+    @known_keywords
     def move(self, source: str, target: str, *, overwrite: bool = False) -> CopyReport:
         """Rename a member, within this group or into one below it; see `tegula.move`.
 
@@ -366,6 +374,7 @@ class Group(Members):
 
     # --- tree and consolidated metadata
 
+    @known_keywords
     def tree(self, max_depth: int | None = None) -> Tree:
         """Return a drawing of the hierarchy, shown as text and, in notebooks, as HTML."""
         return display.group_tree(self, max_depth)

@@ -12,6 +12,7 @@ from weakref import ref
 
 from tegula import engine
 from tegula.arrays.array import Array
+from tegula.arrays.keywords import known_keywords
 from tegula.arrays.node import Node
 from tegula.engine.documents import documents_of
 from tegula.engine.finding import members_of_folder, nodes_below
@@ -131,6 +132,7 @@ class Members(Node, MutableMapping[str, Any]):
     def __bool__(self) -> bool:
         return True  # also if it is empty
 
+    @known_keywords
     def members(self, unreadable: dict[str, str] | None = None, *, implicit: bool = False) -> Iterator[tuple[str, Any]]:
         """Yield name and node of each direct member.
 
@@ -196,10 +198,12 @@ class Members(Node, MutableMapping[str, Any]):
         prefix = f"{self._path}/" if self._path else ""
         return (child[len(prefix) : -1] for child in self._store.list_dir(prefix)[1])
 
+    @known_keywords
     def arrays(self) -> Iterator[tuple[str, Array]]:
         """Yield name and array of each direct member that is an array; members that can't be opened are warnings."""
         yield from ((name, node) for name, node in self.members() if isinstance(node, Array))
 
+    @known_keywords
     def walk(self, unreadable: dict[str, str] | None = None, *, implicit: bool = False) -> Iterator[tuple[str, Any]]:
         """Yield path below this group and node of all members, at any depth, parents first.
 

@@ -10,6 +10,7 @@ import numpy as np
 from tegula.arrays.array import Array
 from tegula.arrays.chunking import as_shape
 from tegula.arrays.filling import FilledArrayOptions, NewArrayOptions, type_of
+from tegula.arrays.keywords import check_keywords
 from tegula.arrays.values import as_data
 from tegula.formats.bcolz_codecs import portable
 from tegula.hierarchy.creators import create_array
@@ -69,7 +70,7 @@ def zeros(shape: Shape, *, store: Any = None, dtype: Any = "f8", **options: Unpa
     array([[0, 0, 0],
            [0, 0, 0]], dtype=int32)
     """
-    return full(shape, 0, store=store, dtype=dtype, **options)
+    return _filled("zeros", shape, 0, store, dtype, options)
 
 
 def ones(shape: Shape, *, store: Any = None, dtype: Any = "f8", **options: Unpack[FilledArrayOptions]) -> Array:
@@ -81,7 +82,7 @@ def ones(shape: Shape, *, store: Any = None, dtype: Any = "f8", **options: Unpac
     >>> tegula.ones(3)[:]
     array([1., 1., 1.])
     """
-    return full(shape, 1, store=store, dtype=dtype, **options)
+    return _filled("ones", shape, 1, store, dtype, options)
 
 
 def empty(shape: Shape, *, store: Any = None, dtype: Any = "f8", **options: Unpack[FilledArrayOptions]) -> Array:
@@ -93,7 +94,7 @@ def empty(shape: Shape, *, store: Any = None, dtype: Any = "f8", **options: Unpa
     >>> tegula.empty(2, dtype=str)[:]
     array(['', ''], dtype=object)
     """
-    return full(shape, 0, store=store, dtype=dtype, **options)
+    return _filled("empty", shape, 0, store, dtype, options)
 
 
 def full(
@@ -136,6 +137,16 @@ def full(
     return create_array(target, shape=shape, **{**options, "dtype": dtype, "fill_value": fill_value})
 
 
+def _refuse_fill_value(function: str, options: Any) -> None:
+    if "fill_value" in options:
+        check_keywords(function, ["fill_value"], ())
+
+
+def _filled(function: str, shape: Shape, value: int, store: Any, dtype: Any, options: Any) -> Array:
+    _refuse_fill_value(function, options)
+    return full(shape, value, store=store, dtype=dtype, **options)
+
+
 def zeros_like(a: Any, *, store: Any = None, **options: Any) -> Array:
     """Create an array of zeros like another; see `full_like`.
 
@@ -145,6 +156,7 @@ def zeros_like(a: Any, *, store: Any = None, **options: Any) -> Array:
     >>> tegula.zeros_like(np.arange(3))[:]
     array([0, 0, 0])
     """
+    _refuse_fill_value("zeros_like", options)
     return full_like(a, 0, store=store, **options)
 
 
@@ -157,6 +169,7 @@ def ones_like(a: Any, *, store: Any = None, **options: Any) -> Array:
     >>> tegula.ones_like(np.arange(3))[:]
     array([1, 1, 1])
     """
+    _refuse_fill_value("ones_like", options)
     return full_like(a, 1, store=store, **options)
 
 

@@ -11,6 +11,7 @@ from tegula import engine
 from tegula.arrays.array import Array
 from tegula.arrays.creation import new_group
 from tegula.arrays.filling import new_array_with
+from tegula.arrays.keywords import known_keywords
 from tegula.arrays.values import as_data
 from tegula.engine.deleting import clear_place
 from tegula.errors import AlreadyExistsError, MetadataError, UnsupportedError
@@ -78,7 +79,12 @@ def save(
     ...
     tegula.errors.AlreadyExistsError: a group with the members x, y already exists at this path; pass overwrite=True ...
     """
-    if (values is None) == (not arrays):
+    if values is not None and arrays:
+        raise MetadataError(
+            f"save takes one array, or arrays by name, not both: {', '.join(arrays)!s:.80} would be names; the options"
+            " are path=, format=, overwrite= and storage_options="
+        )
+    if values is None and not arrays:
         raise MetadataError("save takes one array, or arrays by name")
     path = clean(path)
     format = new_format(target, path, format, "zarr3")
@@ -121,6 +127,7 @@ def _refuse_group(store: Store, path: str) -> None:
     )
 
 
+@known_keywords
 def load(
     target: Any, *, path: str = "", allow_pickle: bool = False, storage_options: Mapping[str, Any] | None = None
 ) -> Any:

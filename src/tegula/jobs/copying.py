@@ -9,6 +9,7 @@ from typing import Any
 
 from tegula import engine
 from tegula.arrays.array import Array
+from tegula.arrays.keywords import known_keywords
 from tegula.engine.pool import for_each, gather
 from tegula.engine.visiting import cells, is_inside
 from tegula.errors import AlreadyExistsError, NotFoundError, TegulaError
@@ -33,6 +34,7 @@ __all__ = ["CopyProgress", "CopyReport", "copy"]
 Coords = tuple[int, ...]
 
 
+@known_keywords
 def copy(
     source: Any,
     target: Any,
