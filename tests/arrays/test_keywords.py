@@ -71,7 +71,7 @@ def test_a_refused_call_creates_nothing() -> None:
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda g: tegula.copy(g, {}, if_exists="replace"), "copy has no keyword 'if_exists'; .*overwrite=True"),
+        (lambda g: tegula.copy(g, {}, if_exists="replace"), "copy has no keyword 'if_exists'; .*overwrite=True"),  # type: ignore[call-arg]
         (lambda g: g.copy("x", "y", dest="z"), "target="),
         (lambda g: g.members(max_depth=None), r"walk\(\)"),
         (lambda g: g.arrays(recurse=True), r"walk\(\)"),

@@ -615,6 +615,10 @@ def test_chunks_and_leftovers() -> None:
     values = np.arange(25).reshape(-1, 1)
     c = bcolz.carray(values, chunklen=10)
     assert [chunk.tolist() for chunk in c.chunks] == [values[:10].tolist(), values[10:20].tolist()]
+    same(c.chunks[-1], values[10:20])
+    assert (len(c.chunks), [chunk.shape for chunk in c.chunks[1:]]) == (2, [(10, 1)])
+    with pytest.raises(tegula.SelectionError):
+        c.chunks[2]
     assert (c.leftover_elements, c.leftover_bytes, c.itemsize, c.atomsize) == (5, 40, 8, 8)
     assert c.leftover_array.shape == (10, 1)
     assert c.leftover_ptr

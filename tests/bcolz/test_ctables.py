@@ -296,6 +296,9 @@ def test_invalid_arguments(tmp_path: Path) -> None:
         bcolz.ctable()
     with pytest.raises(KeyError):
         bcolz.ctable(rootdir=place, mode="r")
+    with pytest.raises(FileNotFoundError, match="no table to open") as missing:
+        bcolz.ctable(rootdir=place, mode="a")
+    assert missing.value.filename == str(place)
     with pytest.raises(ValueError):
         bcolz.ctable(rootdir=place, mode="w")
     with pytest.raises(ValueError):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from math import prod
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +12,7 @@ import numpy.typing as npt
 import tegula
 from tegula.bcolz import attributes, parameters, storage
 from tegula.bcolz.append_buffer import BufferedRows
+from tegula.bcolz.converting import as_index
 from tegula.bcolz.printing import HEADER
 
 __all__ = ["CarrayProperties"]
@@ -158,6 +159,27 @@ class CarrayProperties:
         return [(n * self.chunklen, (n + 1) * self.chunklen) for n in range(self.nchunks)]
 
     @property
-    def chunks(self) -> Iterator[npt.NDArray[Any]]:
-        """The full chunks, decoded one by one."""
-        return (self._array[start:stop] for start, stop in self.partitions)
+    def chunks(self) -> Sequence[npt.NDArray[Any]]:
+        """The full chunks, each of which is decoded when it is taken from the sequence."""
+        return _Chunks(self._array, self.partitions)
+
+
+class _Chunks(Sequence[npt.NDArray[Any]]):
+    """Parts of an array, which are read when they are taken."""
+
+    def __init__(self, array: tegula.Array, partitions: list[tuple[int, int]]) -> None:
+        self._array = array
+        self._partitions = partitions
+
+    def __len__(self) -> int:
+        return len(self._partitions)
+
+    @overload
+    def __getitem__(self, index: int) -> npt.NDArray[Any]: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[npt.NDArray[Any]]: ...
+    def __getitem__(self, index: int | slice) -> Any:
+        if isinstance(index, slice):
+            return [self._array[start:stop] for start, stop in self._partitions[index]]
+        start, stop = self._partitions[as_index(index, len(self))]
+        return self._array[start:stop]

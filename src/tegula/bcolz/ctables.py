@@ -57,7 +57,7 @@ class ctable(Changes):
     ------
     ValueError
         If the columns do not fit together, or a new table has none.
-    KeyError
+    KeyError, FileNotFoundError
         If there is no table to open.
     FileExistsError
         If another process creates the same table at the same time.
@@ -98,6 +98,8 @@ class ctable(Changes):
             )
         if columns is not None and exists and self.mode == "a":
             raise MetadataError("the directory exists, and mode 'a' does not replace it", path=self.rootdir)
+        if columns is None and self.mode == "a" and not exists:
+            raise NotFoundError("there is no table to open", path=self.rootdir)
         if columns is None and self.mode == "w":
             raise MetadataError("mode 'w' creates a table, which needs columns", path=self.rootdir)
         # open or create the columns
