@@ -437,6 +437,32 @@ class Racing(tegula.MemoryStore):
         return super().set(key, value, **options)
 
 
+@pytest.mark.parametrize("mode", ["r", "r+", "a", "w", "w-"])
+@pytest.mark.parametrize("wrong", [{"shape": 3}, {"dtype": "i4"}, {"chunks": 2, "shape": 3}, {"read_only": True}])
+def test_a_group_is_not_replaced_by_an_array_that_was_meant_to_be_one(mode: str, wrong: dict[str, Any]) -> None:
+    store: dict[str, bytes] = {}
+    tegula.save(store, x=[1, 2])
+    before = dict(store)
+    with pytest.raises(MetadataError, match="open_group has no keyword"):
+        tegula.open_group(store, mode, **wrong)
+    assert store == before
+
+
+@pytest.mark.parametrize("mode", ["w", "w-", "x"])
+def test_a_group_is_not_replaced_to_read_its_consolidated_metadata(mode: str) -> None:
+    store: dict[str, bytes] = {}
+    tegula.save(store, x=[1, 2])
+    tegula.open_group(store, "r+").consolidate()
+    before = dict(store)
+    with pytest.raises(MetadataError, match="mode r, r"):
+        tegula.open_group(store, mode, consolidated=True)
+    assert list(tegula.open_group(store, "a", consolidated=True)) == ["x"]
+    assert store == before
+    with pytest.raises(NotFoundError):
+        tegula.open_group(missing := {}, "a", consolidated=True)  # type: ignore[var-annotated]
+    assert not missing
+
+
 def test_the_loser_of_a_race_to_create_changes_nothing() -> None:
     store = Racing()
     options: dict[str, Any] = {"shape": 2, "dtype": "u1", "format": "zarr2", "path": "a"}

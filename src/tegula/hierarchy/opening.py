@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from tegula import arrays, engine, hierarchy, targets
 from tegula.arrays.array import Array, array_at
@@ -29,6 +29,8 @@ __all__ = [
     "open_group",
     "open_table",
 ]
+
+_GROUP_OPTIONS: Final = frozenset({"attributes", "path", "format", "allow_pickle", "storage_options"})
 
 Mode = Literal["r", "r+", "a", "w", "w-"]
 _MODES = ("r", "r+", "a", "w", "w-", "x")
@@ -157,7 +159,7 @@ def _open_or_create(
 
 
 def _kind(node: Array | Group | Table) -> str:
-    return type(node).__name__.lower()
+    return "an array" if isinstance(node, Array) else f"a {type(node).__name__.lower()}"
 
 
 def open_array(target: Any, mode: str = "r", **options: Any) -> Array:
@@ -180,7 +182,7 @@ def open_array(target: Any, mode: str = "r", **options: Any) -> Array:
         mode = "r+"  # without a shape nothing can be created
     node: Array | Group | Table = open(target, mode, **options)
     if not isinstance(node, Array):
-        raise NotFoundError(f"there is a {_kind(node)}, not an array", path=place(node.store, node.path))
+        raise NotFoundError(f"there is {_kind(node)}, not an array", path=place(node.store, node.path))
     return node
 
 
@@ -193,12 +195,14 @@ def open_group(target: Any, mode: str = "r", *, consolidated: bool = False, **op
         As for `tegula.open`.
     consolidated : bool
         Take the members from the consolidated metadata, which saves reading their documents one by one. You must
-        know that the copy is up to date; the default never relies on it.
+        know that the copy is up to date; the default never relies on it. A new group has none.
 
     Raises
     ------
     NotFoundError
         If there is no node, it is an array or a table, or there is no consolidated metadata to use.
+    MetadataError
+        If an option is one of arrays, or `consolidated` is true and the mode creates a group. Nothing is changed then.
 
     Examples
     --------
@@ -207,9 +211,15 @@ def open_group(target: Any, mode: str = "r", *, consolidated: bool = False, **op
     >>> g.create_array("x", shape=2, dtype="i1").path
     'x'
     """
+    if not _GROUP_OPTIONS.issuperset(options):
+        arrays.check_keywords("open_group", options, _GROUP_OPTIONS)
+    if consolidated and _check_mode(mode) != "r":
+        if mode != "a" and mode != "r+":
+            raise MetadataError("a new group has no consolidated metadata; open it with mode r, r+ or a", field="mode")
+        mode = "r+"  # a new group would have none
     node: Array | Group | Table = open(target, mode, **options)
     if not isinstance(node, hierarchy.Group):
-        raise NotFoundError(f"there is a {_kind(node)}, not a group", path=place(node.store, node.path))
+        raise NotFoundError(f"there is {_kind(node)}, not a group", path=place(node.store, node.path))
     return node._just_consolidated() if consolidated else node
 
 
