@@ -14,6 +14,9 @@ use crate::stores::{Expected, Generation, Slice, Store};
 use crate::strided_copy::content_size;
 use crate::{Error, Result, pool};
 
+/// The number of stored bytes from which on no more chunks are read before those are extended.
+const MOST_HELD: u64 = 1 << 24;
+
 /// Rows for the end of one chunk.
 #[derive(Clone, Copy)]
 pub struct Rows<'r> {
@@ -59,8 +62,9 @@ struct Place {
 /// grown; `None` where this function does not support the array or the rows. In an array that is not dense the fill value
 /// follows the rows.
 ///
-/// All chunks are read first, except those that the last call has stored and that are kept with the array. Then `check` is
-/// called, and its error ends the call. Each chunk is stored on condition that it still is the one that was read or kept.
+/// Chunks are read first, except those that the last call has stored and that are kept with the array. Then `check` is
+/// called, and its error ends the call. Each chunk is stored on condition that it still is the one that was read or kept. If
+/// the chunks are large, that is done for a few at a time.
 ///
 /// # Errors
 ///
@@ -71,31 +75,37 @@ pub fn extend(
     check: &mut dyn FnMut() -> Result<()>,
     poll: &mut dyn FnMut() -> Result<()>,
 ) -> Result<Vec<Option<i64>>> {
-    let mut work = Vec::new();
-    for (number, part) in rows.iter().enumerate() {
-        if let Some(place) = part.place()? {
-            let old = part.read(&place)?;
-            work.push((number, place, Mutex::new(old)));
+    let mut grown = vec![None; rows.len()];
+    let mut left = rows.iter().enumerate();
+    loop {
+        // some of the chunks, as they are
+        let (mut work, mut held) = (Vec::new(), 0);
+        while held < MOST_HELD {
+            let Some((number, part)) = left.next() else { break };
+            if let Some(place) = part.place()? {
+                let old = part.read(&place)?;
+                held += old.size;
+                work.push((number, place, Mutex::new(old)));
+            }
+        }
+        if work.is_empty() {
+            return Ok(grown);
+        }
+        check()?;
+        // the same chunks with their new rows
+        let results: Vec<_> = work.iter().map(|_| AtomicI64::new(0)).collect();
+        let task = |index: usize| {
+            let (number, place, old) = &work[index];
+            let mut old = old.lock().unwrap_or_else(PoisonError::into_inner);
+            let nbytes = rows[*number].store(place, &mut old).map_err(|error| error.at(&place.key))?;
+            results[index].store(nbytes as i64 - old.size as i64, Ordering::Relaxed);
+            Ok(())
+        };
+        pool::run(threads, work.len(), &task, poll)?;
+        for ((number, ..), result) in work.iter().zip(results) {
+            grown[*number] = Some(result.into_inner());
         }
     }
-    let mut grown = vec![None; rows.len()];
-    if work.is_empty() {
-        return Ok(grown);
-    }
-    check()?;
-    let results: Vec<_> = work.iter().map(|_| AtomicI64::new(0)).collect();
-    let task = |index: usize| {
-        let (number, place, old) = &work[index];
-        let mut old = old.lock().unwrap_or_else(PoisonError::into_inner);
-        let nbytes = rows[*number].store(place, &mut old).map_err(|error| error.at(&place.key))?;
-        results[index].store(nbytes as i64 - old.size as i64, Ordering::Relaxed);
-        Ok(())
-    };
-    pool::run(threads, work.len(), &task, poll)?;
-    for ((number, ..), result) in work.iter().zip(results) {
-        grown[*number] = Some(result.into_inner());
-    }
-    Ok(grown)
 }
 
 impl Rows<'_> {
