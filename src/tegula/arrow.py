@@ -1,7 +1,7 @@
-"""Queries by other libraries that read only what they need of a table: polars, DuckDB and ``pyarrow.dataset``.
+"""Queries of tables by polars, DuckDB and ``pyarrow.dataset`` that read only the necessary columns and chunks.
 
-A `tegula.Table` itself can be read by every library that knows Arrow's PyCapsule interface; these functions let the
-libraries read only the columns that a query needs, and of most columns only the chunks with rows that it asks for.
+Any library that supports Arrow's PyCapsule interface can read a whole `tegula.Table`. With the functions of this module
+libraries read only the columns that a query needs, and of most columns only the chunks that contain the selected rows.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ _NO_FILE: Final = "a table of tegula, which pyarrow reads by scanner() only"
 
 
 def scan_polars(table: Table) -> Any:
-    """Return a ``polars.LazyFrame`` that reads a table as queries need it.
+    """Return a ``polars.LazyFrame`` that reads only the parts of a table that a query needs.
 
-    polars passes on which columns it needs, conditions on rows, and how many rows at the beginning are enough. Its
-    conditions are evaluated by polars itself.
+    polars passes the columns that it needs, conditions on rows, and how many rows from the beginning are enough. It
+    evaluates its conditions itself.
 
     Parameters
     ----------
     table : Table
-        The table; each query reads the rows that it has then.
+        The table; each query reads its rows at that time.
 
     Raises
     ------
@@ -55,12 +55,12 @@ def scan_polars(table: Table) -> Any:
 
 
 def dataset(table: Table) -> Any:
-    """Return a table as a ``pyarrow.dataset.Dataset``, which DuckDB, polars and pyarrow query.
+    """Return a table as a ``pyarrow.dataset.Dataset``, which DuckDB, polars and pyarrow can query.
 
     Parameters
     ----------
     table : Table
-        The table; each query reads the rows that it has then.
+        The table; each query reads its rows at that time.
 
     Raises
     ------
@@ -84,8 +84,8 @@ def dataset(table: Table) -> Any:
 class TableDataset(_dataset.FileSystemDataset):  # type: ignore[misc, name-defined]
     """A table as a pyarrow dataset; made by `dataset`.
 
-    Operations that pyarrow carries out with scanners read the table; others look for a file that does not exist, and
-    fail.
+    Operations that pyarrow carries out with scanners read the table; all others look for a file that does not exist,
+    and fail.
 
     Examples
     --------

@@ -9,8 +9,8 @@ setting                    environment variable     meaning
                                                     are not stored (default 10,000,000)
 ``buffer_bytes``           ``TEGULA_BUFFER_BYTES``  bytes of chunks that operations on remote storage have under way
                                                     at once (default 256 MiB)
-``concurrency``            ``TEGULA_CONCURRENCY``   requests to a bucket that are under way at once at first (default
-                                                    64); up to four times as many where that pays off
+``concurrency``            ``TEGULA_CONCURRENCY``   initial number of requests to a bucket under way at once (default
+                                                    64); rises up to four times as high if that helps
 ``write_empty_chunks``     ``TEGULA_WRITE_EMPTY``   store chunks that equal the fill value (default no)
 ``executor``               ``TEGULA_EXECUTOR``      implementation that reads and writes chunks: ``kernel`` (an error
                                                     if it is not built), ``reference``, or ``auto``, the kernel where
@@ -121,17 +121,18 @@ class Config(Frozen):
 
 
 def check_recheck(value: object) -> str | float:
-    """Return when cached values are to be compared with the store, if that is valid.
+    """Return a value of the setting ``recheck`` if it is valid.
 
     Parameters
     ----------
     value : "open", "always", "never" or number
-        At the first use after opening, at each use, never, or after that many seconds.
+        When cached values are compared with the store: at the first use after opening, at each use, never, or after
+        that many seconds.
 
     Raises
     ------
     MetadataError
-        If it is something else.
+        If the value is not valid.
 
     Examples
     --------
@@ -163,7 +164,7 @@ def _from_environment() -> Config:
 
 
 def _recheck(text: str) -> str | float:
-    """Return the number in a text, or else the text, which `Config` checks."""
+    """Return the number in a text; otherwise the text, which `Config` checks."""
     try:
         return float(text)
     except ValueError:
@@ -230,7 +231,7 @@ def configure(**changes: Any) -> AbstractContextManager[Config]:
     unknown = changes.keys() - {*Config._fields}
     if unknown:
         raise MetadataError(f"there is no setting {min(unknown)!r:.80}", field=min(unknown))
-    replace(_current, **changes)  # refuses wrong values here, even if ``with`` was forgotten
+    replace(_current, **changes)  # raises for wrong values, even if ``with`` was forgotten
     return _configured(changes)
 
 

@@ -1,7 +1,7 @@
 """Writing of dask arrays to arrays of any format; reading is `tegula.Array.to_dask`.
 
-Each task writes one block. Blocks need not match chunks or shards: where two tasks write parts of one chunk, both parts
-are kept, between threads, processes and machines, as far as the store compares and replaces in one step.
+Each task writes one block. Blocks need not match chunks or shards: if two tasks write parts of the same chunk, both
+parts are kept, even between processes and machines, if the store supports conditional writes between these.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = ["store"]
 
 _OPTIONS = frozenset(CREATION) | {"dtype", "format", "overwrite", "allow_pickle"}
 Place: TypeAlias = tuple[int | range, ...]
-"""The elements that are written: along each axis of the target one index or several."""
+"""The elements to write: one index or several along each axis of the target."""
 
 
 def store(
@@ -50,18 +50,18 @@ def store(
     Parameters
     ----------
     array : dask.array.Array
-        What to write. Its blocks need not match the chunks of the target.
+        The array to write. Its blocks need not match the chunks of the target.
     target : str, path, mapping, Store or Array
         Where to create the array, as for `tegula.create_array`; or an array that is open for writing.
     region : int, slice, or tuple of them, optional
-        The part of an existing array to write, of the shape that ``target[region]`` has. Without it, the whole array is
-        written if `target` is an `Array`, and otherwise a new array is created.
+        The part of an existing array to write; `array` must have the shape of ``target[region]``. By default the whole
+        array is written if `target` is an `Array`; otherwise a new array is created.
     path : str
         Path of the array in the store.
     storage_options : mapping, optional
         Settings of the storage, if `target` is a URL; see `tegula.store_of`.
     compute : bool
-        ``True`` writes now, with dask's current scheduler. Otherwise a new array is created without elements, and the
+        Whether to write now, with dask's current scheduler. Otherwise a new array is created without elements, and the
         result is a `dask.delayed.Delayed` that writes when it is computed.
     **creation
         Options of a new array, as for `tegula.create_array`; ``dtype`` is that of the dask array by default.
@@ -69,7 +69,7 @@ def store(
     Returns
     -------
     Array or dask.delayed.Delayed
-        The array that was written, or what computes to it.
+        The array that was written, or a `Delayed` that computes to it.
 
     Raises
     ------
@@ -124,9 +124,9 @@ def _check_source(da: Any, array: Any) -> None:
 
 
 def _existing(target: Any, path: str, storage_options: Any, creation: Mapping[str, Any]) -> Array:
-    """Return the array to write into, and refuse options that only a new one can have."""
+    """Return the array to write into, and refuse options that are only for new arrays."""
     if creation:
-        raise MetadataError("an array that exists already has no options", field=min(creation))
+        raise MetadataError("options can be given only for a new array", field=min(creation))
     if isinstance(target, Array):
         if path or storage_options:
             raise MetadataError("an open array takes neither a path nor storage_options", field="target")
@@ -136,10 +136,10 @@ def _existing(target: Any, path: str, storage_options: Any, creation: Mapping[st
 
 
 def _placed(region: Any, shape: tuple[int, ...], given: Sequence[int]) -> Place:
-    """Return the elements of a region; their numbers along its axes must be those of the shape that is given."""
+    """Return the elements of a region; its shape must be `given`."""
     items = [item for item in itemise(... if region is None else region, shape) if item is not ...]
     if not all(isinstance(item, (int, slice)) for item in items):
-        raise SelectionError(f"a region is made of ints and slices, not {region!r:.80}")
+        raise SelectionError(f"a region must consist of ints and slices, not {region!r:.80}")
     try:
         place = tuple(
             range(size)[item] if isinstance(item, slice) else int(item)  # type: ignore[arg-type]
@@ -164,7 +164,7 @@ def _write_blocks(da: Any, array: Any, target: Array, place: Place) -> Any:
         place=place,
         home=process_name(),
         storage=_storage(target.store),
-        # a name of its own: what dask has computed under another one must not stand for a write
+        # a unique name, so that dask never takes an earlier result for this write
         name=f"tegula-store-{uuid.uuid4().hex}",
         chunks=tuple((1,) * number for number in array.numblocks),
         dtype=bool,
@@ -175,7 +175,7 @@ def _write_blocks(da: Any, array: Any, target: Array, place: Place) -> Any:
 def _write_block(
     block: Any, target: Array, place: Place, home: str, storage: str, block_info: Any = None
 ) -> npt.NDArray[np.bool_]:
-    """Write one block to its part of the place."""
+    """Write one block to its part of the target."""
     bounds = iter(block_info[0]["array-location"])
     part = tuple(item[slice(*next(bounds))] if isinstance(item, range) else item for item in place)
     if process_name() != home:
@@ -194,7 +194,7 @@ def _as_slice(numbers: range) -> slice:
 
 
 def _check_shared(target: Array, part: Place, storage: str) -> None:
-    """Refuse to write from another process than the one that stores the array, where elements would be lost."""
+    """Refuse to write from another process if elements would be lost."""
     how = "compute with scheduler='threads', or store the array in a directory or a bucket"
     if storage == "memory":
         raise StoreError(f"the values are in the memory of another process: {how}", path=target.path or None)
@@ -209,7 +209,7 @@ def _check_shared(target: Array, part: Place, storage: str) -> None:
 
 
 def _storage(store: Store) -> Literal["memory", "single writer", "shared"]:
-    """Return what processes share of a store: nothing, its values, or conditional writes, too."""
+    """Return what processes share of a store: nothing, only its values, or its conditional writes, too."""
     while isinstance(store, WrappingStore):
         store = store.store
     if isinstance(store, ObjectStore):
@@ -221,7 +221,7 @@ def _storage(store: Store) -> Literal["memory", "single writer", "shared"]:
 
 
 def _is_whole(grid: ChunkGrid, part: Place, shape: tuple[int, ...]) -> bool:
-    """Return whether elements are all those of some chunks (shards)."""
+    """Return whether the elements consist of whole chunks (shards)."""
     for item, axis, size in zip(part, grid.axes, shape):
         numbers = item if isinstance(item, range) else range(item, item + 1)
         if not numbers:

@@ -1,8 +1,8 @@
-"""Modules that are imported when something in them is first used, so that a program starts fast.
+"""Modules that are imported at their first use, so that a program starts fast.
 
-Opening an array and reading from it import what they need. Whatever else a module may need it takes from a package that
-gathers names (`on_first_use`), or from a module that it names by `Later`. Both are stated twice: below
-``TYPE_CHECKING`` for type checkers, readers and the tests of what may import what, and by name.
+Modules import directly only what is needed to open and read an array. For everything else they use a package that
+imports its names at their first use (`on_first_use`), or a module that is declared by `Later`. Each such import is
+written twice: by name, and below ``TYPE_CHECKING`` for type checkers, readers, and the test of allowed imports.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ def on_first_use(
     package : str
         Name of the package.
     homes : mapping of str to str
-        For each module of the package the names that it defines, with blanks between them.
+        For each module of the package the names that it defines, separated by blanks.
     rooms : str
-        Modules that are attributes of the package themselves.
+        Modules that are themselves attributes of the package.
     apart : str
-        Modules that programs import themselves; the error for one that was not imported says so.
+        Modules that programs must import themselves; the error for a missing one says so.
     foreign : str
         The module whose ``FOREIGN_NAMES`` has the equivalents of other libraries' names, which errors tell.
     in_threads : bool
@@ -103,8 +103,8 @@ class Later:
 def at_exit(step: int, function: Callable[[], object]) -> None:
     """Call a function when the interpreter exits, even if its module is first imported by an exit handler.
 
-    The steps come after the exit handlers that a program registers once it has imported tegula: 0 for what finalisers
-    have started, 1 for threads, 2 for archives, which are complete then.
+    All steps come after the exit handlers that a program registers after it has imported tegula. Step 0 ends the calls
+    of finalisers, step 1 threads, and step 2 commits archives, whose changes are then complete.
     """
     _last_calls[step] = function
 
@@ -119,14 +119,14 @@ for _step in (2, 1, 0):  # the last one registered is the first one called
 
 
 def before_threads(modules: Sequence[str]) -> None:
-    """Have `load` import modules, since threads may need them."""
+    """Let `load` import modules that threads may need."""
     _left.update(dict.fromkeys(modules))
 
 
 def load() -> None:
-    """Import all modules that threads may need, before the first one is started.
+    """Import all modules that threads may need, before the first thread is started.
 
-    A process may fork while one of its threads imports a module; the child could never import that one.
+    A process may fork while one of its threads imports a module; the child could then never import that module.
     """
     while _left:
         for module in [*_left]:

@@ -7,16 +7,16 @@
     ├── AlreadyExistsError  (FileExistsError)              something is stored there already
     ├── ReadOnlyError       (PermissionError)              a write through a read-only store, group or array
     ├── MetadataError       (ValueError)                   a document or a creation argument is not valid
-    ├── UnsupportedError                                   valid, but not something tegula or that format can do
+    ├── UnsupportedError                                   valid, but not supported by tegula or the format
     ├── CodecError                                         bytes could not be encoded or decoded
     ├── SelectionError      (IndexError)                   a selection does not fit the array
     ├── StoreError          (OSError)                      the store rejected a key, or its I/O failed
     └── ConflictError                                      the stored value changed since it was read
 
-Code that handles the built-in exception in parentheses handles tegula's error as well; an error that is also an
-`OSError` has ``errno``, ``strerror`` and ``filename`` where they are known. Each error says where it happened, as far
-as that is known: its attributes ``path`` (the node), ``key`` (in the store), ``field`` (of the metadata document) and
-``codec`` are part of the message.
+Each error is also an instance of the built-in exceptions in parentheses; one that is an `OSError` has ``errno``,
+``strerror`` and ``filename`` if they are known. The attributes ``path`` (of the node), ``key`` (in the store),
+``field`` (of the metadata document) and ``codec`` say where the error happened, as far as that is known, and are part
+of the message.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class TegulaError(Exception):
         field: str | None = None,
         codec: str | None = None,
     ) -> TegulaError:
-        """Fill in where the error happened, without replacing what is known already, and return the error itself."""
+        """Add where the error happened, without replacing attributes that are already set, and return the error."""
         self.path = self.path if self.path is not None else path
         self.key = self.key if self.key is not None else key
         self.field = self.field if self.field is not None else field
@@ -113,7 +113,7 @@ def _path(error: TegulaError) -> str | None:
 
 
 class NotFoundError(TegulaError, KeyError, FileNotFoundError):
-    """No node or value is stored at that path or under that name."""
+    """No node or value at that path or under that name."""
 
     errno: ClassVar[int] = errno.ENOENT  # type: ignore[misc]
     strerror = property(_message)
@@ -121,7 +121,7 @@ class NotFoundError(TegulaError, KeyError, FileNotFoundError):
 
 
 class AlreadyExistsError(TegulaError, FileExistsError):
-    """A node, key or file exists already and may not be replaced."""
+    """A node, key or file that already exists and may not be replaced."""
 
     errno: ClassVar[int] = errno.EEXIST  # type: ignore[misc]
     strerror = property(_message)
@@ -129,7 +129,7 @@ class AlreadyExistsError(TegulaError, FileExistsError):
 
 
 class ReadOnlyError(TegulaError, PermissionError):
-    """A write through a store, group or array that is open for reading only."""
+    """A write through a store, group or array that was opened for reading."""
 
     errno: ClassVar[int] = errno.EACCES  # type: ignore[misc]
     strerror = property(_message)
@@ -141,7 +141,7 @@ class MetadataError(TegulaError, ValueError):
 
 
 class UnsupportedError(TegulaError):
-    """A valid request that tegula, the format or this installation does not support; says what it would take."""
+    """A valid request that tegula, the format or this installation does not support; says what is needed, if known."""
 
 
 class CodecError(TegulaError):

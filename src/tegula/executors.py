@@ -1,4 +1,4 @@
-"""Choice of the executor that carries out plans: the compiled kernel, where it was built, or the reference executor.
+"""Choice of the executor that carries out plans: the compiled kernel, if it was built, or the reference executor.
 
 Both give the same results. If the kernel is missing, the logger ``tegula`` reports it once per process. It is a log
 record and not a Python warning, so that programs which turn warnings into errors keep working.
@@ -54,7 +54,7 @@ def kernel() -> ModuleType | None:
 
 
 def load_error() -> str | None:
-    """Return why the kernel can't be used, as the predicate of a sentence about it; ``None`` if it can."""
+    """Return why the kernel can't be used, as a predicate such as "was not built"; ``None`` if it can be used."""
     found = _load()
     return found if isinstance(found, str) else None
 
@@ -90,7 +90,7 @@ def choose(executor: str) -> ModuleType | None:
 
 
 def subscribe(listener: Callable[[str, int], None]) -> None:
-    """Call `listener` each time settings are set, until the process ends, with ``executor`` and ``cache_bytes``."""
+    """Call `listener` with ``executor`` and ``cache_bytes`` each time settings change, until the process ends."""
     _listeners.append(listener)
 
 

@@ -1,8 +1,8 @@
 """Frozen values: classes like frozen dataclasses with slots, which take a tenth of the time to define.
 
-`dataclasses` writes Python code for each class and compiles it, which is a good part of the time that opening an array
-takes in a new process. The classes that every array needs are made here instead, of methods that they share; a class
-of which many objects are made or copied gets compiled functions then.
+`dataclasses` generates and compiles Python code for each class, which takes a large part of the time to open the first
+array of a process. The classes that every array needs use shared methods of `Frozen` instead; when many objects of a
+class have been made or copied, functions are compiled for it.
 `dataclasses.replace`, `fields` and `asdict` work with them as with any other dataclass.
 """
 
@@ -16,11 +16,11 @@ __all__ = ["Field", "Frozen", "field", "replace"]
 
 T = TypeVar("T", bound="Frozen")
 _MISSING: Final = object()
-_OFTEN: Final = 20  # objects of a class, after which code of its own is worth its time
+_OFTEN: Final = 20  # objects of a class, after which compiling functions for it pays off
 
 
 class Field:
-    """How a field of a `Frozen` class is filled and compared; made by `field`."""
+    """The default and options of a field of a `Frozen` class; made by `field`."""
 
     __slots__ = ("compare", "default", "default_factory", "init", "repr")
 
@@ -42,7 +42,7 @@ def field(
 
 
 class _Fields:
-    """The fields as `dataclasses` describes them, for its functions; made when one of these is first used."""
+    """The fields in the form of `dataclasses`, for its functions; made at the first use."""
 
     def __get__(self, instance: object, owner: type[Frozen]) -> Mapping[str, Any]:
         made = owner.__dict__.get("_described")
@@ -64,7 +64,7 @@ class _Fields:
 
 
 class _Maker(type):
-    """Turns the annotations of a class into slots, before the class is made."""
+    """Metaclass that turns the annotations of a class into slots."""
 
     def __new__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], kw_only: bool = False) -> Any:
         fields = {}
@@ -82,10 +82,10 @@ class _Maker(type):
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 class Frozen(metaclass=_Maker):
-    """The base of frozen values. A class states its fields by annotations, and is equal by value.
+    """Base class of frozen values. A subclass declares its fields by annotations; its objects are compared by value.
 
-    A class has no other bases; ``kw_only=True`` after the base takes fields by keyword only. ``__post_init__`` is
-    called as in dataclasses, and sets further fields by ``object.__setattr__``.
+    A subclass has no other base; with ``kw_only=True`` after the base, fields are given by keyword only.
+    ``__post_init__`` is called as in dataclasses, and may set further fields by ``object.__setattr__``.
 
     Examples
     --------
@@ -146,7 +146,7 @@ class Frozen(metaclass=_Maker):
     def __eq__(self, other: object) -> bool:
         if other.__class__ is not self.__class__:
             return NotImplemented
-        # lists take a value for equal to itself, also one such as NaN
+        # lists treat a value as equal to itself, even NaN
         return [getattr(self, name) for name in self._compared] == [getattr(other, name) for name in self._compared]
 
     def __hash__(self) -> int:
@@ -165,7 +165,7 @@ class Frozen(metaclass=_Maker):
 
 
 def _compiled(cls: type[Frozen]) -> Any:
-    """Write the ``__init__`` of a class, as `dataclasses` would; it does what that of `Frozen` does, and faster."""
+    """Generate the ``__init__`` of a class as `dataclasses` would; it does the same as that of `Frozen`, but faster."""
     names: dict[str, Any] = {"_MISSING": _MISSING}
     parameters, lines = ["self", *["*"] * cls._kw_only], []
     for name, put, item in cls._places:
@@ -184,13 +184,13 @@ def _compiled(cls: type[Frozen]) -> Any:
         lines.append(f"    put_{name}(self, {value})")
     lines += ["    self.__post_init__()"] if hasattr(cls, "__post_init__") else []
     text = f"def __init__({', '.join(parameters)}):\n" + "\n".join(lines)
-    # Python takes a Ctrl-C within the execution of text, but not of compiled code, for one that ends the process
+    # in `exec` of text, but not of compiled code, Python treats a Ctrl-C as one that ends the process
     exec(compile(text, f"<{cls.__qualname__}.__init__>", "exec"), names)
     return names["__init__"]
 
 
 def _compiled_copy(cls: type[Frozen]) -> Any:
-    """Write a function that does for one class what `replace` does, and faster."""
+    """Generate a function that does the same as `replace` for one class, but faster."""
     names: dict[str, Any] = {"_MISSING": _MISSING, "_new": object.__new__, "_class": cls}
     parameters, lines = ["self"], ["    _made = _new(_class)"]
     for name, put, item in cls._places:

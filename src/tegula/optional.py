@@ -1,6 +1,6 @@
-"""Import of optional packages, and how to install them and tegula itself.
+"""Import of optional packages, and messages that say how to install them and tegula itself.
 
-Every message about a package that is not installed or can't be imported comes from here.
+Every message about a package that is not installed or can't be imported comes from this module.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = [
 ]
 
 RELEASED: Final = False
-"""True once the package index has tegula; a release sets it. Until then tegula is installed from a clone."""
+"""Whether the package index has tegula; set by a release. Until then tegula is installed from a clone."""
 
 _REQUIREMENTS: Final = {
     "dask": "'dask[array]>=2024.8'",
@@ -39,7 +39,7 @@ _REQUIREMENTS: Final = {
     "tables": "tables",
     "zarr": "'zarr>=3.1'",
 }
-"""Requirement to pass to pip, where it is not the module's name; the same as in the extras of pyproject.toml."""
+"""Requirements to pass to pip, if they differ from the module's name; the same as in the extras of pyproject.toml."""
 
 
 @cache
@@ -59,7 +59,7 @@ def library(name: str) -> ModuleType:
     Raises
     ------
     UnsupportedError
-        If it can't be imported; names the package, the cause and the command that installs it.
+        If the module can't be imported; names the package, the cause and the command that installs it.
 
     Examples
     --------
@@ -156,4 +156,4 @@ def tegula_command(extra: str = "", *options: str) -> str:
 HOW_TO_BUILD: Final = (
     f"install a Rust toolchain and tegula again: {tegula_command('', '--force-reinstall', '--no-cache-dir')}"
 )
-"""What to do where the kernel was not built."""
+"""Advice if the kernel was not built."""

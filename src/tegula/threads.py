@@ -1,9 +1,9 @@
-"""Threads that make calls, and calls that a signal may interrupt at any line without leaving a thread waiting forever.
+"""Thread pools that a signal may interrupt at any line without leaving a thread waiting forever.
 
-`concurrent.futures` takes its locks in Python code, so a `KeyboardInterrupt` may come between taking one and noting
-it: a worker then waits for that lock forever, and the process with it. Here the thread that gets signals only makes
-single calls of compiled code (`queue.SimpleQueue`, `dict.setdefault`, ``with lock``); the counts of a pool are kept by
-its own threads, which get no signals.
+`concurrent.futures` takes its locks in Python code, so a `KeyboardInterrupt` may come after a lock is taken and before
+that is recorded: a worker, and with it the process, then waits for that lock forever. Here the thread that gets signals
+makes only single calls of compiled code (`queue.SimpleQueue`, `dict.setdefault`, ``with lock``). The counts of a pool
+are kept by its own threads, which get no signals.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ _CALLER: Final = "caller"
 
 
 class Call(Generic[T]):
-    """A call that a thread of a pool makes, or the thread that needs its result if that comes first.
+    """A call made by a thread of a pool, or by the thread that needs its result if that comes first.
 
-    A cancelled call drops its function at once, and everything that refers to: the pool forgets a cancelled call
-    only when a thread comes across it.
+    A cancelled call drops its function at once, with everything that the function refers to, since the call itself
+    stays in the queue of the pool until a thread takes it.
 
     Attributes
     ----------
     error : BaseException or None
-        What the call has raised in a thread of the pool.
+        The error that the call has raised in a thread of the pool.
 
     Examples
     --------
@@ -46,7 +46,7 @@ class Call(Generic[T]):
 
     def __init__(self, work: Callable[[], T]) -> None:
         self._work: Callable[[], T] | None = work
-        self._maker: dict[None, str] = {}  # which side makes the call or has cancelled it: the first to say so
+        self._maker: dict[None, str] = {}  # which side makes or has cancelled the call: the first to register here
         self._over = False
         self._ended = _thread.allocate_lock()
         self._ended.acquire()
@@ -62,12 +62,12 @@ class Call(Generic[T]):
                 self._value = work()
             except BaseException as error:  # noqa: BLE001 - the caller raises it
                 self.error = error
-            del work  # before the caller goes on, which may look at what is still in memory
+            del work  # before the caller continues, since it may check what is still in memory
             self._over = True
             self._ended.release()
 
     def cancel(self) -> bool:
-        """Cancel the call, and return whether that was possible: whether no thread has begun it."""
+        """Cancel the call if no thread has begun it, and return whether it was cancelled."""
         if self._maker.setdefault(None, _CALLER) == _WORKER:
             return False
         self._work = None
@@ -80,7 +80,7 @@ class Call(Generic[T]):
                 pass
 
     def result(self) -> T:
-        """Return the result: the calling thread makes the call if no other has begun it."""
+        """Return the result; the calling thread makes the call itself if no other thread has begun it."""
         work = self._work
         if self.cancel():
             assert work is not None
@@ -94,18 +94,18 @@ class Call(Generic[T]):
 
 
 class Pool:
-    """Threads that make calls, in the order in which they were asked for.
+    """A pool of threads that make calls in the order in which they are started.
 
     Parameters
     ----------
     limit : int
-        How many threads there are at most. If it is lowered later, threads end when they come to their next call.
+        The most threads. If it is lowered later, threads end before their next call.
     """
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self._calls: SimpleQueue[Call[Any] | None] = SimpleQueue()  # None: no further call comes
-        self._starting: dict[object, None] = {}  # threads that are not counted yet
+        self._starting: dict[object, None] = {}  # threads that have been started and not counted yet
         self._counts = _thread.allocate_lock()  # only threads of the pool take it
         self._threads = self._idle = 0
         self._ended = _thread.allocate_lock()
@@ -113,21 +113,21 @@ class Pool:
 
     @classmethod
     def named(cls, name: str, limit: int) -> Pool:
-        """Return the pool of that name, which has at most `limit` threads from now on."""
+        """Return the pool of that name, and set its limit."""
         pool = _pools.get(name) or _pools.setdefault(name, cls(limit))
         pool.limit = limit
         return pool
 
     def start(self, call: Call[Any]) -> None:
-        """Have a thread make a call, when one is free.
+        """Queue a call for the next free thread.
 
-        Where no thread can be started, as while the interpreter ends, none may come; `Call.result` makes it then.
+        If no thread can be started, as while the interpreter ends, `Call.result` makes the call.
         """
         self._calls.put(call)
         self._add_thread()
 
     def start_or_make(self, call: Call[Any]) -> None:
-        """Have a thread make a call; make it here if there is no thread, and none can be started."""
+        """Queue a call for the next free thread; make it here if there is no thread and none can be started."""
         self.start(call)
         if not self._threads and not self._starting:
             call.make()
@@ -138,7 +138,7 @@ class Pool:
         coming = len(starting)
         if self._is_over or self._threads + coming >= self.limit or self._calls.qsize() <= self._idle + coming:
             return
-        load()  # what threads may need: none of them imports anything
+        load()  # the modules that threads may need, since threads must not import anything
         token = object()
         try:
             starting[token] = None
@@ -151,7 +151,7 @@ class Pool:
             raise
 
     def _run(self, token: object) -> None:
-        """Make calls until there will be no more, or there are too many threads."""
+        """Make calls until the pool ends, or has too many threads."""
         with self._counts:
             self._starting.pop(token, None)
             if self._threads >= self.limit:
@@ -164,13 +164,13 @@ class Pool:
                 self._idle -= 1
                 ends = call is None or self._threads > self.limit
                 self._threads -= ends
-                # a thread that starts late comes after the last one, and has nothing to tell
+                # a thread that starts late may come after the last one, and then has nothing to report
                 last = call is None and not self._threads and not self._has_ended
                 self._has_ended = self._has_ended or last
             if ends:
                 self._calls.put(call)  # for another thread
                 break
-            self._add_thread()  # for a call that came between the two lines above
+            self._add_thread()  # for a call that was queued between the two lines above
             assert call is not None
             call.make()
             del call
@@ -187,7 +187,7 @@ class Pool:
             self._calls.put(None)
             with self._ended:
                 pass
-        while True:  # what came too late
+        while True:  # calls that were queued too late
             try:
                 call = self._calls.get_nowait()
             except Empty:
@@ -202,18 +202,18 @@ def share(run: Callable[[], None], helpers: int, pool: Pool, failed: list[bool])
     Parameters
     ----------
     run
-        Takes pieces of some work until none is left, or `failed` is not empty.
+        Works on items until none is left, or `failed` is not empty.
     helpers : int
-        How many threads help if they are free.
+        How many threads help, as far as they are free.
     pool : Pool
-        Whose threads they are.
+        The pool of these threads.
     failed : list of bool
-        Gets a value when a call of `run` has raised, or a signal has interrupted this thread.
+        Gets an item when a call of `run` has raised, or a signal has interrupted this thread.
 
     Raises
     ------
     BaseException
-        That of the call in this thread, else the one that a helper raised first.
+        The error of the call in this thread, or else the first error of a helper.
     """
     calls: list[Call[None]] = []
     errors: list[BaseException] = []
@@ -228,7 +228,7 @@ def share(run: Callable[[], None], helpers: int, pool: Pool, failed: list[bool])
     try:
         for _ in range(helpers):
             call = Call(help_out)
-            calls.append(call)  # before it can begin, so that it is waited for whatever happens
+            calls.append(call)  # before it can begin, so that it is always waited for
             pool.start(call)
         run()
         _wait(calls)
@@ -258,9 +258,9 @@ def _wait(calls: Iterable[Call[Any]]) -> None:
 
 
 def in_threads(action: Callable[[T], U], items: Sequence[T], concurrency: int) -> list[U]:
-    """Return what `action` returns for each item, in order; `concurrency` of them are under way at once.
+    """Return the result of `action` for each item, in order, with up to `concurrency` calls under way at once.
 
-    After an error nothing more is begun, and the error is raised when nothing is under way any more.
+    After an error no further call is begun, and the error is raised when all running calls have ended.
 
     Examples
     --------
@@ -285,7 +285,7 @@ def in_threads(action: Callable[[T], U], items: Sequence[T], concurrency: int) -
 
 
 def _end_all() -> None:
-    # calls that are ended here may make pools of their own
+    # the calls that this waits for may make new pools
     while left := [pool for pool in [*_pools.values()] if not pool._is_over]:
         for pool in left:
             pool.end()

@@ -121,7 +121,7 @@ def test_anchoring_a_store_without_directories_gives_the_store():
 
 def test_a_store_that_defines_former_names_is_told_and_used():
     asked = []
-    with pytest.warns(DeprecationWarning, match="turn: name Locking of .* rename it to lock"):
+    with pytest.warns(DeprecationWarning, match="turn: add .*Locking to the bases of .* rename it to lock"):
 
         class Old(MemoryStore):
             @contextmanager
@@ -154,7 +154,7 @@ def test_a_former_operation_may_call_that_of_its_base(tmp_path):
 
 
 def test_a_store_that_defines_a_capability_without_naming_it_is_told_and_used():
-    with pytest.warns(DeprecationWarning, match="unreachable: name UnreachableNames of"):
+    with pytest.warns(DeprecationWarning, match="unreachable: add .*UnreachableNames to the bases of"):
 
         class Old(MemoryStore):
             def unreachable(self, prefix=""):

@@ -240,7 +240,7 @@ def test_anonymous_access() -> None:
     for text, says in (("False", False), ("no", False), ("0", False), (0, False), ("TRUE", True), (1, True)):
         assert sort_options("s3", {"anon": text}).config == ({"skip_signature": True} if says else {})
     for value in ("perhaps", None, 2, [True]):
-        with pytest.raises(MetadataError, match="anonymous is true or false"):
+        with pytest.raises(MetadataError, match="anonymous must be true or false"):
             sort_options("s3", {"anonymous": value})
 
 

@@ -207,8 +207,8 @@ def test_wrong_references_name_the_key(value: Any, match: str) -> None:
         (b"{", "not valid JSON"),
         (b"[" * 100_000, "not valid JSON|not a JSON"),
         (b'{"version": 2, "refs": {}}', "version 0 or 1"),
-        (b'{"version": 1, "refs": []}', "are JSON objects"),
-        (b'{"version": 1, "gen": {}, "refs": {}}', "is a JSON list"),
+        (b'{"version": 1, "refs": []}', "must be JSON objects"),
+        (b'{"version": 1, "gen": {}, "refs": {}}', "must be a JSON list"),
     ],
 )
 def test_wrong_documents(document: bytes, match: str) -> None:

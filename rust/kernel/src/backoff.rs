@@ -1,4 +1,5 @@
-//! Random exponential backoff between attempts at a conflicting change. Called by `read::at_key`.
+//! Random exponential backoff between attempts to make a change that conflicts with other writers. Called by
+//! `read::at_key`.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::Duration;
@@ -6,7 +7,8 @@ use std::time::Duration;
 /// Number of attempts after which a change fails.
 pub const ATTEMPTS: u32 = 10_000;
 
-/// Wait after attempt number `attempt`: longer each time, up to 5 ms, and randomly, so that two writers do not stay in step.
+/// Wait after attempt number `attempt`: longer each time, up to 5 ms, for a random time, so that two writers do not stay
+/// in step.
 pub fn wait(attempt: u32) {
     if attempt < 2 {
         std::thread::yield_now();

@@ -105,7 +105,7 @@ impl Chain {
         decode_exact(&self.buffers, data, out)
     }
 
-    /// As `decode_buffers`, but only the first `needed` bytes have to be right.
+    /// As `decode_buffers`, but only the first `needed` bytes have to be correct.
     pub fn decode_beginning(&self, data: &[u8], needed: usize, out: &mut [u8]) -> Result<()> {
         match self.buffers.as_slice() {
             [only] => only.decode_beginning(data, needed, out),
@@ -207,7 +207,7 @@ impl Sharding {
             self.index.decode_content(data, raw)?;
             let number = |half: &[u8]| half.try_into().map_or(EMPTY, u64::from_le_bytes);
             let entries = try_collect(raw.chunks_exact(16).map(|entry| (number(&entry[..8]), number(&entry[8..]))))?;
-            // without early exit, so that the loop is vectorised
+            // without an early exit, so that the loop is vectorised
             let outside = entries.iter().fold(false, |outside, &(offset, length)| {
                 let missing = offset == EMPTY && length == EMPTY;
                 outside | !(missing | (offset <= limit && length <= limit - offset))

@@ -1,9 +1,9 @@
 //! Locates the members of a few objects in a large JSON text without parsing the others. Called by
 //! `tegula.formats.members` through the Python module.
 //!
-//! Consolidated metadata holds the documents of a whole hierarchy in one object; opening one array needs one member of
-//! it. The text is checked as strictly as by a full parse, so that both accept and refuse the same texts:
-//! [`index_members`] returns `None` for any text about which it is not certain, and the caller then parses all of it.
+//! Consolidated metadata holds the documents of a whole hierarchy in one object, and opening an array needs only one of
+//! its members. The text is checked as strictly as by a full parse, so that both accept and refuse the same texts:
+//! [`index_members`] returns `None` if it is not certain about a text, and the caller then parses all of it.
 
 mod masks;
 mod tokens;
@@ -22,7 +22,7 @@ pub const FIELDS: usize = 5;
 ///
 /// The first level lists the members of the root, the next those of its member `chain[0]`, and so on, as long as they
 /// exist and are objects. Each member takes [`FIELDS`] numbers: start and end of its key between the quotes, start and
-/// end of its value, and the CRC-32 (of zlib) of the bytes of the key. Of equal keys all are listed.
+/// end of its value, and the CRC-32 (of zlib) of the bytes of the key. All members with equal keys are listed.
 ///
 /// Returns `None` where the result of a full parse may differ: the text is not valid (the tokens `NaN`, `Infinity` and
 /// `-Infinity` are), not an object, nested too deeply, a key of these objects has an escape, or a key of `chain` occurs

@@ -1,7 +1,7 @@
 //! The chunk of an array that was extended last, decoded, so that rows can be added to it without reading it again.
 //!
-//! The new chunk is stored on condition that the file still has the state in which the old one was stored. The memory of all
-//! such chunks is bounded.
+//! The new chunk is stored on condition that the file has not changed since the old one was stored. The memory of all such
+//! chunks is bounded.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, TryLockError};

@@ -18,10 +18,11 @@ pub use workers::after_fork;
 
 /// Run `task(0) … task(count - 1)` on the calling thread and on up to `threads - 1` threads of the pool.
 ///
-/// Threads take tasks from a counter, in order. The first error stops that, and is returned when the running tasks have
-/// ended; a panic in a task becomes an error too (`Error::Codec` of the codec `"kernel"`). With `threads` 1, or inside
-/// another task, only the calling thread works. Several callers may run at the same time and share the threads of the
-/// pool. The calling thread calls `poll` between tasks, at most every 50 ms; an error of it stops the work as well.
+/// Threads take tasks from a counter, in order. After the first error no more tasks start, and the error is returned when
+/// the running tasks have ended; a panic in a task becomes an error, too (`Error::Codec` of the codec `"kernel"`). With
+/// `threads` 1, or inside another task, only the calling thread works. Several callers may run at the same time and share
+/// the threads of the pool. The calling thread calls `poll` between tasks, at most every 50 ms; an error of `poll` stops
+/// the work as well.
 pub fn run(
     threads: usize,
     count: usize,
@@ -57,7 +58,7 @@ pub fn run(
     job.outcome()
 }
 
-/// Wait until this thread may work, inside [`in_turns`]. Until [`end_turn`] it must neither ask a store nor wait for
+/// Wait until this thread may work, inside [`in_turns`]. Until [`end_turn`] it must neither call a store nor wait for
 /// another thread.
 pub fn take_turn() {
     turns::take(|| &Pool::get().turns);

@@ -34,7 +34,7 @@ pub unsafe fn copy(source: *const u8, target: *mut u8, dims: &[Dim<'_>], size: u
         swap: axes.swap,
         bypass_cache,
     };
-    // SAFETY: the axes describe the same elements as `dims`, for which the caller vouches.
+    // SAFETY: the axes describe the same elements as `dims`, which the caller guarantees.
     unsafe { descend(job, axes.list()) }
     if bypass_cache {
         rows::fence();
@@ -47,7 +47,7 @@ pub unsafe fn copy(source: *const u8, target: *mut u8, dims: &[Dim<'_>], size: u
 ///
 /// Every element of `axes` may be read at the source and written at the target.
 unsafe fn descend(job: Job, axes: &[Axis<'_>]) {
-    // SAFETY: the caller vouches for every index of the outer axis.
+    // SAFETY: the caller guarantees every index of the outer axis.
     unsafe {
         match axes {
             [] => elements::one(job),

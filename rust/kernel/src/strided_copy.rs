@@ -26,7 +26,7 @@ pub struct WorkBuffer {
     pub bypass_cache: bool,
 }
 
-// SAFETY: callers of `read` and `write` vouch that no other code uses the memory during the call, and the chunks of a
+// SAFETY: callers of `read` and `write` guarantee that no other code uses the memory during the call, and the chunks of a
 // plan do not share elements of it.
 unsafe impl Send for WorkBuffer {}
 // SAFETY: as above.

@@ -262,7 +262,7 @@ impl Array {
     unsafe fn run_read(&self, plan: &Plan, work: WorkBuffer, threads: usize, look: &Bound<'_, PyAny>) -> PyResult<()> {
         let absent = AtomicBool::new(false);
         self.run(look.py(), plan.len(), &absent, |store, call| {
-            // SAFETY: the caller vouches for the plan and the buffer.
+            // SAFETY: the caller guarantees the plan and the buffer.
             unsafe { read(store, &self.array, plan, work, Call { threads, ..call }) }
         })?;
         if absent.load(Ordering::Relaxed) {

@@ -24,7 +24,7 @@ pub struct Asked {
     pub reader: Option<Reader>,
 }
 
-/// How chunks are read from a store that is far away.
+/// Reads of chunks from a far store.
 pub struct Reader {
     /// `tegula.engine.far.ShardReader`.
     object: Py<PyAny>,

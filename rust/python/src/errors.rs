@@ -46,7 +46,7 @@ fn make(py: Python<'_>, class: &str, message: &str, key: Option<String>, codec: 
     Ok(PyErr::from_value(value))
 }
 
-/// Make the error for a value that is no longer in the state which a change was to start from.
+/// Make the error for a value that has changed since it was read.
 pub fn conflict(py: Python<'_>) -> PyErr {
     make(py, "ConflictError", "the value has changed since it was read", None, None).unwrap_or_else(|error| error)
 }

@@ -22,9 +22,9 @@ pub struct PythonStore {
 
 #[pymethods]
 impl PythonStore {
-    /// `ranged` tells whether values are read by parts, `concurrency` how many requests should be under way at once.
+    /// `ranged` says whether values are read by parts, `concurrency` how many requests should be under way at once.
     ///
-    /// A store that is far away has a `reader` (`tegula.engine.far.ShardReader`), and chunks of up to `content` bytes.
+    /// A far store has a `reader` (`tegula.engine.far.ShardReader`), and chunks of up to `content` bytes.
     #[new]
     #[pyo3(signature = (store, ranged, concurrency=0, reader=None, content=0))]
     fn new(

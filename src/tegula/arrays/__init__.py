@@ -1,4 +1,4 @@
-"""Arrays: the node with elements, its attributes, and the description of a new one."""
+"""Arrays: the class `Array`, its attributes, and the creation of arrays."""
 
 from typing import TYPE_CHECKING
 
@@ -13,5 +13,5 @@ __all__ = ["CREATION", "check_keywords", "new_array", "new_group"]
 
 _HOMES = {"creation": "new_array new_group", "filling": "CREATION", "keywords": "check_keywords"}
 
-if not TYPE_CHECKING:  # a checker would take every name for one of ours
+if not TYPE_CHECKING:  # otherwise type checkers accept any name
     __getattr__, __dir__ = on_first_use(__name__, _HOMES)

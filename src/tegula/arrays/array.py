@@ -39,15 +39,15 @@ else:
 
 __all__ = ["Array", "Indexer", "array_at", "change_rows"]
 
-_FEW_CHUNKS = 16  # up to this many chunks, each within its limit, the size of the memory is not looked up
+_FEW_CHUNKS = 16  # larger reads are compared with the physical memory; smaller ones are bounded by `max_chunk_bytes`
 Whole: TypeAlias = slice | EllipsisType
 Region: TypeAlias = "Whole | list[int] | npt.NDArray[Any] | tuple[Whole | list[int] | npt.NDArray[Any], ...]"
-"""A selection that gives an array; with an int in it, it may give a single element."""
+"""A selection whose result is an array; a selection with an int may give a single element."""
 MakePlan: TypeAlias = "Callable[[Any, tuple[int, ...], ChunkGrid], Plan]"
 
 
 class Indexer:
-    """A way of selecting other than ``a[...]``, to read and write: `Array.oindex`, `vindex` and `blocks`."""
+    """Another kind of selection than ``a[...]``, for reading and writing: `Array.oindex`, `vindex` and `blocks`."""
 
     __slots__ = ("_array", "_plan")
 
@@ -80,8 +80,8 @@ class Array(ArrayProtocols):
     (np.int32(6), 4)
     """
 
-    _unopened: tuple[Any, ...] | None = None  # what a copy was unpickled from, until it is used
-    _changing: StoredArray | None = None  # the array as the change that is under way will leave it
+    _unopened: tuple[Any, ...] | None = None  # arguments of `_opened`, until an unpickled copy is used
+    _changing: StoredArray | None = None  # the array as it will be after the change in progress
 
     def __init__(self, stored: StoredArray | None, path: str, *, read_only: bool, allow_pickle: bool = False) -> None:
         if stored is not None:  # else an unpickled copy, which is opened later
@@ -91,13 +91,13 @@ class Array(ArrayProtocols):
         self._read_only = read_only
         self._allow_pickle = allow_pickle
         self._lock = (os.getpid(), _thread.allocate_lock())
-        self._reach: engine.Reach | None = None  # what changes of the shape have found beyond the edge
+        self._reach: engine.Reach | None = None  # how far beyond the edge there are no old chunks
 
     # --- attributes and reports
 
     @property
     def attrs(self) -> Attributes:
-        """The attributes, as a mapping that writes through."""
+        """The attributes, as a mapping; each change is stored at once."""
         return attributes.Attributes(self._own_attributes, self._change_attributes, self._get_place)
 
     def _own_attributes(self) -> Mapping[str, Any]:
@@ -137,7 +137,7 @@ class Array(ArrayProtocols):
 
     @property
     def blocks(self) -> Indexer:
-        """Selection by chunk: ints and slices that count chunks (shards) instead of elements."""
+        """Selection by chunk: ints and slices of positions in the grid of chunks (or shards), not of elements."""
         return Indexer(self, indexing.blocks)
 
     def read(self, selection: Any = ..., out: Any = None) -> Future[Any]:
@@ -148,8 +148,9 @@ class Array(ArrayProtocols):
         selection : selection, optional
             What to read, as in ``a[selection]``; everything by default.
         out : ndarray, tensor or buffer, optional
-            Receives the elements, converted to its dtype: writable CPU memory of the result's shape, with any strides.
-            It may be a NumPy array, an object with DLPack, such as a PyTorch tensor, or one with the buffer protocol.
+            Receives the elements, converted to its dtype: a NumPy array, or an object that supports DLPack (such as a
+            PyTorch tensor) or the buffer protocol. It must be writable CPU memory with the shape of the result, and
+            may have any strides.
 
         Returns
         -------
@@ -175,7 +176,7 @@ class Array(ArrayProtocols):
         selection : selection
             Where to write, as in ``a[selection]``.
         values : array_like
-            What to write; must not change until the future is done.
+            Values to write; must not change until the future is done.
 
         Returns
         -------
@@ -286,11 +287,11 @@ class Array(ArrayProtocols):
     # --- growing and changing
 
     def resize(self, *shape: Any) -> None:
-        """Change the shape; elements cut off are deleted, added ones hold the fill value.
+        """Change the shape; elements outside the new shape are deleted, and new elements hold the fill value.
 
-        The new shape is stored first. Then chunks outside it are deleted, and chunks across its edge are cleared beyond
-        the edge, with a few operations for each stored chunk. Chunks that an interruption leaves outside the shape are
-        deleted when the array grows again.
+        The new shape is stored first. Then chunks outside it are deleted, and chunks across its edge are set to the
+        fill value beyond the edge, with a few operations for each stored chunk. If this is interrupted, the chunks left
+        outside the shape are deleted when the array grows again.
 
         Parameters
         ----------
@@ -327,7 +328,7 @@ class Array(ArrayProtocols):
         self._reshape(lambda shape: new)
 
     def _reshape(self, shape: Callable[[tuple[int, ...]], tuple[int, ...]]) -> None:
-        """Change the shape to a function of the stored one, which is called again after a lost race."""
+        """Change the shape to ``shape(stored shape)``, computed again if another writer changes the metadata first."""
         ndim = self.ndim
 
         def shape_of(metadata: ArrayMetadata) -> tuple[int, ...]:
@@ -345,22 +346,22 @@ class Array(ArrayProtocols):
     def append(self, values: Any, axis: int = 0) -> tuple[int, ...]:
         """Add values at the end of an axis and return the new shape.
 
-        The new shape is stored first, in one conditional write of the metadata, and the values are written after that:
-        if several processes append at once, each gets a part of its own, which reads as the fill value until it is
-        written. In formats that store every chunk (bcolz) the rows are written first and the length last, so an
-        append that is killed leaves the array as it was.
+        The new shape is stored first, in one conditional write of the metadata, and then the values are written. If
+        several processes append at once, each gets its own part, which reads as the fill value until it is written. In
+        formats that store every chunk (bcolz) the rows are written first and the length last, so an append that is
+        killed leaves the array as it was.
 
         Parameters
         ----------
         values : array_like
-            As long as the array along every other axis.
+            Values to add, with the array's length along every other axis.
         axis : int
             The axis to grow; negative ones count from the end.
 
         Raises
         ------
         SelectionError
-            If the shapes do not fit.
+            If the shape of `values` does not fit.
 
         Examples
         --------
@@ -427,16 +428,16 @@ class Array(ArrayProtocols):
             raise MetadataError("the array has been deleted or replaced", path=self._place)
         with self._metadata_lock():
             self._stored = self._restored(found)
-            self._stored.shared.pop("opened", None)  # chunks that are kept are compared with the store again
+            self._stored.shared.pop("opened", None)  # cached chunks are compared with the store again
 
     def _restored(self, metadata: ArrayMetadata) -> StoredArray:
-        """Return the array for some metadata, with its present codec chain if that still fits."""
+        """Return the array with other metadata, and with its present codec chain if that still fits."""
         old, made = self._stored, self._changing
         if metadata is old.metadata:
             return old
         if made is not None and metadata is made.metadata:
             return made
-        # one that this change has already used has the kernel's description of the new shape
+        # `made` already has the kernel's description of the new shape
         if made is not None and metadata.shape == made.metadata.shape and metadata.has_chunks_of(made.metadata):
             return made.with_metadata(metadata)
         if metadata.has_chunks_of(old.metadata):
@@ -448,7 +449,7 @@ class Array(ArrayProtocols):
         return engine.stored_array(self.store, self._path, metadata, **options)
 
     def _update(self, change: Callable[[ArrayMetadata], ArrayMetadata], **options: Any) -> StoredArray:
-        """Change the stored metadata, and return the array as this change has left it.
+        """Change the stored metadata, and return the array with the new metadata.
 
         The options are those of `engine.update_documents`.
         """
@@ -456,10 +457,10 @@ class Array(ArrayProtocols):
 
         def checked(metadata: ArrayMetadata) -> ArrayMetadata:
             changed = change(metadata)
-            self._restored(changed)  # refuses an array that could not be opened again, as one with a too large chunk
+            self._restored(changed)  # raises if the array could not be opened again, as with too large a chunk
             return changed
 
-        with self._metadata_lock():  # the last of several threads to change the documents also sets the metadata last
+        with self._metadata_lock():  # threads set `_stored` in the order in which they change the documents
             updated = engine.update_documents(
                 self.store, self._path, self.metadata, checked, reach=self._reach, **options
             )
@@ -499,22 +500,22 @@ def array_at(
     allow_pickle: bool = False,
     document: str | None = None,
 ) -> Array:
-    """Return the array at a path whose metadata have been read; `document` is as for `engine.stored_array`."""
+    """Return the array at a path, given its metadata; `document` is as for `engine.stored_array`."""
     stored = engine.stored_array(store, path, metadata, allow_pickle=allow_pickle, document=document)
     return Array(stored, path, read_only=read_only, allow_pickle=allow_pickle)
 
 
 def change_rows(arrays: Sequence[Array], act: Callable[[list[tuple[StoredArray, str]]], list[ArrayMetadata]]) -> None:
-    """Change the number of rows of several arrays at once, by `engine.append_rows` or `engine.resize_rows`."""
+    """Change the rows of several arrays together; `act` calls a function such as `engine.append_rows`."""
     for array, metadata in zip(arrays, act([(array._stored, array._path) for array in arrays])):
         with array._metadata_lock():
             array._stored = array._stored.with_metadata(metadata)
 
 
 def _copy(store: Store, path: str, format: str, mark: bytes, read_only: bool, options: dict[str, Any]) -> Array:
-    """Return a copy of an array, which is opened when it is first used.
+    """Return an unpickled array, which is opened at its first use.
 
-    A scheduler may pass arrays on without access to their storage, and does not expect errors of unpickling.
+    A scheduler may unpickle arrays whose storage it can't reach, and does not expect unpickling to fail.
     """
     array = Array(None, path, read_only=read_only or store.read_only, allow_pickle=options["allow_pickle"])
     array._unopened = store, path, format, mark, read_only, options

@@ -1,4 +1,4 @@
-"""The user's attributes of a node, as a mapping that writes through."""
+"""User attributes of a node: a mapping whose changes are stored at once."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ Change = Callable[[dict[str, Any]], dict[str, Any]]
 class Attributes(MutableMapping[str, Any]):
     """The attributes of an array or a group: JSON values by name.
 
-    Each change is stored at once: the stored attributes are read again and changed, so writers of different
-    attributes, in any number of processes, lose nothing.
+    Each change is stored at once. It is applied to the attributes as they are then stored, so no change is lost if
+    several processes set different attributes.
 
     Examples
     --------

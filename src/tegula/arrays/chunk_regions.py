@@ -26,7 +26,7 @@ def regions(
     shape, grid
         The array's shape, and its grid of chunks (or shards).
     selection : int, slice, or tuple of them, optional
-        The part; all by default.
+        The part of the array; all of it by default.
     inner : tuple of int, optional
         Shape of the inner chunks, to yield their regions instead.
 
@@ -44,7 +44,6 @@ def regions(
     bounds = _bounds(selection, shape)
     box = []
     for axis, (start, stop) in zip(axes, bounds):
-        # by the last index, since counts are those from the beginning
         box.append((int(axis.locate(start)), int(axis.locate(stop - 1)) + 1) if start < stop else (0, 0))
     for coords in cells(box):
         yield tuple(

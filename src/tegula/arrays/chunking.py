@@ -1,12 +1,13 @@
 """Shapes, automatic chunks and shards, and the number of chunks in a block.
 
-The rule for shapes: a chunk holds at most 1 MiB in memory. Starting from the whole array, the longest axis is cut in
-half (rounding up) until that holds; then each axis is divided into as many chunks as it needs, of lengths as equal as
-possible. So a small array is one chunk, chunks are as nearly cubes as the array allows, and none is a thin left-over.
+A chunk takes at most 1 MiB in memory. Starting from the shape of the array, the longest axis is halved (rounding up)
+until the chunk is small enough. This gives the number of chunks along each axis; their lengths are then made as equal
+as possible. So a small array is one chunk, chunks are as close to cubes as the array allows, and no thin chunk is left
+at the edge.
 
 An axis of length 0 is expected to grow, and counts as 16,384 long.
 
-With shards, the rule gives the inner chunks; a shard holds at most 16 MiB, and whole inner chunks along each axis.
+With shards, the rule gives the inner chunks; a shard holds whole inner chunks, of at most 16 MiB together.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ def automatic_shards(shape: Sequence[int], chunks: Sequence[int], itemsize: int)
 
 
 def whole_chunks(length: int, row_nbytes: int, nbytes: int) -> int:
-    """Return the number of rows in a block: of as many whole chunks as fit into `nbytes`, at least one.
+    """Return the number of rows in a block of whole chunks: as many as fit into `nbytes`, but at least one chunk.
 
     Parameters
     ----------

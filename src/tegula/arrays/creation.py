@@ -90,7 +90,7 @@ def new_array(
 def new_array_of(
     store: Store, path: str, item: Format, metadata: ArrayMetadata, overwrite: bool, **options: Any
 ) -> Array:
-    """Create the array that `metadata`, in the form that ``item.adapt`` gives, describes.
+    """Create the array that `metadata` describes, as returned by ``item.adapt``.
 
     See `tegula.engine.creating.create_array` for the options. With ``filled=False`` the caller writes all chunks
     within `completing`.
@@ -164,7 +164,7 @@ def array_metadata(
         raise MetadataError(f"order must be C or F, not {order!r:.80}", field="order")
     if order == "F" and len(shape) > 1 and not any(spec.name == "transpose" for spec in specs):
         specs = _transposed(specs, len(shape))
-    # zero, the usual fill value, stands for the zero of any type; false, an empty string, a record of zeros
+    # the default fill value 0 means the zero of any type: false, an empty string, a record of zeros
     zero = type(fill_value) is int and fill_value == 0
     return ArrayMetadata(
         shape=shape,
@@ -182,7 +182,7 @@ def array_metadata(
 
 
 def _transposed(specs: list[CodecSpec], ndim: int) -> list[CodecSpec]:
-    """Add a transpose codec for Fortran order; inside the shards, if the chain is a shard codec."""
+    """Add a transpose codec for Fortran order; inside the shards, if the chain begins with the sharding codec."""
     if specs and specs[0].name == "sharding_indexed":
         order = {"name": "transpose", "configuration": {"order": [*range(ndim)][::-1]}}
         inner = [order, *specs[0].configuration.get("codecs", [])]
@@ -222,7 +222,7 @@ def _names(names: Sequence[str | None] | None, ndim: int) -> tuple[str | None, .
 
 
 def sharded(item: Format, metadata: ArrayMetadata, shards: Any) -> ArrayMetadata:
-    """Return the description of an array whose chunks are put into shards; the grid is then that of the shards."""
+    """Return the description with its chunks put into shards; its chunk grid is then that of the shards."""
     if item.name != "zarr3":
         raise UnsupportedError(f"{item.name} has no shards", field="shards")
     if not metadata.grid.is_regular:
@@ -268,7 +268,7 @@ def usual_chunks(item: Format, shape: tuple[int, ...], itemsize: int) -> list[in
 
 
 def _chunks(value: Any, shape: tuple[int, ...], itemsize: int, item: Format) -> ChunkGrid:
-    """Read the option ``chunks``; see `tegula.create_array`."""
+    """Return the chunk grid for the option ``chunks``; see `tegula.create_array`."""
     if value is None or value is True or (isinstance(value, str) and value == "auto"):
         return regular_grid(usual_chunks(item, shape, itemsize))
     if value is False:
@@ -290,7 +290,7 @@ def _chunks(value: Any, shape: tuple[int, ...], itemsize: int, item: Format) -> 
 
 
 def _axis_chunks(part: Any, size: int, value: Any) -> int | tuple[int, ...]:
-    """Read the chunks of one axis, `part` of the option `value`: the length of all, or the lengths of each."""
+    """Return the length of all chunks of an axis, or the length of each; `part` is the axis's item of `value`."""
     if part is None or (hasattr(part, "__index__") and int(part) == -1):
         return max(1, size)
     if hasattr(part, "__index__"):
@@ -319,7 +319,7 @@ def with_checksum(codecs: tuple[CodecSpec, ...]) -> tuple[CodecSpec, ...]:
 
 
 def _key_encoding(value: Any, item: Format) -> ChunkKeyEncoding:
-    """Read ``"/"`` or ``"."``, or the name or object of a Zarr v3 chunk key encoding."""
+    """Return the encoding for ``"/"`` or ``"."``, or for the name or object of a Zarr v3 chunk key encoding."""
     usual = default_keys() if item.name == "zarr3" else v2_keys()
     if value is None:
         return usual

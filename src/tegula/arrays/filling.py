@@ -1,4 +1,4 @@
-"""New arrays with their elements, and the options of all functions that create arrays."""
+"""Creating arrays from data, and the options of all functions that create arrays."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ class ArrayOptions(_Options, total=False):
 
 
 class FilledArrayOptions(_Options, total=False):
-    """Options of a new array that is filled with one value, and of its place."""
+    """Options of a new array that is filled with one value, and of where it is stored."""
 
     path: str
     storage_options: Mapping[str, Any] | None
 
 
 class NewArrayOptions(ArrayOptions, total=False):
-    """Options of a new array, and of its place."""
+    """Options of a new array, and of where it is stored."""
 
     path: str
     storage_options: Mapping[str, Any] | None
@@ -62,18 +62,18 @@ CREATION = frozenset(ArrayOptions.__annotations__) - {"overwrite", "allow_pickle
 def new_array_with(
     store: Store, path: str, data: Any = None, *, shape: Any = None, dtype: Any = None, **options: Any
 ) -> Array:
-    """Create an array, and write its elements if there are any.
+    """Create an array, and write `data` to it if given.
 
     The options are those of `tegula.arrays.creation.new_array`.
 
-    By default shape and dtype are those of the elements. Elements of a chunked array (of h5py, zarr-python, dask or
-    tegula) are read and written in parts. After an error the array is deleted again.
+    By default shape and dtype are those of `data`. A chunked array (of h5py, zarr-python, dask or tegula) is read and
+    written in parts. After an error the new array is deleted.
 
     Raises
     ------
     MetadataError
-        If neither shape nor elements are given, they contradict each other, or the elements are those of the target
-        itself.
+        If without `data` the shape or dtype is missing, `shape` contradicts `data`, or `data` is an array that overlaps
+        the new one in the store.
     """
     if data is None:
         for name, value in (("shape", shape), ("dtype", dtype)):
@@ -103,7 +103,7 @@ def new_array_with(
 
 
 def _is_chunked(data: Any) -> bool:
-    """Return whether data are a chunked array, better read in parts."""
+    """Return whether `data` is a chunked array, which is read in parts."""
     if isinstance(data, (np.ndarray, np.generic)) or not all(hasattr(data, name) for name in ("chunks", "shape")):
         return False
     try:
@@ -113,7 +113,7 @@ def _is_chunked(data: Any) -> bool:
 
 
 def type_of(data: Any) -> Any:
-    """Return the data type for some elements: ``str`` or ``bytes`` if all of them are such objects.
+    """Return the data type for `data`; ``str`` or ``bytes`` for objects that are all of that type.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Interop with other array libraries: dask arrays over an array, DLPack, and buffers that receive what is read."""
+"""Interoperation with other array libraries: dask arrays, DLPack, and buffers that receive elements."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from tegula.stores.identity import lasting_text, unique_location
 __all__ = ["CPU", "ExportError", "as_output", "dask_array", "dask_token", "dlpack_capsule"]
 
 CPU: Final = (1, 0)
-"""Memory of the processor, as DLPack numbers devices."""
+"""CPU memory, as a device of DLPack."""
 _HOST: Final = (1, 3, 11)
-"""Kinds of memory that the processor can write: its own, and what is pinned for CUDA or ROCm."""
+"""DLPack's types of devices whose memory the CPU can write: its own, and memory pinned for CUDA or ROCm."""
 
 
 class ExportError(UnsupportedError, BufferError):
-    """An array whose elements can't be handed over by DLPack as they were asked for."""
+    """An export by DLPack that is not possible: without a copy, or of a type that DLPack lacks."""
 
 
 # --- dask
 
 
 def dask_token(stored: StoredArray) -> tuple[object, ...]:
-    """Return what dask names an array by: its place, its documents, and the present generation of its main document.
+    """Return dask's token for an array: its location, its documents, and the present generation of its main document.
 
-    All of it has one text in every process, except for the place in storage that only this process has.
+    The token is the same in every process, unless the storage exists only in this process.
 
     Raises
     ------
@@ -40,7 +40,7 @@ def dask_token(stored: StoredArray) -> tuple[object, ...]:
     """
     store, document = stored.store, stored.document
     generation = None
-    if document is not None:  # it also tells an array from another one that has replaced it with equal documents
+    if document is not None:  # distinguishes the array from a replacement with equal documents
         generation = lasting_text(store.get(document, (0, 1), with_generation=True)[1])
     place = unique_location(store.identity, stored.prefix)
     return "tegula.Array", place, generation, tuple(sorted(stored.metadata.documents.items()))
@@ -67,7 +67,7 @@ def dlpack_capsule(array: Any, copy: bool | None, **options: Any) -> Any:
     Raises
     ------
     ExportError
-        If no copy may be made, or DLPack has no such type.
+        If `copy` is false, or DLPack lacks the data type.
     """
     if copy is False:
         raise ExportError("a stored array is read into memory, which is always a copy")
@@ -76,11 +76,11 @@ def dlpack_capsule(array: Any, copy: bool | None, **options: Any) -> Any:
     try:
         return values.__dlpack__(**wanted)
     except BufferError as error:
-        raise ExportError(f"elements of the type {values.dtype} can't be handed over: {error}") from error
+        raise ExportError(f"elements of the type {values.dtype} can't be exported by DLPack: {error}") from error
 
 
 def as_output(out: Any) -> npt.NDArray[Any]:
-    """Return a NumPy array over the memory of `out`, which is to receive elements.
+    """Return a NumPy array over the memory of `out`, for elements to be read into.
 
     Parameters
     ----------
@@ -124,12 +124,12 @@ def _imported(out: Any, name: str) -> npt.NDArray[Any]:
         raise SelectionError(f"out, of type {name}, does not give its memory to NumPy by DLPack: {error}") from error
     if found is None:
         raise SelectionError(
-            f"out, of type {name}, is on the device {device} of DLPack and not in the processor's memory: read into an "
-            "array of NumPy, and copy that to the device"
+            f"out, of type {name}, is on the device {device} of DLPack and not in CPU memory: read into a NumPy array, "
+            "and copy that to the device"
         )
     if found.flags.writeable:
         return found
-    # before its version 1.0 DLPack could not say that memory may be written
+    # DLPack before 1.0 can't mark memory as writable
     same = np.asarray(out)
     return same if same.__array_interface__["data"][0] == found.__array_interface__["data"][0] else found
 

@@ -204,7 +204,7 @@ def check_keywords(function: str, given: Collection[str], known: Collection[str]
     Raises
     ------
     KeywordError
-        If there is one; the message names its equivalent.
+        If a keyword is unknown; the message names its equivalent.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Nodes: what arrays, groups and tables share, a path in a store and the mode they were opened in."""
+"""The base class of arrays, groups and tables: a path in a store, attributes, and whether it may be written."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Node(ABC):
 
     _path: str
     _read_only: bool
-    _owns_store = False  # whether the store was opened for this node, by name
+    _owns_store = False  # whether the store was opened for this node, from a path or URL
 
     @property
     @abstractmethod
@@ -65,7 +65,7 @@ class Node(ABC):
     @property
     @abstractmethod
     def attrs(self) -> Attributes:
-        """The attributes, as a mapping that writes through."""
+        """The attributes, as a mapping; each change is stored at once."""
 
     def update_attributes(self: N, attributes: Mapping[str, Any]) -> N:
         """Set several attributes in one write, as ``attrs.update`` does, and return the node itself.
@@ -86,10 +86,10 @@ class Node(ABC):
         return self
 
     def view(self, *, height: int = 640) -> Any:
-        """Show the node in a notebook: values, members and metadata, in a frame on a server in the background.
+        """Show the values, members and metadata of the node in a notebook, in a frame served by a background server.
 
-        The server is that of `tegula.serve`, for programs on this machine, or through jupyter-server-proxy where that
-        is installed. It is read-only, and ends with the process.
+        The server is one of `tegula.serve`, for programs on this machine, and is reached through jupyter-server-proxy
+        where that is installed. It is read-only, and ends with the process.
 
         Parameters
         ----------
@@ -99,7 +99,8 @@ class Node(ABC):
         Returns
         -------
         View
-            What the notebook shows. Its attribute ``url`` is the page's address, ``server`` the server.
+            The object that the notebook displays. Its attribute ``url`` is the address of the page, ``server`` the
+            server.
 
         Raises
         ------
@@ -115,12 +116,12 @@ class Node(ABC):
         True
         >>> shown.server.close()
         """
-        return optional.library("tegula.server.notebook").view(self, height)  # by name, since it stands above all nodes
+        return optional.library("tegula.server.notebook").view(self, height)  # by name: it is on a higher floor
 
     def flush(self) -> None:
         """Wait for writes in the background, and flush the store.
 
-        Only zip archives, and mappings with a ``flush`` method, buffer anything until then.
+        Only zip archives, and mappings with a ``flush`` method, buffer writes.
 
         Raises
         ------
@@ -143,14 +144,15 @@ class Node(ABC):
     def close(self) -> None:
         """Flush, and close the store if it was opened for this node; closing again does nothing.
 
-        A node that was opened or created by the path of a zip archive or the URL of a bucket closes it: neither the
-        node nor its members can be used afterwards. A member of a group, a column of a table, and a node in a store
-        that you made only flush. Directories and mappings are not held open, so nodes in them can still be used.
+        If the node was opened or created by the path of a zip archive or the URL of a bucket, the store is closed, and
+        neither the node nor its members can be used afterwards. Closing a member of a group, a column of a table, or a
+        node in a store that you made only flushes. Directories and mappings are not held open, so nodes in them can
+        still be used.
 
         Raises
         ------
         StoreError
-            If the store can't be written; it stays open then.
+            If the store can't be written; it then stays open.
 
         Examples
         --------

@@ -1,4 +1,4 @@
-"""The properties of an array, from its documents and from the listing of its chunks."""
+"""The properties of an array, from its metadata and from a listing of its chunks."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class ArrayProperties(Node):
 
     @property
     def shards(self) -> tuple[Any, ...] | None:
-        """Shape of the shards, the values that hold the inner chunks; ``None`` without shards."""
+        """Shape of the shards, the stored values that hold the inner chunks; ``None`` without shards."""
         return self._outer_chunks() if self._stored.chain.sharding is not None else None
 
     def _outer_chunks(self) -> tuple[Any, ...]:
@@ -124,8 +124,8 @@ class ArrayProperties(Node):
     def nchunks_initialized(self) -> int:
         """Return the number of chunks that are stored, by listing the store.
 
-        Each stored shard counts as all inner chunks of its shape, as in zarr-python: it is not read, and at the edge of
-        the array some of these lie outside.
+        As in zarr-python, shards are not read: each stored shard counts as all inner chunks that it has room for, even
+        those that are missing or lie outside the array.
         """
         sharding = self._stored.chain.sharding
         if sharding is None:
@@ -138,7 +138,7 @@ class ArrayProperties(Node):
         return None if self.shards is None else sum(1 for _ in self._stored.stored_chunks())
 
     def nbytes_stored(self) -> int:
-        """Return the bytes that the stored chunks take, by listing the store."""
+        """Return the size of all stored chunks in bytes, by listing the store."""
         return self._stored.amount_stored()[1]
 
     # --- codecs
@@ -156,8 +156,8 @@ class ArrayProperties(Node):
         """The codecs applied to the elements before compression, in the form of the array's format.
 
         In Zarr v1, v2 and bcolz that is ``{"id": …}`` with the options, as in numcodecs; in Zarr v3
-        ``{"name": …, "configuration": …}``. `tegula.create_array` takes both as ``codecs``. In v3 filters are the array
-        to array codecs, of the inner chunks if there are shards.
+        ``{"name": …, "configuration": …}``. `tegula.create_array` takes both as ``codecs``. In v3 the filters are the
+        array-to-array codecs; if there are shards, those of the inner chunks.
 
         Examples
         --------
@@ -171,7 +171,7 @@ class ArrayProperties(Node):
 
     @property
     def compressors(self) -> tuple[Codec, ...]:
-        """The codecs applied to the bytes of a chunk, in the form of `filters`; in Zarr v3 checksums included."""
+        """The codecs applied to the bytes of a chunk, in the form of `filters`; in Zarr v3 they include checksums."""
         return tuple(self._codec(spec) for spec in self._split()[1])
 
     @property

@@ -1,4 +1,4 @@
-"""Python's and NumPy's protocols of an array: conversion, iteration, membership, and refused operators."""
+"""The protocols of Python and NumPy that arrays support: conversion, iteration, membership; and refused operators."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["ArrayProtocols", "AsType", "OperationError"]
 
 
 class OperationError(UnsupportedError, TypeError, ValueError):
-    """An operation of Python or NumPy that needs the elements of an array, which must be read explicitly."""
+    """An operation of Python or NumPy on an array whose elements have to be read explicitly first."""
 
 
 class AsType:
@@ -106,19 +106,19 @@ class ArrayProtocols(ArrayProperties):
     # --- in parts
 
     def iter_chunks(self, selection: Any = None) -> Iterator[Region]:
-        """Yield the region of each chunk, stored or not, as a tuple of slices to read and write by.
+        """Yield the region of each chunk, stored or not, as a tuple of slices for reading and writing.
 
-        Writing is faster by shards, where there are some; see `iter_shards`.
+        If the array has shards, writing is faster shard by shard; see `iter_shards`.
 
         Parameters
         ----------
         selection : int, slice, or tuple of them, optional
-            The part of the array to visit, with steps of 1; regions are cut at its edges. By default all of it.
+            The part of the array to visit, with steps of 1; regions are clipped to it. By default all of the array.
 
         Raises
         ------
         SelectionError
-            If it does not fit the array, or has steps other than 1.
+            If the selection does not fit the array, or has steps other than 1.
 
         Examples
         --------
@@ -133,7 +133,7 @@ class ArrayProtocols(ArrayProperties):
         )
 
     def iter_shards(self, selection: Any = None) -> Iterator[Region]:
-        """Yield the region of each shard, or of each chunk where there are no shards; otherwise as `iter_chunks`.
+        """Yield the region of each shard, or of each chunk if there are no shards, as `iter_chunks` does.
 
         Examples
         --------
@@ -162,7 +162,7 @@ class ArrayProtocols(ArrayProperties):
         return any(_is_in(wanted, np.asarray(self[region])) for region in found)
 
     def astype(self, dtype: npt.DTypeLike) -> AsType:
-        """Return a view of the array whose elements are converted when they are read, as h5py's ``astype``.
+        """Return a view of the array whose elements are converted when they are read, as ``astype`` of h5py does.
 
         Parameters
         ----------
@@ -180,16 +180,16 @@ class ArrayProtocols(ArrayProperties):
     # --- other libraries
 
     def to_dask(self, chunks: Any = "auto", *, inline_array: bool = False, name: str | bool | None = None) -> Any:
-        """Return a dask array over this array, which reads each of its blocks when it is computed.
+        """Return a dask array over this array; each block is read when it is computed.
 
         Parameters
         ----------
         chunks : "auto", None, int, str or tuple
             Blocks of the dask array. ``"auto"`` combines whole shards, or whole chunks if there are no shards, up to
-            dask's setting ``array.chunk-size``; ``None`` makes each shard or chunk one block. Any other value
-            means what it means to dask, such as ``"16 MiB"`` or ``(100, -1)``.
+            dask's setting ``array.chunk-size``; ``None`` makes each shard or chunk one block. Any other value, such
+            as ``"16 MiB"`` or ``(100, -1)``, is passed to dask.
         inline_array : bool
-            Let each task hold the array, instead of one task that all others depend on.
+            Put the array into each task, instead of into one task that all others depend on.
         name : str or bool, optional
             Name of the dask array; see `dask.array.from_array`.
 
@@ -200,7 +200,7 @@ class ArrayProtocols(ArrayProperties):
         Raises
         ------
         MetadataError
-            If the chunks don't fit the shape.
+            If `chunks` does not fit the shape.
         UnsupportedError
             If dask is not installed.
 

@@ -17,7 +17,7 @@ __all__ = ["as_data", "as_element", "as_records", "as_values"]
 
 
 def as_data(values: Any) -> npt.NDArray[Any]:
-    """Convert the elements that a user gives for a new array to an ndarray.
+    """Convert a user's data for a new array to an ndarray.
 
     Raises
     ------
@@ -36,7 +36,7 @@ def as_values(values: Any, data_type: DataType, dtype: np.dtype[Any]) -> npt.NDA
     Parameters
     ----------
     values : array_like
-        Anything NumPy makes an array of; for elements of variable length also a sequence of such elements.
+        Anything that NumPy converts to an array; for elements of variable length also a sequence of elements.
     data_type : DataType
         Type of the array's elements.
     dtype : numpy.dtype
@@ -65,19 +65,19 @@ def as_values(values: Any, data_type: DataType, dtype: np.dtype[Any]) -> npt.NDA
         ):
             return values
         elif values.dtype.kind == "T":
-            # some versions of NumPy make text in the machine's byte order of it, whatever the dtype says
+            # some versions of NumPy convert StringDType to text in native byte order, whatever the dtype says
             found = np.asarray(values).astype(dtype.newbyteorder("=")).astype(dtype)
         else:
             found = np.asarray(values).astype(dtype)
     except (TypeError, ValueError, OverflowError, RuntimeError) as error:
         raise MetadataError(f"the values can't be converted to {dtype}: {error}") from error
     if dtype.kind in "mM" and np.datetime_data(found.dtype) != np.datetime_data(dtype):
-        raise MetadataError(f"the values can't be converted to {dtype}: they have a unit")  # which NumPy keeps
+        raise MetadataError(f"the values can't be converted to {dtype}: they have a unit")  # NumPy keeps that unit
     return found
 
 
 def as_element(value: Any) -> npt.NDArray[Any]:
-    """Box one element of variable length, which may be a list or an array itself.
+    """Wrap one element of variable length, which may be a list or an array, in a 0-d array.
 
     Examples
     --------

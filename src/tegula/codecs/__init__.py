@@ -1,4 +1,4 @@
-"""Codecs: encoding and decoding of chunks, in Python and numcodecs.
+"""Codecs: encoding and decoding chunks, with Python and numcodecs.
 
 `build_chain` builds a `CodecChain` from a list of codec descriptions. Stored bytes are not trusted: a decoder returns
 exactly as many bytes as the shape of the chunk requires, or raises `~tegula.errors.CodecError`.
@@ -30,5 +30,5 @@ _HOMES = {
     "specs": "codec_specs complete lacking",
 }
 
-if not TYPE_CHECKING:  # a checker would take every name for one of ours
+if not TYPE_CHECKING:  # otherwise type checkers accept any name
     __getattr__, __dir__ = on_first_use(__name__, _HOMES, in_threads=True)

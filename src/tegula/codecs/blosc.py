@@ -45,7 +45,7 @@ _NEEDS_KERNEL: Final = f"only tegula's compiled kernel reads it; where it is mis
 
 
 def _numcodecs() -> ModuleType:
-    """Return the library, and import at once what it would import on first use, which may be in a thread of a pool."""
+    """Return the library, and import what it would otherwise import at its first use, maybe in a thread of a pool."""
     found = library("numcodecs.blosc")
     with suppress(UnsupportedError):
         library("multiprocessing.synchronize")
@@ -66,7 +66,7 @@ class Blosc(BufferCodec):
     typesize : int or None
         Bytes of an element; ``None`` for the element size of the buffer to encode.
     given : int
-        That size.
+        Element size of the buffer to encode.
     """
 
     def __init__(
@@ -184,7 +184,7 @@ def _explain(data: Data, error: Exception, name: str) -> Exception:
 def build(spec: CodecSpec, context: Context) -> Blosc:
     """Build the codec from the options of Zarr v3 or numcodecs.
 
-    Options that are left out only matter for writing. Their defaults are those of zarr-python and numcodecs.
+    Missing options matter only for writing. Their defaults are those of zarr-python and numcodecs.
     """
     check_options(spec, "cname", "clevel", "shuffle", "blocksize", "typesize")
     core = spec.name == "blosc"
@@ -193,7 +193,7 @@ def build(spec: CodecSpec, context: Context) -> Blosc:
     blocksize = option(spec, "blocksize", 0, between(0, 2**31 - 1))
     if core:
         shuffle = option(spec, "shuffle", "shuffle", _SHUFFLES)
-        # without a shuffle others write 1, and a document need not state it
+        # without a shuffle, other libraries write 1, and a document need not state it
         usual = context.data_type.itemsize if context.data_type.is_fixed and shuffle else 1
         typesize = option(spec, "typesize", usual, _is_typesize) or 1
     else:

@@ -1,8 +1,8 @@
 """``blpk``: the container around the Blosc frame in each chunk file of bcolz 1.x (section "The `data` layout").
 
 A header of 16 bytes: the magic number ``blpk``, a version, three reserved bytes, and the number of frames, which is
-always 1. No reader has ever checked it, and this one does not either: the header of the frame states the frame's
-length, and what follows the frame is ignored.
+always 1. Like all readers so far, this module does not check the header: the header of the frame states the frame's
+length, and bytes after the frame are ignored.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Container(BufferCodec):
         return lambda data: memoryview(data)[_SIZE : self._check(data)]
 
     def _check(self, data: Data) -> int:
-        """Return the end of the frame, which must be within the file: nothing else reveals a truncated one."""
+        """Return the end of the frame, which must be within the file; no other check finds a truncated file."""
         if len(data) < _SIZE + _FRAME:
             raise CodecError(f"a chunk file of {len(data)} bytes is shorter than its headers", codec=self.name)
         end = _SIZE + int.from_bytes(memoryview(data)[_SIZE + 12 : _SIZE + 16], "little")

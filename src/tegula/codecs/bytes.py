@@ -56,7 +56,7 @@ class Bytes(Serializer):
     def __init__(self, dtype: np.dtype[Any], order: Literal["<", ">"] | None) -> None:
         self.dtype = self.memory = self.stored = dtype
         if order is not None:
-            # NumPy can't swap the bytes of these types and of times without a unit, but those of integers of their size
+            # NumPy can't swap the bytes of these types or of times without a unit, but can swap those of integers
             if dtype in EXTENDED_DTYPES or (dtype.kind in "mM" and np.datetime_data(dtype)[0] == "generic"):
                 self.memory = np.dtype(f"u{dtype.itemsize}").newbyteorder(dtype.byteorder)
             self.stored = self.memory.newbyteorder(order)

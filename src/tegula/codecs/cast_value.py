@@ -1,7 +1,7 @@
 """``cast_value``: conversion of elements to another data type by value (Zarr extensions registry, "cast_value codec").
 
-Where the specification leaves a choice, this follows zarr-python 3.4: the scalar map is applied first; NaN and infinity
-become integers only through it; clamping to a floating-point type gives infinity where the type has it.
+Where the specification leaves a choice, this module follows zarr-python 3.4: the scalar map is applied first; NaN and
+infinity become integers only through the map; clamping to a floating-point type gives infinity if the type has it.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ def cast(chunk: Chunk, dtype: np.dtype[Any], rounding: str, out_of_range: str, s
     rounding : str
         One of the keys of `MODES`.
     out_of_range : {"error", "clamp", "wrap"}
-        What happens to values that `dtype` can't hold.
+        How to treat values that `dtype` can't hold.
     scalars : sequence of pairs of 0-d arrays
-        Values, and what each of them becomes instead of being converted.
+        Values, each with its replacement, which is used instead of a conversion.
 
     Returns
     -------
@@ -128,7 +128,7 @@ def _to_integers(chunk: Chunk, dtype: np.dtype[Any], rounding: str, out_of_range
 
 
 def _wrap(chunk: Chunk, low: int, high: int, work: np.dtype[Any]) -> Chunk:
-    """Reduce values modulo the number of values of the type, using 64-bit arithmetic, which wraps itself."""
+    """Reduce values modulo the number of values of the type, using 64-bit arithmetic, which itself wraps."""
     if chunk.dtype.kind == "f":
         rest = np.fmod(chunk, 2.0**64)
         magnitude = np.abs(rest).astype("u8")

@@ -56,12 +56,12 @@ class CodecChain:
         self._encoders = tuple(codec.encode for codec in codecs)
         self._plain = None if arrays else serializer.plain
         self._plans: dict[Shape, tuple[Decoder, ...]] = {}
-        self._native: tuple[NativeChain | None] | None = None  # until it is asked for
+        self._native: tuple[NativeChain | None] | None = None  # until it is first needed
         self.sharding = serializer.sharding if not arrays and not buffers else None
 
     @property
     def native(self) -> NativeChain | None:
-        """The chain for tegula's compiled kernel; ``None`` if it can't do all of it.
+        """The chain for tegula's compiled kernel; ``None`` if the kernel does not support all of it.
 
         See `tegula.codecs.describing.describe`.
         """
@@ -71,7 +71,7 @@ class CodecChain:
 
     @property
     def item_nbytes(self) -> int | None:
-        """Bytes of an element where a chunk is stored as nothing but its elements in C order, else ``None``."""
+        """Bytes of an element if a chunk is stored as its elements in C order and nothing else; otherwise ``None``."""
         plain = not self._arrays and not self._buffers and self._serializer.name == "bytes"
         return self._serializer.size((1,)) if plain else None
 
@@ -179,7 +179,7 @@ class CodecChain:
         Returns
         -------
         int
-            Number of rows, at most ``shape[0]``, which is also the result if the header does not tell.
+            Number of rows, at most ``shape[0]``, which is also the result if the header does not state a size.
 
         Raises
         ------
@@ -207,7 +207,7 @@ class CodecChain:
         return sizes[-1]
 
     def _sizes(self, shape: Shape) -> tuple[list[int | None], Shape]:
-        """Return the bytes after the array→bytes codec and after each codec that follows, and the shape before it."""
+        """Return the sizes after the array→bytes codec and after each codec that follows, and the shape before it."""
         for codec in self._arrays:
             shape = codec.shape(shape)
         size = self._serializer.size(shape)
@@ -219,7 +219,7 @@ class CodecChain:
 
     def _plan(self, shape: Shape) -> tuple[Decoder, ...]:
         """Return the decoders for chunks of `shape`, last codec first, each with a limit on the size of its output."""
-        # limits: the size of the elements, and for what compressors have made of them a generous multiple
+        # limits: the size of the elements, and a generous multiple of it for compressed data
         most = config.current().max_chunk_bytes
         sizes, inner = self._sizes(shape)
         if (sizes[0] or 0) > most:
@@ -273,7 +273,7 @@ def build_chain(
     ndim : int
         Number of dimensions.
     chunk_shape : tuple of int, optional
-        Shape of the chunks, if all have the same; then the shape of inner chunks is checked at once.
+        Shape of the chunks, if all have the same shape; the shape of inner chunks is then checked at once.
     keep_empty : bool, optional
         Whether shards store inner chunks that equal the fill value; the default is the setting
         ``write_empty_chunks``.

@@ -22,7 +22,7 @@ __all__ = ["Checksum", "build", "notices_changes"]
 
 
 def _crc32c(data: Data) -> int:
-    # the library takes bytes and arrays, but not memoryviews
+    # the library accepts bytes and arrays, but not memoryviews
     return int(library("google_crc32c").value(data if type(data) is bytes else np.frombuffer(data, "u1")))
 
 
@@ -112,7 +112,7 @@ _HAVE_ONE: Final = frozenset(
 def notices_changes(codecs: Sequence[CodecSpec]) -> bool:
     """Return whether decoding verifies a checksum of the whole chunk, or of each inner chunk of a shard.
 
-    Compressors count if their format includes a checksum: gzip, zlib, bz2, most forms of LZMA, Zstandard on request.
+    Compressors count if their format includes a checksum: gzip, zlib, bz2, most forms of LZMA, optionally Zstandard.
 
     Examples
     --------

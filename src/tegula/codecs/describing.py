@@ -1,7 +1,7 @@
 """Descriptions of codec chains for the compiled kernel, made of the structures of `tegula.codecs.native`.
 
-The kernel has the order of axes, byte order, shards, and codecs of bytes to bytes. A chain is described exactly or not
-at all; the reference executor does what has no description.
+The kernel supports the order of axes, byte order, shards, and bytes→bytes codecs. A chain is described exactly or not
+at all; the reference executor handles chains without a description.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def describe(
         if not isinstance(codec, transpose.Transpose):
             filters.append(codec.native)
         elif filters:
-            return None  # filters see the elements in an order that is no longer that of the bytes
+            return None  # filters get the elements in another order than that of the bytes
         else:
             order = codec.order if order is None else tuple(order[axis] for axis in codec.order)
     middle = serializer.native
@@ -98,7 +98,7 @@ def runs_in_kernel(name: str, kernel: Collection[str]) -> bool:
 
 
 def _before_filters(arrays: Sequence[ArrayCodec], middle: NativeSerializer) -> NativeElements | None:
-    """Return the layout of the elements that filters take, if the bytes before the filters are these elements."""
+    """Return the layout of the elements that filters process, if the bytes before the filters are these elements."""
     first = next(codec for codec in arrays if not isinstance(codec, transpose.Transpose))
     dtype = first.before.numpy
     if not isinstance(middle, NativeElements) or middle.swap or middle.is_text or dtype.kind == "U":
@@ -114,7 +114,7 @@ def filter_native(codec: Any, given: np.dtype[Any] | None) -> NativeCodec | None
     codec : numcodecs.abc.Codec
         The filter.
     given : numpy.dtype or None
-        Type of the elements that it takes; ``None`` for bytes.
+        Type of the elements to filter; ``None`` for bytes.
 
     Examples
     --------
@@ -123,7 +123,7 @@ def filter_native(codec: Any, given: np.dtype[Any] | None) -> NativeCodec | None
     NativeDelta(dtype='<i4', astype='<i2', name='delta')
     """
     kind = type(codec)
-    if not kind.__module__.startswith("numcodecs."):  # another library's, registered under a name of numcodecs
+    if not kind.__module__.startswith("numcodecs."):  # of another library, registered under a name of numcodecs
         return None
     describer = _FILTERS.get(kind.__name__)
     return None if describer is None else describer(codec, given)

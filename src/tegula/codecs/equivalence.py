@@ -1,7 +1,7 @@
 """Equivalence of codec chains: whether two chains decode the same bytes to the same values.
 
-Stored chunks can move between the arrays of equivalent chains without decoding. Containers and checksums at the end of
-a chain may differ, since decoding and encoding them is cheap. Of the other codecs, options that are only needed for
+Stored chunks can be copied between arrays with equivalent chains without decoding. Containers and checksums at the end
+of a chain may differ, since decoding and encoding them is cheap. Of the other codecs, options that are needed only for
 encoding, such as the compression level, may differ; options that are needed for decoding must be the same.
 """
 
@@ -71,7 +71,7 @@ def decode_alike(one: Codecs, one_type: DataType, other: Codecs, other_type: Dat
 
 
 def _name(codec: CodecSpec) -> str:
-    """Return the name of a codec, in Zarr v3 if it has two."""
+    """Return the name of a codec; the one in Zarr v3 if it has two."""
     plain = codec.name.removeprefix("numcodecs.")
     return plain if plain in _TWO_NAMES else codec.name
 
@@ -85,7 +85,7 @@ def _core(codecs: Codecs) -> Codecs:
 
 
 def _meaning(codecs: Codecs, data_type: DataType) -> list[Any] | None:
-    """Return what a chain needs to know for decoding, in a form that can be compared; ``None`` if that is unknown."""
+    """Return the properties of a chain that decoding depends on, in comparable form; ``None`` if they are unknown."""
     core = _core(codecs)
     if any(not codec.must_understand or codec.name == "sharding_indexed" for codec in core):
         return None
@@ -116,7 +116,7 @@ def _early_filters(core: Codecs, dtype: np.dtype[Any]) -> Codecs:
 
 
 def _step(codec: CodecSpec, dtype: np.dtype[Any]) -> Any:
-    """Return what a codec needs to know for decoding; ``None`` if decoding changes nothing."""
+    """Return the properties of a codec that decoding depends on; ``None`` if decoding changes nothing."""
     name = _name(codec)
     if name in _SELF_DESCRIBING:
         return name
@@ -146,9 +146,9 @@ class Transfer:
     Attributes
     ----------
     keeps : bool
-        Whether the bytes of sound chunks stay as they are.
+        Whether the bytes of sound chunks stay unchanged.
     may_be_unseen : bool
-        Whether that is so of all chunks, since nothing in them could be of a kind that other readers lack.
+        Whether chunks may be copied without reading them, since none can have features that other readers lack.
     """
 
     __slots__ = ("_chain", "_check", "_depth", "_expected", "_redo", "_undo", "keeps", "may_be_unseen")
@@ -191,7 +191,7 @@ class Transfer:
             for decode in self._undo:
                 value = decode(value)
             if self._check is None:
-                self._chain.decode(data, shape)  # only decoding reveals whether it is damaged
+                self._chain.decode(data, shape)  # only decoding shows whether it is damaged
             elif not self._check(value, self._size(shape)):
                 return None
         except MemoryError:
@@ -203,7 +203,7 @@ class Transfer:
         return value
 
     def size(self, shape: Shape) -> int | None:
-        """Return the length of a sound chunk in bytes, if nothing else needs to be known of it, else ``None``."""
+        """Return the length of a sound chunk in bytes if that alone shows that it is sound; otherwise ``None``."""
         return self._size(shape) if self.keeps and self._check is _is_of_size else None
 
     def _size(self, shape: Shape) -> int | None:
@@ -232,13 +232,13 @@ def transfer(source: CodecChain, codecs: Codecs, target: CodecChain, target_code
     strict = any(codec.name == "blpk" for codec in target_codecs)  # bcolz relies on the type size in the frame
     typesize = target_core[-1].configuration.get("typesize") if strict else None
     last = core[-1]
-    # frames of zstd 0.7, which other readers can't decode, have to be found
+    # frames of zstd 0.7 have to be found, since other readers can't decode them
     unseen = _name(last) != "blosc" or last.configuration.get("cname") != "zstd"
     return Transfer(source, max(0, depth - 1), undo, redo, _check_of(_name(last), typesize), unseen)
 
 
 def _check_of(name: str, typesize: int | None) -> Check | None:
-    """Return a function that checks the size of data by their header; ``None`` if there is none for that codec."""
+    """Return a function that checks the decoded size in the header of data; ``None`` if there is none for the codec."""
     if name == "blosc":
         return _blosc_check(typesize)
     return {"bytes": _is_of_size, "zstd": _is_zstd, "gzip": _is_gzip}.get(name)
@@ -281,5 +281,5 @@ def _is_gzip(data: Data, size: int | None) -> bool:
 
 
 def _codec(name: str) -> Any:
-    """Import the module of a codec; done on first use, since its library takes long to load."""
+    """Import the module of a codec at its first use, since its library takes long to load."""
     return import_module(f"tegula.codecs.{name}")

@@ -18,8 +18,8 @@ _PLAIN: Final = frozenset({str, bytes, int, bool, type(None)})
 def equals_fill(chunk: npt.NDArray[Any], fill: npt.NDArray[Any] | None) -> bool:
     """Return whether every element of `chunk` equals the fill value, bit by bit.
 
-    Negative zero differs from zero, and a NaN equals a NaN of the same bits only. Objects can be equal if they are
-    strings, bytes, numbers or ``None``; containers never are. Without a fill value the result is False.
+    Negative zero differs from zero, and a NaN equals only a NaN with the same bits. Objects can be equal if they are
+    strings, bytes, numbers or ``None``; containers are never equal. Without a fill value the result is False.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ def equals_fill(chunk: npt.NDArray[Any], fill: npt.NDArray[Any] | None) -> bool:
     first: tuple[Any, ...] = (*(0,) * chunk.ndim, ...)
     if chunk[first].tobytes() != fill.tobytes():
         return False
-    # the first element is the fill value; all are, if each equals the one before it
+    # the first element equals the fill value; all do if each equals the element before it
     raw = np.ascontiguousarray(chunk).reshape(-1).view("u1")
     return bool(np.array_equal(raw[chunk.dtype.itemsize :], raw[: -chunk.dtype.itemsize]))
 
@@ -53,6 +53,6 @@ def _all_equal(chunk: npt.NDArray[Any], value: Any) -> bool:
     if kind in _PLAIN:
         return all(type(item) is kind and item == value for item in chunk.flat)
     if kind is not float:
-        return False  # == between containers can't tell True from 1
+        return False  # == between containers does not distinguish True from 1
     bits = struct.pack("d", value)
     return all(type(item) is float and struct.pack("d", item) == bits for item in chunk.flat)

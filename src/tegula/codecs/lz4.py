@@ -21,7 +21,7 @@ from tegula.metadata.nodes import CodecSpec
 
 __all__ = ["Lz4", "build"]
 
-_BEST_RATIO: Final = 255  # no LZ4 block can decode to more bytes for each of its own
+_BEST_RATIO: Final = 255  # an LZ4 block decodes to at most this many bytes for each of its bytes
 
 
 class Lz4(BufferCodec):

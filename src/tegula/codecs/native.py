@@ -1,7 +1,7 @@
-"""Codec chains as the compiled kernel takes them: structures whose attributes Rust reads by name.
+"""Descriptions of codec chains for the compiled kernel: structures whose attributes Rust reads by name.
 
-Codecs make their own description (`BufferCodec.native`), `tegula.codecs.describing` that of a chain. A codec is matched
-by its attribute ``name``; the other attributes are its options.
+Codecs make their own descriptions (`BufferCodec.native`); `tegula.codecs.describing` makes that of a chain. The kernel
+finds a codec by its attribute ``name``; the other attributes are its options.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ NativeCodec: TypeAlias = (
     | NativeQuantize
     | NativeBitRound
 )
-"""A codec of bytes to bytes."""
+"""A bytes→bytes codec."""
 
 
 class NativeElements(Frozen):
@@ -164,8 +164,8 @@ NativeSerializer: TypeAlias = NativeElements | NativeStrings | NativeShards
 class NativeChain(Frozen):
     """A chain of codecs.
 
-    Stored axis ``i`` is axis ``order[i]`` of the chunk; ``None`` if the order is the same. The codecs of bytes are in
-    the order of encoding.
+    Stored axis ``i`` is axis ``order[i]`` of the chunk; ``None`` if the order is the same. The bytes→bytes codecs are
+    in the order of encoding.
     """
 
     order: tuple[int, ...] | None

@@ -1,7 +1,8 @@
 """``numcodecs.<id>``: any codec that is registered with numcodecs.
 
-In Zarr v3 filters stand before the array→bytes codec and take arrays; in Zarr v2 they stand after it and take buffers.
-A filter that changes the data type states it in its options, so that the input type of the next codec is known.
+In Zarr v3 filters are before the array→bytes codec and process arrays; in Zarr v2 they are after it and process
+buffers. A filter that changes the data type states the new type in its options, so that the input type of the next
+codec is known.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ _SAME_SIZE: Final = frozenset({"shuffle", "bitround"})
 
 
 def _codec(spec: CodecSpec, context: Context, dtype: np.dtype[Any] | None) -> Any:
-    """Create the codec object of numcodecs, with the data type of its input if the options leave it out."""
+    """Create the codec object of numcodecs, with the data type of its input if the options do not state it."""
     # complete the options
     name = spec.name.removeprefix("numcodecs.")
     options = {key: value for key, value in spec.configuration.items() if key != "id"}
@@ -72,7 +73,7 @@ def _codec(spec: CodecSpec, context: Context, dtype: np.dtype[Any] | None) -> An
 
 
 def _dtypes(codec: Any) -> tuple[np.dtype[Any] | None, np.dtype[Any] | None]:
-    """Return the dtypes of a filter's decoded and encoded elements, ``None`` where it has no fixed one."""
+    """Return the dtypes of a filter's decoded and encoded elements; ``None`` for a dtype that is not fixed."""
     if hasattr(codec, "encode_dtype"):
         return codec.decode_dtype, codec.encode_dtype
     taken = getattr(codec, "dtype", None)
@@ -116,14 +117,14 @@ def _view(found: Any, dtype: np.dtype[Any]) -> Chunk:
 
 
 def build_array_codec(spec: CodecSpec, context: Context) -> ArrayCodec:
-    """Build a filter that stands before the array→bytes codec.
+    """Build a filter that is before the array→bytes codec.
 
     Raises
     ------
     MetadataError
-        If it can't take elements of this type, or its options are not valid.
+        If the filter does not support elements of this type, or its options are not valid.
     UnsupportedError
-        If numcodecs does not have it, or a package that it needs is missing.
+        If numcodecs does not have the filter, or a package that it needs is missing.
     """
     data_type = context.data_type
     if data_type.variable:
@@ -151,7 +152,7 @@ class _Buffer(BufferCodec):
         self.ratio = ratio
         self.buffer = _dtypes(codec)[1] if ratio else None
         self.given = context.buffer
-        self.unit = context.unit if self.kind == "bitround" else None  # it returns integers of the same size
+        self.unit = context.unit if self.kind == "bitround" else None  # bitround returns integers of the same size
 
     @property
     def native(self) -> NativeCodec | None:
@@ -193,7 +194,7 @@ class _Buffer(BufferCodec):
 
 
 def build_buffer_codec(spec: CodecSpec, context: Context) -> BufferCodec:
-    """Build a filter or compressor that stands after the array→bytes codec; raises as `build_array_codec`."""
+    """Build a filter or compressor that is after the array→bytes codec; raises as `build_array_codec` does."""
     codec = _codec(spec, context, context.buffer)
     taken, made = _dtypes(codec)
     known = isinstance(taken, np.dtype) and isinstance(made, np.dtype) and taken.itemsize and made.itemsize
@@ -233,5 +234,5 @@ class _Serializer(Serializer):
 
 
 def build_serializer(spec: CodecSpec, context: Context) -> Serializer:
-    """Build a codec that is the array→bytes codec itself; raises as `build_array_codec`."""
+    """Build a codec that is the array→bytes codec itself; raises as `build_array_codec` does."""
     return _Serializer(spec.name, _codec(spec, context, None), context.data_type)

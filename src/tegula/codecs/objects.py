@@ -1,8 +1,8 @@
 """Python objects: ``json2``, ``json``, ``msgpack2``, ``msgpack`` and ``pickle`` of numcodecs, and pickles of bcolz.
 
 JSON and MessagePack hold one list: the elements, in nested lists for each axis of the chunk, then dtype and shape. The
-forms without a 2 have no shape, and the elements in one list. They are implemented here since numcodecs allocates
-whatever shape the data state.
+forms without a 2 have all elements in one list, and no shape. These codecs are implemented here since those of
+numcodecs allocate any shape that the data state.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``numcodecs.pcodec``: compression of numbers by their type."""
+"""``numcodecs.pcodec``: compression of numbers that makes use of their type."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ __all__ = ["Pcodec", "PcodecFilter", "build", "build_filter"]
 
 _NAME: Final = "numcodecs.pcodec"
 _OTHER: Final = {f"{kind}{size}": f"{other}{size}" for kind, other in ("fi", "if") for size in (2, 4, 8)}
-"""For each type of signed integers and of floating-point numbers, the one with as many bits."""
+"""For each type of signed integers, the type of floating-point numbers with as many bits, and the reverse."""
 
 
 def _decompress(data: Data, out: Chunk) -> Chunk:
     """Decompress into exactly `out`.
 
-    Floating-point numbers may be stored as integers of their bits, and the reverse: `bitround` of numcodecs returns
-    integers, unless it keeps all bits.
+    Floating-point numbers may be stored as integers with the same bits, and the reverse: `bitround` of numcodecs
+    returns integers, unless it keeps all bits.
     """
     raw, other = bytes(data), _OTHER.get(out.dtype.str[1:])
     try:
@@ -102,8 +102,8 @@ class PcodecFilter(BufferCodec):
 def _prepare() -> None:
     """Import pcodec and use it once, in this thread.
 
-    A process may fork while a thread of the pool imports a library, or while the library takes from NumPy what it needs
-    for its first array: the child would wait for the end of that forever.
+    A process may fork while a thread of the pool imports a library, or while the library prepares its first array with
+    NumPy: the child would wait forever for that to end.
     """
     library("pcodec")
     standalone = library("pcodec.standalone")
@@ -127,5 +127,5 @@ def build(spec: CodecSpec, context: Context) -> Pcodec:
 def build_filter(spec: CodecSpec, context: Context) -> PcodecFilter:
     """Build the codec for a position after the array→bytes codec, where the type of the elements must be known."""
     if context.buffer is None:
-        raise UnsupportedError("pcodec can't stand where the type of the elements is unknown", codec=_NAME)
+        raise UnsupportedError("pcodec can't be used where the type of the elements is unknown", codec=_NAME)
     return PcodecFilter(_codec(spec, context.buffer), context.buffer)

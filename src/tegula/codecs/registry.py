@@ -1,4 +1,4 @@
-"""The codecs by name: which kind each is, and the module that builds it.
+"""The codecs by name: the kind of each, and the module that builds it.
 
 A module is imported when an array first needs one of its codecs. The names are those of the array formats; any other
 codec that is registered with numcodecs is ``numcodecs.<id>``.
@@ -79,12 +79,12 @@ def builder(name: str, side: int) -> Callable[[CodecSpec, Context], Any]:
     name : str
         Name of the codec.
     side : {-1, 0, 1}
-        Whether it stands before, at or after the array→bytes codec; a filter of numcodecs may be either.
+        Position before, at or after the array→bytes codec; a filter of numcodecs may be before or after it.
 
     Raises
     ------
     MetadataError
-        If the codec can't stand there.
+        If the codec can't be at this position.
     UnsupportedError
         If there is no codec of that name.
     """
@@ -113,12 +113,12 @@ def builder(name: str, side: int) -> Callable[[CodecSpec, Context], Any]:
 
 
 def check_pickle(spec: CodecSpec, allow_pickle: bool) -> None:
-    """Check that a codec does not unpickle, unless that is allowed.
+    """Raise if a codec unpickles although that is not allowed.
 
     Raises
     ------
     UnsupportedError
-        If the codec, or one that its configuration mentions, unpickles, and `allow_pickle` is False.
+        If `allow_pickle` is False and the codec, or another codec in its configuration, unpickles.
     """
     if not allow_pickle and (spec.name in _PICKLES or _mentions_pickle(spec.configuration)):
         raise UnsupportedError(

@@ -1,7 +1,7 @@
 """Rounding for ``cast_value``: each number is an exact binary fraction and is rounded once.
 
-The precision, the smallest step and the largest value of a floating-point type are all that one function needs to round
-to any type. Integers are the case in which the step is 1.
+A single function rounds to any floating-point type, given its precision, smallest step and largest value. For integers
+the step is 1.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ MODES: Final[dict[str, Callable[[Any], Any]]] = {
     "towards-negative": np.floor,
     "nearest-away": _nearest_away,
 }
-"""The rounding modes, and the function that rounds fractions to whole numbers by each."""
+"""The rounding modes, each with the function that rounds fractions to whole numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ def round_to_integers(values: Floats, mode: str) -> Floats:
 
 
 def round_big_integers(values: list[int], precision: int, mode: str) -> list[float]:
-    """Round integers of any size to `precision` bits, which NumPy can't do for integers that float64 can't hold.
+    """Round integers of any size to `precision` bits, which NumPy can't do if float64 can't hold them.
 
     Examples
     --------

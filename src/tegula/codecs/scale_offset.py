@@ -91,7 +91,7 @@ def build(spec: CodecSpec, context: Context) -> ScaleOffset | None:
 
 
 def _scalar(spec: CodecSpec, name: str, default: int, data_type: DataType) -> Chunk:
-    """Read a scalar as a fill value; a string may hold a number, whose digits JSON parsers could otherwise lose."""
+    """Read a scalar as a fill value; a number may be a string, so that JSON parsers lose no digits."""
     value = option(
         spec, name, default, lambda value: isinstance(value, (int, float, str)) and not isinstance(value, bool)
     )

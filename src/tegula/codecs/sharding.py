@@ -1,7 +1,7 @@
 """``sharding_indexed``: many inner chunks in one stored value (Zarr v3 core, "sharding codec").
 
 A shard consists of its encoded inner chunks and, at the end or at the start, an index with the offset and the length of
-each in bytes. A missing inner chunk stands for the fill value.
+each in bytes. A missing inner chunk reads as the fill value.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Index: TypeAlias = "npt.NDArray[np.uint64]"
 
 
 class InnerChain(Protocol):
-    """The methods of `CodecChain` that sharding uses; the class itself is in a module that imports this one."""
+    """The methods of `CodecChain` that sharding uses; this module can't import the class, whose module imports it."""
 
     @property
     def sharding(self) -> Sharding | None:
@@ -211,7 +211,7 @@ class Sharding(Serializer):
         self.index.load()
 
     def encode(self, chunk: Chunk) -> bytes:
-        """Encode a whole shard, without the inner chunks that equal the fill value unless `keep_empty` is set."""
+        """Encode a whole shard; unless `keep_empty` is set, omit inner chunks that equal the fill value."""
         keep = config.current().write_empty_chunks if self.keep_empty is None else self.keep_empty
         encode, fill = self.inner.encode, self.fill
         entries = {}
@@ -295,7 +295,7 @@ def build(spec: CodecSpec, context: Context) -> Sharding:
 
 
 def _check_index(grid: Shape) -> None:
-    """Refuse a shard of so many inner chunks that the index alone, 16 bytes for each, would be too large."""
+    """Refuse a shard with too many inner chunks, each of which takes 16 bytes in the index."""
     size, limit = 16 * prod(grid), min(config.current().max_chunk_bytes, _MAX_INDEX)
     if size > limit:
         raise MetadataError(

@@ -1,7 +1,7 @@
 """Codec descriptions: conversion of a user's argument, and completion with the options that other readers need.
 
-A document has to state more than a user does. Other readers reject ``bytes`` without ``endian`` for elements of several
-bytes, and a filter of numcodecs without the data type of its input.
+A document has to state more than a user's argument. Other readers reject ``bytes`` without ``endian`` for elements of
+several bytes, and a filter of numcodecs without the data type of its input.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _WITHOUT_OPTIONS: Final = frozenset(
         "lzma", "msgpack", "msgpack2", "packbits", "pcodec", "pickle", "shuffle", "vlen-bytes", "vlen-utf8", "zfpy",
     )
 )  # fmt: skip
-"""Codecs of numcodecs that need no option; for codecs in none of these tables the signature tells."""
+"""Codecs of numcodecs without required options; for codecs in none of these tables, the signature is inspected."""
 
 _STATED: Final[Mapping[str, tuple[str, ...]]] = {
     "blosc": ("cname", "clevel", "shuffle", "typesize", "blocksize"),
@@ -187,7 +187,7 @@ def _check_required(name: str, options: Mapping[str, Any]) -> None:
 
 
 def _required_by_numcodecs(name: str) -> list[str]:
-    """Return the options without a default of any codec that is registered with numcodecs, from its signature."""
+    """Return the options without a default of a codec registered with numcodecs, from its signature."""
     plain = name.removeprefix(_PREFIX)
     registry = library("numcodecs.registry")
     found = registry.codec_registry.get(plain)
@@ -268,7 +268,7 @@ def lacking(specs: Sequence[CodecSpec], data_type: DataType, *, ndim: int) -> li
 
 
 def _is_complete(spec: CodecSpec, data_type: DataType) -> bool:
-    """Return whether a codec states all options, as far as that can be told without building the chain."""
+    """Return whether a codec is known to state all options, without building the chain."""
     if spec.name == "bytes":
         return "endian" in spec.configuration or not data_type.has_byte_order
     if spec.name in _DEFAULTS:

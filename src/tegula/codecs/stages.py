@@ -2,7 +2,7 @@
 
 A codec is built once for an array and then used by several threads, so it holds no state. Encoding is one call.
 Decoding uses a *decoder*, a function made for chunks of one shape: it knows how many bytes it must return, so that it
-need not trust a header, and everything that depends on the shape only is computed beforehand.
+need not trust a header, and everything that depends only on the shape is computed beforehand.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Data: TypeAlias = Any
 Decoder: TypeAlias = Callable[[Any], Any]
 
 REQUIRED: Final = object()
-"""The default of an option that a configuration must state."""
+"""Stands for the default of an option that a configuration must state."""
 
 
 class Context:
@@ -88,11 +88,11 @@ class ArrayCodec(ABC):
     data_type: DataType
     """Type of the encoded elements."""
     before: DataType
-    """Type of the elements to encode; only codecs that the kernel has must define it."""
+    """Type of the elements to encode; necessary only for codecs that the kernel supports."""
 
     @property
     def native(self) -> NativeCodec | None:
-        """The codec for the kernel, as one of bytes to bytes on the elements in C order; ``None`` if it has none."""
+        """The codec for the kernel, as a bytes→bytes codec of the elements in C order; ``None`` if there is none."""
         return None
 
     def shape(self, shape: Shape) -> Shape:
@@ -153,11 +153,11 @@ class BufferCodec(ABC):
 
     @property
     def native(self) -> NativeCodec | None:
-        """The codec for the kernel; ``None`` if it has none that does exactly the same."""
+        """The codec for the kernel; ``None`` if the kernel has none that does exactly the same."""
         return None
 
     def size(self, size: int) -> int | None:
-        """Return the size in bytes of `size` encoded bytes, or ``None`` if it depends on their values."""
+        """Return the encoded size of `size` bytes, or ``None`` if it depends on their values."""
         return None
 
     def content_size(self, data: Data) -> int | None:
@@ -234,7 +234,7 @@ def check_options(spec: CodecSpec, *names: str) -> None:
     Raises
     ------
     MetadataError
-        If it has one.
+        If it has another member.
     """
     extra = set(spec.configuration).difference(names)
     if extra:
@@ -251,9 +251,9 @@ def option(spec: CodecSpec, name: str, default: Any, check: Callable[[Any], bool
     name : str
         Name of the option.
     default : object
-        Its value if the configuration does not state it; `REQUIRED` if it has to.
+        Its value if the configuration does not state it; `REQUIRED` if the configuration must state it.
     check : callable or mapping
-        A function that returns whether a value is valid, or a mapping of the valid values to what to return for each.
+        A function that returns whether a value is valid, or a mapping of valid values to the values to return.
 
     Raises
     ------

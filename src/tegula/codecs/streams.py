@@ -1,7 +1,7 @@
 """Decompression with the standard library, limited to the size of a chunk.
 
 The decompressor objects of ``zlib``, ``bz2`` and ``lzma`` stop after a given number of bytes. Requesting one byte more
-than allowed reveals whether there are too many.
+than allowed shows whether there are too many.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def bounded(
                 raise CodecError("the compressed data is truncated", codec=name)
             parts.append(part)
 
-            # what follows is nothing, padding or another stream
+            # the remaining data may be padding or another stream
             data = stream.unused_data
             if not data:
                 break

@@ -23,7 +23,7 @@ __all__ = ["Vlen", "build"]
 _NUMBER: Final = Struct("<I")
 _pack, _unpack = _NUMBER.pack, _NUMBER.unpack_from
 _KERNEL: Final[dict[Any, bool]] = {bytes.decode: True, bytes: False}
-"""For each conversion from bytes that the kernel has, whether it returns strings."""
+"""The conversions from bytes that the kernel supports, and whether each returns strings."""
 
 
 class Vlen(Serializer):

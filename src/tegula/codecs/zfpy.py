@@ -1,7 +1,7 @@
 """``numcodecs.zfpy``: compression of floating-point numbers and integers by zfp.
 
-The library trusts its input: it allocates what the header states, and reads past the end of a truncated stream. So this
-module checks the header against the chunk, and appends as many zero bytes as decoding can read at most.
+The library trusts its input: it allocates the size that the header states, and reads past the end of a truncated
+stream. So this module checks the header against the chunk, and appends as many zero bytes as decoding may read.
 """
 
 from __future__ import annotations
@@ -86,6 +86,6 @@ def build(spec: CodecSpec, context: Context) -> Zfpy:
     library("zfpy")
     try:
         codec = library("numcodecs.zfpy").ZFPY
-    except AttributeError as error:  # numcodecs leaves the class out for versions that it does not support
+    except AttributeError as error:  # numcodecs does not define the class for versions of zfpy that it does not support
         raise UnsupportedError("numcodecs can't use the installed version of zfpy", codec=_NAME) from error
     return Zfpy(create_codec(codec, spec), dtype)

@@ -88,7 +88,7 @@ _CONTENT_FIELDS: Final = tuple(map(_content_field, range(256)))
 
 
 def _frames(data: Data, limit: int, name: str) -> Iterator[bytes]:
-    """Decompress frames one after the other; raise before one would make the total exceed `limit` bytes."""
+    """Decompress frames one after the other; raise before a frame would make the total exceed `limit` bytes."""
     view = memoryview(data)
     while view:
         # skippable frames
@@ -124,7 +124,7 @@ def _frames(data: Data, limit: int, name: str) -> Iterator[bytes]:
 
 
 def walk_frame(view: memoryview, name: str) -> tuple[int, int]:
-    """Return the end of a frame, and an upper bound of the bytes that its blocks hold.
+    """Return the end of a frame, and an upper bound on the decoded size of its blocks.
 
     Raises
     ------

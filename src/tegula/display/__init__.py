@@ -31,5 +31,5 @@ _HOMES = {
     "tree": "Tree group_tree",
 }
 
-if not TYPE_CHECKING:  # a checker would take every name for one of ours
+if not TYPE_CHECKING:  # otherwise type checkers accept any name
     __getattr__, __dir__ = on_first_use(__name__, _HOMES)

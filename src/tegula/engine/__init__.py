@@ -86,5 +86,5 @@ _HOMES = {
     "verifying": "verify_chunk",
 }
 
-if not TYPE_CHECKING:  # a checker would take every name for one of ours
+if not TYPE_CHECKING:  # otherwise type checkers accept any name
     __getattr__, __dir__ = on_first_use(__name__, _HOMES, in_threads=True)

@@ -1,11 +1,11 @@
 """Appending along any axis: the new shape is stored first and the values after it.
 
-The shape is changed by a conditional write, so each of several processes that append at the same time gets a part of
-its own. Arrays that store every chunk are appended to by `tegula.engine.atomic_append` instead.
+The shape is changed by a conditional write, so each of several processes that append at the same time gets its own
+part. Arrays that store every chunk are appended to by `tegula.engine.atomic_append` instead.
 
-In a far store, the chunks that the append changes are read while the new shape is stored. Each is written on condition
-that it is still the same. While the chunks are written, old ones are looked for where the next append will write, so
-that it need not wait for that.
+In a far store, the chunks that the append changes are read while the new shape is stored, and each is written on
+condition that it has not changed since. While the chunks are written, the append also searches for old chunks where the
+next append will write, so that the next one need not wait for that.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = ["append"]
 Shape = tuple[int, ...]
 Update = Callable[[Change], StoredArray]
 Found = dict[str, tuple[bytes | None, Generation]]
-_FEW: Final = 64  # chunks that are looked up before they are needed
+_FEW: Final = 64  # chunks to look up for the next append
 
 
 def append(
@@ -53,13 +53,13 @@ def append(
     path : str
         Its path in the store.
     values : ndarray
-        Has the lengths of the array along all other axes.
+        The values, with the array's length along every other axis.
     axis : int
         The axis to grow.
     update, restored : callable
         As for `tegula.engine.resize`.
     reach : Reach
-        How far there are no old chunks; `update` tells it the generations of the document.
+        How far beyond the edge there are no old chunks; `update` tells it the generations of the document.
 
     Returns
     -------
@@ -119,7 +119,7 @@ def append(
 
 
 def _look_further(array: StoredArray, axis: int, added: int, reach: Reach, generation: Generation | None) -> None:
-    """Look for old chunks where the next append of as many elements along an axis will write."""
+    """Look for old chunks where the next append will write, if it adds as many elements along the axis."""
     shape, grid = array.metadata.shape, array.metadata.grid
     known = reach.along(axis)
     if not grid.is_regular or not shape[axis] <= known < shape[axis] + added:

@@ -1,16 +1,15 @@
 """Atomic append: several arrays gain or lose rows together, the chunks first and the length last.
 
-1. The writer reads the length under a lock of the store. A lock ends when the file of its key is replaced: in Zarr,
-   when the length of the lead is written. If the store has no lock that holds, the writer *reserves* the length: it
-   writes the document of the length once more, which gives the document a new generation
-   (`tegula.engine.reservations`).
+1. The writer reads the length under a lock of the store. The lock is lost when the file of its key is replaced: in
+   Zarr, when the length of the lead is written. If the store has no lock, the writer *reserves* the length: it writes
+   the document of the length once more, which gives the document a new generation (`tegula.engine.reservations`).
 2. It reads the generations of the chunks it will write.
 3. If the length still has the same generation, it writes each chunk on condition that its generation is the same,
 4. and finally the new length, on the same condition.
 
 If several writers append at the same time, at most one of them passes step 4; the others start again. A writer that is
 killed leaves the old length. The rows beyond it are never read, and the next append overwrites them. A writer that
-fails deletes them, since a full disk may be the reason.
+fails deletes them, since it may have failed because the disk is full.
 
 In a far store, an append reads the chunks and all lengths in one wave, before it reserves the length. The reservation
 is made on condition that the length still has the generation that was read, so it also replaces the comparison of step
@@ -23,8 +22,8 @@ attempt has added. So on such stores a writer starts only when no other writer h
 
 The first of several arrays leads: its length is read first, is the length of all arrays, and is written last.
 
-A program that appends again begins with the lengths that it has written itself, without reading them (step 1). If
-another writer has changed one since then, step 3 or the condition of a write fails, and the next attempt reads them.
+A program that appends again starts from the lengths that it wrote last, without reading them (step 1). If another
+writer has changed one since then, step 3 or the condition of a write fails, and the next attempt reads the lengths.
 In a near store, the executor takes steps 2 and 3 for the first and the last chunk of all arrays in one call, and
 creates the whole chunks between them. It need not read a chunk that this array object has stored in its last append:
 if another writer has changed the file since then, the condition of the write fails.
@@ -139,7 +138,7 @@ def _level(lengths: list[LengthDocument]) -> list[LengthDocument]:
 def _retrying(
     columns: Sequence[Column], act: Callable[[list[LengthDocument]], list[LengthDocument]], added: int = 0
 ) -> list[ArrayMetadata]:
-    """Read the lengths, reserve them and change them, until no other writer interferes; rows will be `added`."""
+    """Read, reserve and change the lengths, until no other writer interferes; the change adds `added` rows."""
     lead, path = columns[0]
     reservation = Reservation() if needs_reservation(lead.store) else None
     for attempt in range(_RETRIES):
@@ -171,7 +170,7 @@ def _retrying(
 
 
 def _lock_key(lead: StoredArray) -> str:
-    """Return the key that writers lock: the document that shows that the leading array exists."""
+    """Return the key that writers lock: the document without which the leading array does not exist."""
     item = find_format(lead.metadata.format)
     return lead.prefix + next(name for name in item.node_keys if name in lead.metadata.documents)
 
@@ -181,7 +180,7 @@ def _released_on_error(first: LengthDocument) -> Iterator[None]:
     """End the reservation after an error, so that other writers need not wait until it is old."""
     try:
         yield
-    except ConflictError:  # the next attempt goes on under the same reservation
+    except ConflictError:  # the next attempt continues under the same reservation
         raise
     except BaseException:
         with suppress(TegulaError):
@@ -199,7 +198,7 @@ def _read_together(columns: Sequence[Column], added: int) -> list[LengthDocument
             return read_length(*wanted)
         try:
             return chunk_name(*wanted), read_chunk(*wanted)
-        except TegulaError:  # it will be read again, and raise the error
+        except TegulaError:  # it is read again later, which raises the error
             return None, (None, ABSENT)
 
     found = gather(read, [*columns, *items], columns[0][0].store.concurrency)
@@ -265,7 +264,7 @@ def _write_chunks(lengths: list[LengthDocument], writers: list[RowWriter]) -> No
 
 
 def _take_back(lengths: list[LengthDocument], stop: int) -> None:
-    """Delete the new rows, up to the row `stop`, after an append has failed, as long as the lengths are unchanged."""
+    """Delete the new rows up to `stop` after a failed append, unless another writer has changed a length."""
     lead = lengths[0]
     for length in lengths:
         if length.rows == lead.rows:
@@ -299,7 +298,7 @@ def _resize(lengths: list[LengthDocument], rows: int) -> list[LengthDocument]:
     store, key = lead.array.store, _lock_key(lead.array)
     # in Zarr, storing the length has replaced the locked file: lock the new one, or `cut_off` deletes appended chunks
     with lock(store, key) if key == first.key and first is not lead else nullcontext():
-        if not first.holds():  # an append went on from the new length, and has changed the other lengths, too
+        if not first.holds():  # an append started from the new length, and has changed the other lengths, too
             return [read_length(length.array, length.path) for length in lengths]
         if first is not lead:
             _clear(first, first)

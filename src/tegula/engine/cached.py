@@ -1,7 +1,7 @@
 """Reading through the cache of decoded chunks (`tegula.engine.chunk_cache`), in place of an executor's own reading.
 
-Chunks in the cache are copied from there. Other chunks are requested concurrently, decoded, copied to their place in
-the result and kept. The setting ``recheck`` says when a request has to confirm that a kept chunk is still the stored
+Chunks in the cache are copied to the result. Other chunks are requested concurrently, decoded, copied to the result and
+added to the cache. The setting ``recheck`` says when a request has to confirm that a cached chunk is still the stored
 one.
 """
 
@@ -32,13 +32,13 @@ _IN_FLIGHT: Final = 2**28  # bytes of decoded chunks that requests may be waitin
 
 
 class Cached:
-    """An executor that reads through the cache, and leaves everything else to another one.
+    """An executor that reads through the cache, and leaves everything else to another executor.
 
     Parameters
     ----------
     executor : Executor
-        The other executor. It also reads arrays of objects, whose size is not known and which users may change, and
-        shards within shards.
+        The other executor. It also reads what is never cached: objects, since their size is not known and users may
+        change them, and shards within shards.
     """
 
     def __init__(self, executor: Executor) -> None:
@@ -73,7 +73,7 @@ class Cached:
 
 
 def _is_cached(array: StoredArray) -> bool:
-    """Return whether chunks of an array are kept."""
+    """Return whether the cache keeps chunks of an array."""
     sharding, dtype = array.chain.sharding, array.fill.dtype
     if dtype.hasobject or not dtype.itemsize or (sharding is not None and sharding.inner.sharding is not None):
         return False
@@ -81,18 +81,18 @@ def _is_cached(array: StoredArray) -> bool:
 
 
 def _threads(array: StoredArray) -> int:
-    """Return how many chunks are requested concurrently: as many as the store asks for, if they fit into memory."""
+    """Return how many chunks to request concurrently: the store's `concurrency`, if so many chunks fit into memory."""
     number = _IN_FLIGHT // max(1, array.chunk_nbytes)
     return max(config.current().threads, min(array.store.concurrency, number))
 
 
 def freshness(array: StoredArray) -> Callable[[Record], bool]:
-    """Return a function that tells whether a record is valid without a request, by the setting ``recheck``."""
+    """Return a function that tells whether the setting ``recheck`` lets a record be used without a request."""
     rule = config.current().recheck
     if rule == "never":
         return lambda record: True
     if isinstance(rule, str):
-        # `shared` belongs to all copies of one opened array; its time begins with the first read
+        # `shared` belongs to all copies of one opened array; the first read sets the time
         since: Moment = now() if rule == "always" else array.shared.setdefault("opened", now())
         return lambda record: record.checked > since
     oldest = clock() - rule
@@ -105,7 +105,7 @@ class _Reader:
     Attributes
     ----------
     absent : bool
-        Whether the store was asked for a chunk and had none.
+        Whether a chunk was requested from the store that is not stored.
     """
 
     def __init__(self, array: StoredArray, out: Array, threads: int) -> None:
@@ -118,7 +118,7 @@ class _Reader:
         self._shards = None if sharding is None else ShardReader(array, self.held, sharding, threads)
 
     def copy(self, item: Projection) -> bool:
-        """Copy a chunk from the cache; return whether it is there and no request has to confirm it."""
+        """Copy a chunk from the cache; return ``False`` if it is missing there, or a request has to confirm it."""
         name = self._name(item)
         record = self.held.records.get(name)
         if record is None or not self.is_fresh(record):
@@ -132,7 +132,7 @@ class _Reader:
         return True
 
     def load(self, item: Projection) -> None:
-        """Read a chunk that is not kept, or confirm a kept one, unless another thread has just done so."""
+        """Read a chunk that is not cached, or confirm a cached one, unless another thread has just done so."""
         name = self._name(item)
         key = self.array.prefix + name
         try:
@@ -157,7 +157,7 @@ class _Reader:
         """Return a chunk as it is stored now."""
         array, held = self.array, self.held
         changes, moment = held.changes, now()
-        # the kept chunk, if the store confirms it
+        # the cached chunk, if the store confirms it
         record, entry = held.records.get(name), CHUNKS.find(held, name, ())
         data: bytes | None
         generation: Generation
@@ -184,7 +184,7 @@ class _Reader:
         return self.array.key_template.format(*item[0])[len(self.array.prefix) :]
 
     def _fits(self, item: Projection, entry: Entry) -> bool:
-        """Return whether a chunk has the shape that the array has for it, which may have changed since it was kept."""
+        """Return whether a cached chunk still has the shape that the array expects, which may have changed since."""
         if isinstance(entry, type):
             return not self.array.metadata.dense
         if self.array.one_shape is not None:

@@ -1,4 +1,4 @@
-"""Reading shards through the cache of decoded chunks, which keeps their decoded inner chunks."""
+"""Reading shards through the cache of decoded chunks, which holds their decoded inner chunks."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Array = npt.NDArray[Any]
 Coords = tuple[int, ...]
 _RETRIES: Final = 10_000
 _AT_ONCE: Final = 2**26  # bytes of inner chunks that are decoded before they are copied to their places
-_MOST: Final = 2**14  # inner chunks that are decoded before that
+_MOST: Final = 2**14  # inner chunks that are decoded before they are copied
 
 
 class _Changed(Exception):
@@ -46,7 +46,7 @@ class ShardReader:
     held : Held
         The cached chunks of the array.
     sharding : Sharding
-        The inner codecs and the index of its shards; inner chunks are no shards.
+        The inner codecs and the index of its shards; inner chunks are not shards themselves.
     threads : int
         How many ranges of a shard are requested concurrently.
     """
@@ -59,7 +59,7 @@ class ShardReader:
         self._fill = array.fill if array.field is None else array.fill[array.field]
 
     def copy(self, name: str, item: Projection, out: Array) -> bool:
-        """Copy the selected part of a shard to its place, if all of it is kept."""
+        """Copy the selected part of a shard to its place, if all of it is cached; return whether it is."""
         target = _target(out, item[2])
         if CHUNKS.find(self.held, name, ()) is Absent:
             fill_out(target, (), self._fill)
@@ -117,7 +117,7 @@ class ShardReader:
 
 
 class _State:
-    """One state of a shard: every answer of the store must have its generation."""
+    """One state of a shard: every answer of the store must have the same generation."""
 
     def __init__(self, reader: ShardReader, name: str, key: str, shape: tuple[int, ...]) -> None:
         self._reader, self.name, self._key, self._shape = reader, name, key, shape
@@ -159,12 +159,12 @@ class _State:
         if not self._is_confirmed:  # nothing had to be read
             self.confirm()
         found = self._generation, self._moment, self._changes
-        last = {coords: entries.pop(coords) for coords in wanted}  # the cache evicts them last
+        last = {coords: entries.pop(coords) for coords in wanted}  # put last, so that the cache evicts them last
         CHUNKS.put(self._reader.held, self.name, found, entries | last)
         return last
 
     def confirm(self) -> None:
-        """Make sure that the shard is the one that was read before; send a request unless there was one already."""
+        """Make sure that the shard has not changed since it was cached; send a request unless one was already sent."""
         if self._is_confirmed:
             return
         if not unchanged(self._store, self._key, self._generation):

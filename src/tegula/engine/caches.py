@@ -20,10 +20,10 @@ T = TypeVar("T")
 
 
 def forget(store: Store, name: str, *, documents: bool = True) -> None:
-    """Remove from all caches a key, or all keys of a prefix, that has been written or deleted.
+    """Remove a key, or all keys of a prefix, from all caches, since it has been written or deleted.
 
     Operations that change a store other than by `tegula.engine.write` call this after the change, and after an error
-    that leaves it unknown what has changed. A read that is under way then adds nothing to the caches.
+    that may have left part of the change done. A read that is under way at that time adds nothing to the caches.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def forget(store: Store, name: str, *, documents: bool = True) -> None:
 
 
 def forgets(act: Callable[Concatenate[Where, str, P], T]) -> Callable[Concatenate[Where, str, P], T]:
-    """Decorate a function that creates or deletes a node, so that the caches hold nothing of the node that was there.
+    """Decorate a function that creates or deletes a node, so that it removes the previous node from all caches.
 
     Its first arguments are the store, or the stored array, and the path of the node.
     """

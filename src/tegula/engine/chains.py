@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 __all__ = ["chain_of"]
 
-# keyed by the identity of a description's parts, which the entry keeps alive; formats return them again from a cache
+# keyed by the ids of a description's parts, which the entry keeps alive; arrays of equal descriptions share these parts
 _known: dict[tuple[Any, ...], tuple[tuple[Any, ...], CodecChain]] = {}
 _MOST: Final = 256
 # codecs that users register with numcodecs may change while the process runs; the codecs in this list may not
@@ -43,7 +43,7 @@ def chain_of(
     allow_pickle, chunk_shape, keep_empty
         As for `build_chain`, which also lists the errors.
     limit : int
-        Bytes that a chunk may take now, ``max_chunk_bytes``, on which a chain depends.
+        The present value of ``max_chunk_bytes``, on which a chain depends.
     """
     parts = (metadata.codecs, metadata.data_type, metadata.fill_value, metadata.grid)
     key = (*map(id, parts), metadata.ndim, allow_pickle, keep_empty, limit)

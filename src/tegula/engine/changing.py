@@ -1,4 +1,4 @@
-"""Creating the documents of a node once, and changing them without a lost update."""
+"""Creating the documents of a node exactly once, and changing them without a lost update."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def create_documents(
     Parameters
     ----------
     store, path, item, metadata
-        Where the node is written, in which format, and its description.
+        Where and in which format to write the node, and its description.
     overwrite : bool
         Whether an existing node is overwritten.
     documents : dict of str to bytes, optional
@@ -82,12 +82,12 @@ def create_documents(
 def _create_documents(
     store: Store, path: str, item: Format, metadata: NodeMetadata, overwrite: bool, documents: dict[str, bytes]
 ) -> tuple[dict[str, bytes], dict[str, tuple[bytes | None, Generation]]]:
-    """Do what `create_documents` does; also return all documents by key, with the generations that are known."""
+    """Do what `create_documents` does, but return each document by key with its generation, if known."""
     prefix = f"{path}/" if path else ""
     main = next(key for key in item.node_keys if key in documents)
     later = item.keys[item.keys.index(main) + 1 :]
     others = [key for key in later if "/" not in key or key in documents]
-    others.sort(key=lambda key: key == item.shape_key)  # last, since no array opens without it
+    others.sort(key=lambda key: key == item.shape_key)  # written last, since no array opens without it
     before = {key: generation for key, (_, generation) in _with_generations(store, prefix, others).items()}
     if before.get(item.shape_key, ABSENT) != ABSENT and not store.exists(prefix + main):
         # a leftover of another node: together with a new document it would make a readable array
@@ -126,7 +126,7 @@ def _with_generations(store: Store, prefix: str, keys: Sequence[str]) -> dict[st
 def _create_main(store: Store, path: str, item: Format, main: str, documents: Mapping[str, bytes]) -> Generation:
     """Write the document that makes a node, unless there is a node of any format; return the document's generation.
 
-    Two creators of different formats may see each other's document; then both delete their own and try again.
+    If two creators of different formats see each other's document, both delete their own and try again.
     """
     prefix = f"{path}/" if path else ""
     for attempt in range(10_000):
@@ -151,7 +151,7 @@ def _create_main(store: Store, path: str, item: Format, main: str, documents: Ma
 def _has_rival(store: Store, path: str, item: Format, documents: Mapping[str, bytes]) -> bool:
     """Return whether there are documents of a node other than those in `documents`."""
     prefix = f"{path}/" if path else ""
-    if store.concurrency:  # all in one wave; most often there is none
+    if store.concurrency:  # read all in one wave; most often there is none
         keys = [key for other in FORMATS.values() for key in other.node_keys if key not in documents]
         if not any(gather(lambda key: has_document(store, prefix, key), keys, store.concurrency)):
             return False
@@ -174,9 +174,9 @@ def update_documents(
 ) -> Node:
     """Read a node's documents, change the metadata and write the documents that differ; start again after a lost race.
 
-    With `shape_only`, `change` must change only the shape and the grid of an array. Then the documents are not parsed
-    again if they are the ones from which `metadata` was read. `item` reads and writes the documents; by default it is
-    the format of `metadata`. `reach` is told the generations of the document of the shape.
+    With `shape_only`, `change` may change only the shape and the grid of an array, and the documents are not parsed
+    again if they are the ones from which `metadata` was read. `item` is the format that reads and writes the documents,
+    by default that of `metadata`. `reach` receives the generations of the document that holds the shape.
 
     Raises
     ------
@@ -186,7 +186,7 @@ def update_documents(
     item = item or find_format(metadata.format)
     prefix = f"{path}/" if path else ""
     near_array = isinstance(metadata, ArrayMetadata) and not store.concurrency
-    keys = keys_of_array(item) if near_array else item.keys  # from a far store all are read in one wave, and kept
+    keys = keys_of_array(item) if near_array else item.keys  # a far store returns all in one wave, and they are cached
 
     def decide(found: Mapping[str, tuple[bytes | None, Generation]]) -> tuple[Node, dict[str, bytes]]:
         """Return the changed metadata, and the new bytes of the documents to write."""
@@ -213,7 +213,8 @@ def update_documents(
 
     if (updated := _update_known(store, prefix, item, decide, store_one, shape_only)) is not None:
         return updated
-    # what this process has stored last is most probably still there, which the generation proves when it is replaced
+    # start from the document that this process stored last: most probably it is unchanged, and the condition of the
+    # write proves it
     stored = reach.document if reach is not None and shape_only and near_array else None
     for attempt in range(10_000):
         known = {item.shape_key: stored} if stored is not None and not attempt else {}
@@ -223,7 +224,7 @@ def update_documents(
         except TegulaError:
             if not known:
                 raise
-            continue  # the present document may allow the change; if not, the error is raised for it
+            continue  # the stored document may allow the change; if it does not, the next attempt raises the error
         if known and not new:
             continue
         try:
@@ -244,7 +245,7 @@ def _read_and_keep(store: Store, prefix: str, keys: Sequence[str]) -> dict[str, 
 
 
 def _replace(store: Store, key: str, old: Generation, raw: bytes) -> Generation:
-    """Store a document on condition that it has the generation `old`, keep it, and return its generation."""
+    """Store a document on condition that it has the generation `old`, cache it, and return its generation."""
     try:
         written = raw, store.set(key, raw, if_generation=old)
     except BaseException:
@@ -263,10 +264,10 @@ def _update_known(
     store_one: Callable[[str, Generation, bytes], None],
     shape_only: bool,
 ) -> Node | None:
-    """Change documents that this process keeps, without reading them first; return ``None`` if that is not possible.
+    """Change cached documents without reading them first; return ``None`` if that is not possible.
 
-    One document is written, on condition that it is unchanged. That proves the decision right if there are no other
-    documents, or if only the shape is changed, since the other documents do not influence it.
+    One document is written, on condition that it is unchanged. That is sufficient if there are no other documents, or
+    if only the shape changes, since the shape does not depend on the other documents.
     """
     if len(item.keys) > 1 and not shape_only:
         return None
@@ -311,9 +312,9 @@ def _update_known(
 def _changed(
     item: Format, documents: dict[str, bytes], old: Node, new: Node, shape_only: bool
 ) -> tuple[Any, dict[str, bytes]]:
-    """Return the metadata as it will be read back, and the documents to write."""
+    """Return the changed metadata as it will be read back, and the documents to write."""
     if shape_only and isinstance(old, ArrayMetadata) and isinstance(new, ArrayMetadata) and new.grid is old.grid:
-        # only the numbers of the shape are written, unless an axis, and perhaps its chunks, have the length 0
+        # only the numbers of the shape change in the document, unless an axis (and perhaps its chunks) has length 0
         plain = not old.dense and all(old.shape)
         raw = with_shape(documents[item.shape_key], new.shape) if plain else None
         if raw is not None:
@@ -330,11 +331,11 @@ def _changed(
 def _with_attributes(
     item: Format, documents: dict[str, bytes], old: Node, new: Node
 ) -> tuple[Node, dict[str, bytes]] | None:
-    """Do the work of `_changed` by splicing if only attributes differ; return ``None`` if that is not possible."""
+    """Do what `_changed` does by splicing if only attributes differ; return ``None`` if that is not possible."""
     if item.attributes_at is None or type(old) is not type(new) or replace(new, attributes=old.attributes) != old:
         return None
     key, chain, fresh = item.attributes_at
-    # `old` was parsed for this change, so a value that the user has changed in place is another object
+    # `old` was parsed for this change, so a value that the user has changed in place is a different object
     changes = {name: value for name, value in new.attributes.items() if old.attributes.get(name, Absent) is not value}
     changes |= dict.fromkeys(old.attributes.keys() - new.attributes.keys(), Absent)
     if key not in documents or not changes.keys().isdisjoint(item.interpreted_attributes):

@@ -3,8 +3,9 @@
 For each key the cache keeps the decoded chunk, or decoded inner chunks of a shard, with the generation at which they
 were read and the time at which they were last known to be current. The least recently used are dropped first.
 
-An operation that changes chunks forgets them *after* the change. A read that was under way then may have seen the old
-value; so `Held.changes` counts the changes, and a value that was requested before a change is not kept after it.
+An operation that changes chunks drops them from the cache *after* the change. A read that is under way at that time may
+have seen the old value. So `Held.changes` counts the changes, and a value that was requested before a change is not
+added to the cache after it.
 """
 
 from __future__ import annotations
@@ -40,12 +41,12 @@ _CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", None)  # it also runs while the 
 
 
 class Absent:
-    """Stands for a chunk that is not stored, and is read as the fill value."""
+    """The entry of a chunk that is not stored, and is read as the fill value."""
 
 
 Entry = Chunk | type[Absent]
 Moment = tuple[int, float]
-"""A moment of this process: the number of earlier moments, and the seconds of a clock that runs steadily."""
+"""A moment in this process: the number of earlier moments, and the seconds of a clock that is never set back."""
 
 
 def now() -> Moment:
@@ -59,7 +60,7 @@ def clock() -> float:
 
 
 class Record:
-    """Record of one key: its generation, when the store last confirmed it, and which of its chunks are decoded."""
+    """Record of one key: its generation, when the store last confirmed that, and which of its chunks are cached."""
 
     __slots__ = ("checked", "generation", "parts")
 
@@ -78,12 +79,12 @@ class Held:
     place : str
         Where the array is stored: the location of its prefix.
     description : tuple
-        Codecs, data type, grid and keys, by which chunks are decoded. If another array is created at the place, the
-        chunks of the old one are of no use.
+        Codecs, data type, grid and keys, by which chunks are decoded. If an array with another description is created
+        at the place, the cached chunks are not used for it.
     records : dict of str to Record
         By key without the prefix of the array, which depends on the root of the store.
     changes : int
-        How often chunks were forgotten because an operation of this process changed them.
+        How often chunks were dropped because an operation of this process changed them.
     """
 
     place: str
@@ -98,7 +99,7 @@ class ChunkCache:
     Attributes
     ----------
     nbytes, budget : int
-        Bytes that the entries take, and may take.
+        Bytes that the entries take, and the most that they may take.
     """
 
     def __init__(self, budget: int = 0) -> None:
@@ -107,7 +108,7 @@ class ChunkCache:
         _all.add(self)
 
     def clear(self) -> None:
-        """Drop everything, without waiting for any lock."""
+        """Drop all entries, without waiting for any lock."""
         self._lock = threading.Lock()
         self._loading: dict[tuple[str, str], list[Any]] = {}
         self._held: weakref.WeakValueDictionary[str, Held] = weakref.WeakValueDictionary()
@@ -123,7 +124,7 @@ class ChunkCache:
     # --- reading
 
     def of(self, array: StoredArray) -> Held:
-        """Return the entry of an array; keep a reference to it while chunks of the array are read."""
+        """Return the entry of an array; the caller keeps a reference to it while it reads chunks of the array."""
         place = location(array.store.identity, array.prefix)
         metadata = array.metadata
         description = metadata.codecs, metadata.data_type, metadata.grid, metadata.keys
@@ -152,9 +153,9 @@ class ChunkCache:
         held, key
             The entry of the array, and the key that the chunks were read from.
         found : (generation, moment, changes)
-            Their generation, the moment at which they were requested, and `Held.changes` before the request.
+            Their generation, the moment of the request, and `Held.changes` before the request.
         parts : dict
-            The chunks by coordinates in a shard; by ``()`` the chunk of a key that is not a shard.
+            The inner chunks by their coordinates in the shard; a chunk that is not a shard has the coordinates ``()``.
         """
         generation, checked, changes = found
         with self._lock:
@@ -162,7 +163,7 @@ class ChunkCache:
                 return
             record = held.records.get(key)
             if record is not None and record.generation != generation:
-                if record.checked > checked:  # a later request has found a newer state
+                if record.checked > checked:  # a later request found a newer state
                     return
                 self._drop(held, key)
                 record = None
@@ -224,7 +225,7 @@ class ChunkCache:
     # --- forgetting
 
     def forget_chunks(self, array: StoredArray, plan: Plan) -> None:
-        """Forget the chunks that a plan selects, since they have been written."""
+        """Drop the chunks that a plan selects, since they have been written."""
         if not self._held:
             return
         held = self._held.get(location(array.store.identity, array.prefix))
@@ -236,14 +237,14 @@ class ChunkCache:
             self._forget(held, [array.key(item[0])[len(array.prefix) :] for item in plan])
 
     def forget(self, store: Store, name: str) -> None:
-        """Forget a key that has been written or deleted, or all keys of a prefix, which ends in ``/`` or is empty.
+        """Drop a key that has been written or deleted, or all keys of a prefix, which ends in ``/`` or is empty.
 
         The key may belong to an array at any prefix of it.
         """
         if not self._held:
             return
         place = location(store.identity, name)
-        # references, since iterating over the values fails if another thread lets go of an array
+        # by weak references, since iterating over the values fails if another thread drops an array
         known = [held for reference in self._held.valuerefs() if (held := reference()) is not None]
         for held in known:
             below = place[len(held.place) :]

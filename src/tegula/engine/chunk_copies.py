@@ -23,7 +23,7 @@ Coords = tuple[int, ...]
 
 
 def stores_all(target: StoredArray) -> bool:
-    """Return whether a target stores chunks that are missing in the source."""
+    """Return whether a target has to store even chunks that are missing in the source."""
     return target.metadata.dense or target.write_empty is True
 
 
@@ -40,7 +40,7 @@ class ChunkCopies:
     units : StoredArray
         The array whose chunks the function is called for.
     moved : list of (bool, int, int)
-        For each value, whether it was copied unchanged, and its bytes before and after.
+        For each value, whether it was copied unchanged, and its size in bytes before and after.
     """
 
     def __init__(self, source: StoredArray, target: StoredArray) -> None:
@@ -97,7 +97,7 @@ class ChunkCopies:
         return data
 
     def _copied(self, coords: Coords, key: str) -> bool:
-        """Let the storage copy a value that need not be read for a check; return whether it has done so."""
+        """Let the storage copy a value, if no check has to read it; return whether the storage copied it."""
         source, shape = self.source, self.source.metadata.grid.chunk_shape(coords)
         try:
             nbytes = source.store.size(key)
@@ -112,7 +112,7 @@ class ChunkCopies:
         return True
 
     def _is_sound(self, key: str, nbytes: int, shape: Coords) -> bool:
-        """Return whether a value can be copied undecoded: by a shard's index, or by sizes alone in a far store."""
+        """Return whether a value can be copied undecoded, by a shard's index, or in a far store by its size alone."""
         if self.sharding is not None:
             raw = self.source.store.get(key, index_range(self.sharding, shape))
             return raw is not None and _holds_index(self.sharding, raw, shape, nbytes)
@@ -121,7 +121,7 @@ class ChunkCopies:
         return nbytes == size if size is not None else self.transfer.may_be_unseen and self.source.store.concurrency > 0
 
     def _converted(self, data: bytes, coords: Coords) -> Any:
-        """Return the bytes to store; ``None`` if a chunk is damaged or has to be decoded and encoded."""
+        """Return the bytes to store; ``None`` if the chunk is damaged, or has to be decoded and encoded again."""
         shape = self.source.metadata.grid.chunk_shape(coords)
         if self.transfer is not None:
             return self.transfer(data, shape)
@@ -143,7 +143,7 @@ class ChunkCopies:
             self.moved.append((False, 0, len(self.blank)))
 
     def _store(self, coords: Coords, data: Any, key: str = "") -> None:
-        """Store a value; `key` is its key in the source if it is unchanged, and then storage may let both share it."""
+        """Store a value; `key` is its key in the source if it is unchanged, so that the storage itself may copy it."""
         if self.by_storage and key and not self.source.store.concurrency and self._store_copy(coords, key, len(data)):
             return
         key = self.target.key(coords)
@@ -176,14 +176,14 @@ class ChunkCopies:
         source, target = self.source, self.target
         part = part_of(self.units, coords)
         plan = basic(part, source.metadata.shape, source.metadata.grid)
-        # of the source's type: reading does not convert, and writing swaps bytes where the target's order differs
+        # in the source's dtype: reading does not convert, and writing swaps bytes if the target's byte order differs
         values = np.empty(plan.work_shape, source.dtype)
         read(source, plan, values)
         write(target, basic(part, target.metadata.shape, target.metadata.grid), values)
         self.moved.append((False, *self._sizes(coords)))
 
     def _sizes(self, coords: Coords) -> tuple[int, int]:
-        """Return the bytes of a value before and after."""
+        """Return the size of a value in bytes, before and after."""
         sizes = (array.store.size(key) if (key := array.key(coords)) else None for array in (self.source, self.target))
         before, after = (size or 0 for size in sizes)
         return before, after

@@ -1,6 +1,6 @@
 """One chunk: reading a part of it, and changing a part of it. A shard is a chunk that holds inner chunks.
 
-These functions define what the bytes of a chunk mean. They recurse into shards, whose inner chunks are chunks again,
+These functions define what the bytes of a chunk mean. They recurse into shards, whose inner chunks may be shards again,
 and read only the parts of a shard that the selection needs (Zarr v3 "sharding_indexed" codec).
 """
 
@@ -68,7 +68,7 @@ def merge_chunk(
     if chain.sharding is not None:
         return _merge_shard(chain.sharding, None if covers else old, shape, change, fill, field, keep_empty)
     if covers and values.shape == shape and values.dtype == fill.dtype and all(type(s) is slice for s in selection):
-        # the values are the whole chunk, except for axes that the selection reverses
+        # the values are the whole chunk, but with the axes reversed that the selection reverses
         turned: tuple[Any, ...] = tuple(slice(None, None, -1 if s.step == -1 else 1) for s in selection)
         chunk = values[(..., *turned)]  # without the ellipsis a 0-d array would become a scalar
     elif covers or old is None:
@@ -88,7 +88,7 @@ def copy_out(out: Array, work: Selection, chunk: Array, selection: Selection, fi
     """Copy part of a decoded chunk to its place in the result."""
     if field is not None:
         chunk = chunk[field]
-    if out.dtype.names is not None and out.dtype == chunk.dtype:  # NumPy would leave the bytes between fields behind
+    if out.dtype.names is not None and out.dtype == chunk.dtype:  # NumPy would not copy the bytes between fields
         raw = np.dtype(f"V{out.dtype.itemsize}")
         out, chunk = out.view(raw), chunk.view(raw)
     if out.ndim == 0 and chunk.dtype.hasobject:
@@ -113,7 +113,7 @@ def fill_out(out: Array, work: Selection, fill: Array) -> None:
 
 
 def _one_element(selection: Selection) -> Selection:
-    """Select an element as a box of one element, so that NumPy does not unpack an object that is a list or an array."""
+    """Select an element as a box of one element, so that NumPy does not unpack an element that is a list or array."""
     return (..., *(slice(index, index + 1) for index in selection))
 
 
@@ -195,7 +195,7 @@ def read_inner_chunks(
     index : bytes
         The bytes of its index.
     fetch : callable
-        Returns byte ranges of the shard, given as offsets and lengths; called once for all ranges that are known.
+        Returns byte ranges of the shard, given as offsets and lengths; called once for all ranges known at the time.
     shape : tuple of int
         The shard's full shape.
     selection : tuple
@@ -237,7 +237,7 @@ def _located(
     out: Array,
     fill: Array,
 ) -> Iterator[list[_Wanted]]:
-    """Yield the selected inner chunks of a shard at a place, in lists of bounded length; missing ones are filled."""
+    """Yield the selected inner chunks of a shard in lists of bounded length; fill in those that are missing."""
     start, nbytes = place
     if len(raw) != sharding.index_nbytes(shape):
         size = sharding.index_nbytes(shape)
@@ -278,7 +278,7 @@ def _read_wanted(sharding: Sharding, fetch: Fetch, wanted: list[_Wanted], fill: 
 def _read_nested(
     sharding: Sharding, fetch: Fetch, wanted: list[_Wanted], shape: tuple[int, ...], fill: Array, field: Field
 ) -> None:
-    """Read parts of inner shards: the indexes of all of them, then the inner chunks of all."""
+    """Read parts of inner shards: first the indexes of all of them, then the inner chunks of all."""
     # the indexes
     size = sharding.index_nbytes(shape)
     places = [(one.offset if sharding.index_at_start else one.offset + one.nbytes - size, size) for one in wanted]
@@ -288,7 +288,7 @@ def _read_nested(
     with closing(fetch(places)) as found_indexes:
         indexes = {number: bytes(raw) for number, raw in found_indexes}
 
-    # where `work` holds index arrays, `out[work]` is a copy; so each part is read into a buffer first
+    # if `work` holds index arrays, `out[work]` is a copy; so each part is first read into a buffer
     # the ellipsis keeps a single object an array
     parts = [np.empty(one.out[(*one.work, ...)].shape, one.out.dtype) for one in wanted]
     elements = fill if field is None else fill[field]

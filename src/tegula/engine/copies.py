@@ -1,8 +1,8 @@
 """Metadata of nodes that this process has unpickled, for further copies of them.
 
-A program that is spread over processes sends the same node with each of its tasks. The first copy reads the documents.
-Later copies take its metadata if they were pickled from documents with the same bytes. Like any other handle of a node,
-a copy has the metadata that was read last, and `refresh` reads it again.
+A program that distributes its work to processes sends the same node with each task. In each process the first copy
+reads the documents; later copies use its metadata if they were pickled from documents with the same bytes. Like any
+other node object, a copy has the metadata that was read last, and `refresh` reads it again.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def fingerprint(metadata: NodeMetadata) -> bytes:
 
 
 def read_copied(store: Store, path: str, format: str, wanted: bytes) -> NodeMetadata | None:
-    """Read the metadata of a node that is unpickled, unless this process has a copy of it already.
+    """Return the metadata of an unpickled node; read it unless this process already has a copy of the node.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ def read_copied(store: Store, path: str, format: str, wanted: bytes) -> NodeMeta
 
 
 def forget_copies(store: Store, name: str) -> None:
-    """Forget the nodes that a key belongs to, or those at and below a prefix, since they have been changed here."""
+    """Forget the nodes that a key belongs to, or those at and below a prefix, since this process has changed them."""
     if _known and isinstance(store.identity, str):
         place = location(store.identity, name).rstrip("/") + "/"
         for known in [*_known]:

@@ -1,4 +1,4 @@
-"""Copying of stored chunks from array to array without decoding them, one chunk or shard at a time in each thread.
+"""Copying stored chunks from array to array without decoding them; each thread copies one chunk or shard at a time.
 
 Chunks are copied as they are stored (`tegula.engine.chunk_copies`). If the arrays have different shards, or only one of
 them has shards, inner chunks are copied (`tegula.engine.regrouping`).
@@ -33,14 +33,14 @@ _BATCH: Final = 2**14  # chunks
 def can_copy_chunks(source: StoredArray, target: StoredArray) -> bool:
     """Return whether the stored chunks of two arrays decode to the same values, apart from containers and checksums.
 
-    Both must have the same shape, the same grid of (inner) chunks, chains that decode alike, and the same fill value if
-    chunks may be missing. If the target is dense, or was opened to store all chunks, none may be missing in it.
+    Both must have the same shape, the same grid of (inner) chunks, codec chains that decode alike, and the same fill
+    value if chunks may be missing. In a target that is dense or was opened to store all chunks, none may be missing.
     """
     return source.metadata.shape == target.metadata.shape and _way(source, target) is not None
 
 
 def _way(source: StoredArray, target: StoredArray) -> type[ChunkCopies] | None:
-    """Return how chunks are copied; ``None`` if they can't be copied."""
+    """Return the class that copies the chunks; ``None`` if they can't be copied."""
     old, new = source.metadata, target.metadata
     if not (old.dense or stores_all(target) or _same_fill(source, target)):
         return None
@@ -58,7 +58,7 @@ def _same_fill(source: StoredArray, target: StoredArray) -> bool:
         one: Any = old[()]
         two: Any = new[()]
         empty = {"string": "", "bytes": b""}.get(target.metadata.data_type.variable)
-        if empty is not None:  # where it is undefined it reads as the empty text
+        if empty is not None:  # an undefined fill value reads as empty text
             one, two = one or empty, two or empty
         return type(one) is type(two) and bool(one == two)
     return old.astype(new.dtype).tobytes() == new.tobytes()
@@ -72,9 +72,9 @@ class Moved(NamedTuple):
     nbytes : int
         Bytes of their elements.
     copied, stored : int
-        How many were copied without decoding, and how many the target stores.
+        How many were copied without decoding, and how many the target now stores.
     before, after : int
-        Bytes that the source and the target store for them.
+        Bytes of these chunks in the source and in the target.
     """
 
     nbytes: int
@@ -85,7 +85,7 @@ class Moved(NamedTuple):
 
 
 def copied_units(source: StoredArray, target: StoredArray) -> StoredArray:
-    """Return the array whose chunks `copy_chunks` visits: the source, or the target if that has other shards."""
+    """Return the array whose chunks `copy_chunks` visits: the source, or the target if it has other shards."""
     way = _way(source, target)
     return source if way is None else way(source, target).units
 
@@ -95,7 +95,7 @@ def copy_chunks(source: StoredArray, target: StoredArray, chosen: Iterable[Coord
 
     A chunk is decoded and encoded again if its length is wrong, if the target stores it in another way, or if it is the
     last, shorter chunk of a dense array and the target stores whole chunks, padded with the fill value. Missing chunks
-    stay missing, unless the target stores all chunks. If few chunks are stored, only these are visited.
+    stay missing, unless the target stores all chunks. If few chunks are stored, only those are visited.
 
     Raises
     ------
@@ -110,7 +110,7 @@ def copy_chunks(source: StoredArray, target: StoredArray, chosen: Iterable[Coord
     units = mover.units
     visited = _visited(mover) if chosen is None else iter(chosen)
     total = prod(source.metadata.shape) * source.dtype.itemsize
-    # in a far store all chunks that there is room for are under way at the same time
+    # in a far store, as many chunks are under way at once as there is room for
     requests = max(source.store.concurrency, target.store.concurrency)
     nbytes = config.current().buffer_bytes if requests else _BATCH_BYTES
     most = min(_BATCH, max(1, nbytes // max(1, units.chunk_nbytes)))
@@ -121,7 +121,7 @@ def copy_chunks(source: StoredArray, target: StoredArray, chosen: Iterable[Coord
             for_each(mover, batch, parallel, [source.chain, target.chain], requests)
         except MemoryError as error:
             raise source.out_of_memory(error) from error
-        # for small values threads would spend their time waiting for each other
+        # with small values threads would mostly wait for each other
         parallel = perf_counter() - start > _QUICK * len(batch)
         size = most
         copied = sum(kept for kept, _, _ in mover.moved)
@@ -137,7 +137,7 @@ def copy_chunks(source: StoredArray, target: StoredArray, chosen: Iterable[Coord
 
 
 def _visited(mover: ChunkCopies) -> Iterator[Coords]:
-    """Return the chunks to visit: those with stored values if these are few, else the whole grid."""
+    """Return the chunks to visit: those with stored values if these are few, otherwise the whole grid."""
     source, target, units = mover.source, mover.target, mover.units
     counts = units.metadata.grid.counts(units.metadata.shape)
     number = prod(counts)
@@ -150,7 +150,7 @@ def _visited(mover: ChunkCopies) -> Iterator[Coords]:
 
 
 def chunks_with_values(source: StoredArray, units: StoredArray) -> Iterator[Coords]:
-    """Yield the coordinates of the chunks of an array in which stored chunks of the source lie, some several times."""
+    """Yield the coordinates of the chunks of `units` that contain stored chunks of the source; some may repeat."""
     grid = units.metadata.grid
     for coords, _ in source.stored_chunks():
         if not is_inside(source, coords):

@@ -1,7 +1,7 @@
-"""Creating nodes: whether a path is free, which process wins a race, and what happens to chunks that are left there.
+"""Creating nodes: whether a path is free, which process wins a race, and what happens to old chunks at the path.
 
-Every interface creates nodes by `create_node`, or by `create_array` above it. An interface only decides what the
-documents say.
+Every interface creates nodes by `create_node`, or by `create_array`, which calls it. An interface only decides what the
+documents contain.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ __all__ = [
 
 Metadata = TypeVar("Metadata", bound=ArrayMetadata | GroupMetadata)
 _RETRIES = 100
-_READS = 9  # attempts to read documents that may be half written, before they count as damaged
+_READS = 9  # attempts to read documents that may be partly written, before they count as damaged
 
 
 def create_array(
@@ -84,7 +84,7 @@ def create_array(
     AlreadyExistsError
         If there is a node and `overwrite` is false.
     MetadataError, UnsupportedError
-        If the array could not be read back; nothing has been written then.
+        If the array could not be read back; nothing has then been written.
     """
     drafted = metadata.dense and item.new_draft is not None and (metadata.shape[0] > 0 or not filled)
     draft = item.new_draft(os.urandom(16).hex()) if drafted and item.new_draft is not None else None
@@ -108,12 +108,12 @@ def create_array(
 
 
 def is_draft(array: StoredArray) -> bool:
-    """Return whether an array is under creation and has to be completed before it can be opened."""
+    """Return whether an array is still being created and can't be opened before it is completed."""
     return array.metadata.dense and find_format(array.metadata.format).is_draft(_shape_document(array)[1])
 
 
 def complete_array(array: StoredArray, path: str) -> StoredArray:
-    """Complete an array under creation, so that it can be opened; return it as it is now."""
+    """Complete an array under creation, so that it can be opened, and return the completed array."""
     return replace(array, metadata=complete_rows(array, path))
 
 
@@ -126,7 +126,7 @@ def discard_array(array: StoredArray, path: str) -> None:
 
 
 def _shape_document(array: StoredArray) -> tuple[str, bytes]:
-    """Return the key of the document that holds an array's shape, and its bytes as this process knows them."""
+    """Return the key of the document that holds an array's shape, and its bytes as this process last read or wrote."""
     name = find_format(array.metadata.format).shape_key
     return array.prefix + name, array.metadata.documents[name]
 
@@ -164,9 +164,9 @@ def create_node(
     anywhere : bool
         Whether to accept any path that the store accepts, and create no groups above it.
     has_parent : bool
-        Whether the caller has created the group above the node, so that none is looked up.
+        Whether the caller has created the group above the node, which is then not looked up.
     has_chunks : bool
-        Whether the caller has already written the chunks, after `check_vacant`, so that chunks there are no leftovers.
+        Whether the caller has already called `check_vacant` and written the chunks, so that they are not leftovers.
 
     Returns
     -------
@@ -178,9 +178,9 @@ def create_node(
         check_path(path, item)
         if not reserved:
             check_reserved(path, item, store)
-    # metadata that could not be read back is refused before anything is changed
+    # refuse metadata that could not be read back, before anything is changed
     final = metadata if metadata.documents else read_back(item, metadata, path)
-    vacant = has_chunks or _is_vacant(store, path)  # a caller that wrote the chunks has called `check_vacant` before
+    vacant = has_chunks or _is_vacant(store, path)
     if not vacant:
         _check_room(store, path, overwrite, array)
     for attempt in range(_RETRIES):
@@ -213,7 +213,7 @@ def create_node(
 
 
 def check_vacant(store: Store, path: str, item: Format, metadata: ArrayMetadata, **options: Any) -> None:
-    """Check that an array whose chunks are written first and whose documents last can be created at a path.
+    """Check that an array can be created at a path, before its chunks are written; its documents are written last.
 
     Raises
     ------
@@ -227,7 +227,7 @@ def check_vacant(store: Store, path: str, item: Format, metadata: ArrayMetadata,
 
 
 def read_back(item: Format, metadata: Metadata, path: str) -> Metadata:
-    """Return the metadata as it will be read from the documents that a format writes, with these documents."""
+    """Return the metadata as read back from the documents that the format would write, and including them."""
     return _parsed(item, item.serialize(metadata), metadata, path)
 
 
@@ -240,9 +240,10 @@ def _parsed(item: Format, documents: Mapping[str, bytes], like: Metadata, path: 
 
 
 def _is_vacant(store: Store, path: str) -> bool:
-    """Return whether no key is below a path, so that there is neither a node nor a part of one.
+    """Return whether there is no key below a path, and so neither a node nor a part of a node.
 
-    A mapping would have to visit all its keys, so for it the answer is ``False``, and the caller looks up documents.
+    A mapping would have to visit all its keys, so for a mapping the result is ``False``, and the caller looks up
+    documents.
     """
     if isinstance(store, MappingStore):
         return False
@@ -250,7 +251,7 @@ def _is_vacant(store: Store, path: str) -> bool:
 
 
 def _check_room(store: Store, path: str, overwrite: bool, array: StoredArray | None) -> None:
-    """Delete what is stored at a path; without `overwrite`, raise if anything is there."""
+    """With `overwrite`, delete what is stored at a path; otherwise raise if anything is stored there."""
     if overwrite:
         clear_place(store, path)
         return
@@ -268,7 +269,7 @@ def _check_room(store: Store, path: str, overwrite: bool, array: StoredArray | N
 
 
 def _is_taken(store: Store, path: str) -> bool:
-    """Return whether there is a node; try again if it can't be read, since another process may still be writing it."""
+    """Return whether there is a node; retry if it can't be read, since another process may still be writing it."""
     for attempt in range(1, _READS):
         with suppress(MetadataError):
             return read_metadata(store, path) is not None
@@ -277,9 +278,9 @@ def _is_taken(store: Store, path: str) -> bool:
 
 
 def _has_strays(array: StoredArray) -> bool:
-    """Return whether there are chunks under the keys of a new array's chunks; a deletion that was killed leaves some.
+    """Return whether values are stored under the keys of a new array's chunks, as left by a deletion that was killed.
 
-    Dense arrays write every chunk, so old ones do not matter. Memory stores and mappings are not searched, since they
+    Dense arrays write every chunk, so old chunks do not matter. Memory stores and mappings are not searched, since they
     would have to visit all their keys.
     """
     if array.metadata.dense or isinstance(array.store, (MappingStore, MemoryStore)):

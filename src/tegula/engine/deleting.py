@@ -22,7 +22,7 @@ _CHUNK_KEY = re.compile(r"c|(?:c[./])?[0-9]+(?:[./][0-9]+)*|__zdata__/.*|data/__
 
 @forgets
 def remove_array(array: StoredArray, path: str) -> None:
-    """Delete an array, and no other file beside it."""
+    """Delete an array; other files in its directory stay."""
     prefix = f"{path}/" if path else ""
     for key in array.metadata.documents:
         array.store.delete(prefix + key)
@@ -34,7 +34,7 @@ def remove_array(array: StoredArray, path: str) -> None:
 
 @forgets
 def clear_place(store: Store, path: str) -> None:
-    """Delete the node at a path, or documents and chunks left of a node; if there is no node, other files stay."""
+    """Delete the node at a path, or what is left of one: documents and chunks. Without a node, other files stay."""
     try:
         there = read_metadata(store, path) or implicit_group(store, path, None)
     except (MetadataError, UnsupportedError):

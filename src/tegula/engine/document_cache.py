@@ -1,11 +1,11 @@
-"""Documents of nodes in remote storage, kept with their generations for the next time a node is opened.
+"""A cache of documents in remote storage, with their generations, for opening nodes again.
 
-The setting ``recheck`` says when they are compared with the store. Opening is the moment to do so; ``"open"`` and
-``"always"`` therefore mean one wave of conditional requests, ``"never"`` none at all. Only the documents that
-determined the node are kept, so that the others are not requested again.
+The setting ``recheck`` says when cached documents are compared with the store, which happens when a node is opened:
+``"open"`` and ``"always"`` take one wave of conditional requests, ``"never"`` none. Only the documents that determined
+the node are cached, so that the others are not requested again.
 
-A change of a document may start from the kept one, however old that is, since the result is stored on condition that
-the generation is still the same.
+A change of a document may start from the cached document, however old it is, since the result is stored on condition
+that the generation is still the same.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ _Entry: TypeAlias = tuple[bytes | None, Generation, Moment]
 
 KEPT: Final[KeptValues[_Entry]] = KeptValues(2**24, lambda entry: len(entry[0] or b""))
 """Documents, with their generations and the moments at which they were requested."""
-_changes = 0  # how often documents were forgotten; a document that was requested before that is not kept afterwards
+_changes = 0  # how often documents were dropped; a document that was requested before a drop is not cached after it
 
 
 def applies(store: Store) -> bool:
-    """Return whether keeping documents saves anything: in a far store that confirms generations, or need not do so."""
+    """Return whether caching documents saves time: in a far store that confirms generations, or need not do so."""
     return store.concurrency > 0 and (
         isinstance(store, Revalidating) or config.current().recheck not in ("open", "always")
     )
 
 
 def fetch(store: Any, keys: list[str], limit: int) -> dict[str, bytes | None]:
-    """Return the values of documents; for kept documents, at most ask the store to confirm them.
+    """Return the values of documents; for cached documents, only ask the store to confirm them, if at all.
 
-    If the first document and any value are kept, the result has only the kept documents: they determined the node
+    If the first document and any value are cached, the result has only the cached documents: they determined the node
     before (`settle`), and most probably do so again.
 
     Parameters
@@ -50,7 +50,7 @@ def fetch(store: Any, keys: list[str], limit: int) -> dict[str, bytes | None]:
     keys : list of str
         Their keys; a document takes precedence over those after it.
     limit : int
-        The most bytes to read of a document that is not kept.
+        The most bytes to read of a document that is not cached.
     """
     rule, moment, changes = config.current().recheck, now(), _changes
     found: dict[str, bytes | None] = {}
@@ -80,7 +80,7 @@ def fetch(store: Any, keys: list[str], limit: int) -> dict[str, bytes | None]:
 
 
 def settle(store: Store, keys: list[str], used: Container[str]) -> None:
-    """Drop the kept documents of a node that did not determine what node it is."""
+    """Drop the cached documents that did not determine the node."""
     for key in keys:
         if key not in used:
             KEPT.drop(location(store.identity, key))
@@ -93,7 +93,7 @@ def _keep(place: str, entry: _Entry, changes: int) -> None:
 
 
 def known(store: Store, keys: Iterable[str]) -> list[tuple[bytes | None, Generation]] | None:
-    """Return kept documents, without a request; ``None`` unless all of them are kept."""
+    """Return cached documents, without a request; ``None`` unless all of them are cached."""
     if not applies(store):
         return None
     found = [KEPT.get(location(store.identity, key)) for key in keys]
@@ -101,7 +101,7 @@ def known(store: Store, keys: Iterable[str]) -> list[tuple[bytes | None, Generat
 
 
 def keep(store: Store, read: Callable[[], dict[str, tuple[bytes | None, Generation]]]) -> Any:
-    """Return what `read` returns, documents and their generations by key, and keep it."""
+    """Call `read`, which returns documents and their generations by key, and cache and return its result."""
     moment, changes = now(), _changes
     found = read()
     if applies(store) and any(raw is not None for raw, _ in found.values()):
@@ -111,9 +111,10 @@ def keep(store: Store, read: Callable[[], dict[str, tuple[bytes | None, Generati
 
 
 def replace(store: Store, key: str, old: Generation, written: tuple[bytes, Generation]) -> None:
-    """Keep a document that this process has stored on condition that `old` was the generation before.
+    """Cache a document that this process has stored on condition that the generation before was `old`.
 
-    If a document of another generation is kept, or none, the stored one may be newer than `written`; then none is kept.
+    If the cached document has another generation, or there is none, the stored document may by now be newer than
+    `written`; then no document is cached.
     """
     global _changes
     if store.concurrency <= 0:

@@ -1,4 +1,4 @@
-"""Metadata documents in a store: reading those of one node or of many."""
+"""Reading the metadata documents of one node or of many from a store."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ else:
 
 __all__ = ["back_off", "documents_of", "fetch_documents", "read_many", "read_metadata"]
 
-_LARGE = 2**15  # documents of at least so many bytes: their generation is worth knowing
+_LARGE = 2**15  # bytes of a document from which on its generation is worth knowing
 _ALL_KEYS = tuple(key for item in FORMATS.values() for key in item.keys)
 
 
@@ -39,7 +39,7 @@ class _Documents(Mapping[str, bytes]):
     found : dict of str to bytes or None, optional
         Documents that have been fetched already; ``None`` stands for one that does not exist.
     keys : sequence of str, optional
-        Keys of documents that this process may keep; if one of them is missing, all others are fetched.
+        Keys of documents that this process may cache; if one of them is missing, all others are fetched.
 
     Attributes
     ----------
@@ -66,7 +66,7 @@ class _Documents(Mapping[str, bytes]):
             self._found.update((key.removeprefix(self._prefix), value) for key, value in found.items())
 
     def settle(self, node: NodeMetadata | None) -> None:
-        """Keep only the documents that determined the node, and all of its format; none if there is no node."""
+        """Cache only the documents that determined the node, and those of its format; none if there is no node."""
         if self._keys:
             names = self._used.union(find_format(node.format).keys) if node is not None else ()
             used = {self._prefix + key for key in names}
@@ -88,7 +88,7 @@ class _Documents(Mapping[str, bytes]):
     def _read(self, key: str) -> bytes | None:
         """Return a document, and note the generation of a large one if the store returns it at no cost."""
         store = self._store
-        # never read more than one byte above the limit of the parser
+        # one byte above the parser's limit is enough to notice that a document is too long
         if store.concurrency or store.single_writer:
             return store.get(key, (0, MAX_BYTES + 1))
         raw = store.get(key, (0, _LARGE))
@@ -117,10 +117,9 @@ def documents_of(
 ) -> list[Mapping[str, bytes]]:
     """Return the documents of nodes, by key relative to the node.
 
-    If the store is far or has a `get_many` of its own, all are fetched together, except for those of a single node in
-    local files. There, elsewhere, and after an error, each document is fetched when it is first used, and raises its
-    own error. With `kept`, the documents of a single node may come from the cache of this process, as the setting
-    ``recheck`` allows.
+    If the store is far or has its own `get_many`, all documents are fetched together, except for a single node in local
+    files. Otherwise, and after an error, each document is fetched when it is first used, and raises its own error. With
+    `kept`, the documents of a single node may come from the cache of this process, as the setting ``recheck`` allows.
     """
     single = len(paths) == 1 and isinstance(store, LocalStore)
     if single and not store.concurrency:  # the usual case
@@ -168,7 +167,7 @@ def read_metadata(
     documents : mapping of str to bytes, optional
         Its documents, if they have been fetched already.
     kept : bool
-        Whether documents that this process keeps may be used, as the setting ``recheck`` allows; for opening a node.
+        Whether cached documents may be used, as the setting ``recheck`` allows; for opening a node.
 
     Raises
     ------
@@ -199,7 +198,7 @@ def read_metadata(
 
 
 def read_many(store: Store, paths: Sequence[str], format: str | None = None) -> list[NodeMetadata | TegulaError | None]:
-    """Read the metadata of nodes in two waves at most: as `read_metadata` does, but return its errors.
+    """Read the metadata of nodes as `read_metadata` does, in at most two waves, and return errors as results.
 
     With `format` the result is ``None`` where there are no documents of that format, even if there are others.
     """
@@ -224,7 +223,7 @@ def read_many(store: Store, paths: Sequence[str], format: str | None = None) -> 
             found[number] = node
         else:
             undecided[number] = known
-    # the other documents, where there may be an array of an older format beside a group
+    # the other documents, where an array of an older format may be beside a group
     others = [key for key in _ALL_KEYS if key not in keys]
     rest = documents_of(store, [paths[number] for number in undecided], others)
     for (number, known), documents in zip(undecided.items(), rest):
@@ -237,6 +236,6 @@ def read_many(store: Store, paths: Sequence[str], format: str | None = None) -> 
 
 
 def back_off(attempt: int) -> None:
-    """Wait before another attempt: longer after each lost race, for a random part of at most 50 ms."""
+    """Wait before another attempt, for a random time of at most 50 ms that grows with each lost race."""
     if attempt:
         time.sleep(random.random() * min(0.05, 0.0001 * 2 ** min(attempt, 9)))

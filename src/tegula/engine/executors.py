@@ -1,4 +1,4 @@
-"""Reads and writes of a stored array: its executor carries them out, again if the array's length has changed."""
+"""Reads and writes of a stored array by its executor, repeated if the array's length has changed meanwhile."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tegula.indexing import Plan
 __all__ = ["create_chunks", "empty", "read", "read_anew", "write"]
 
 Array = npt.NDArray[Any]
-_FEW = 2**12  # chunks up to which a write visits each, without listing the stored ones
+_FEW = 2**12  # a write of up to this many chunks visits each, without listing the stored ones
 
 
 def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
@@ -51,7 +51,7 @@ def read_anew(array: StoredArray, plan: Plan, out: Array) -> None:
 
 
 def write(array: StoredArray, plan: Plan, values: Array) -> None:
-    """Store `values`, an array of the plan's ``work_shape``, where the plan says; see `reference.write`.
+    """Write `values`, of the plan's ``work_shape``, to the elements that the plan selects; see `reference.write`.
 
     Raises
     ------
@@ -59,7 +59,7 @@ def write(array: StoredArray, plan: Plan, values: Array) -> None:
         As `read` does.
     UnsupportedError
         If more than ``max_chunks`` chunks would be written. If only the fill value is written and few chunks are
-        stored, only these are visited.
+        stored, only those are visited.
     """
     try:
         _write(array, plan, values)

@@ -1,9 +1,8 @@
-"""Stores that are far away: many requests at once, parts of shards under one generation, and a bound on the bytes that
-are under way.
+"""Access to far stores: many requests at once, parts of shards of one generation, and a bound on the bytes under way.
 
-A store is far away if it says how many requests it wants at once (`Readable.concurrency`). An answer takes so long
-there that unneeded bytes between two ranges cost less than a second request. Both executors use these functions.
-Requests that do not depend on each other are sent together, by threads (`tegula.engine.pool`).
+A store is far if its `Readable.concurrency` is not 0. Its latency is so long that unneeded bytes between two ranges
+cost less than a second request. Both executors use these functions. Requests that do not depend on each other are sent
+together, by threads (`tegula.engine.pool`).
 """
 
 from __future__ import annotations
@@ -41,15 +40,15 @@ _NO_CHUNK: Final = b"\xff" * 16  # the entry of an inner chunk that is not store
 
 
 class InFlight:
-    """The bytes that operations have requested and not decoded yet; at most the setting ``buffer_bytes``.
+    """A count of the bytes that operations have requested and not decoded yet, bounded by the setting ``buffer_bytes``.
 
-    An operation that would exceed the limit waits until others have decoded their chunks. A single chunk above the
-    limit goes ahead when nothing else is under way. A thread that holds room may not acquire more, since two operations
-    could wait for each other.
+    An operation that would exceed the limit waits until others have decoded their chunks. A chunk that is itself larger
+    than the limit is requested when nothing else is under way. A thread that holds room must not acquire more, since
+    two operations could then wait for each other.
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()  # taken by `with`, in compiled code; a condition takes it in Python code
+        self._lock = threading.Lock()  # taken by `with`, in compiled code; `Condition` would take it in Python code
         self._changed = threading.Condition(self._lock)
         self._held = 0
 
@@ -58,12 +57,12 @@ class InFlight:
         taken: list[int] = []
         try:
             self._take(nbytes, taken)
-        except BaseException:  # a signal that came after the room was taken
+        except BaseException:  # a signal may have come after the room was taken
             self._give_back(taken)
             raise
 
     def _take(self, nbytes: int, taken: list[int]) -> None:
-        """Do what `acquire` does, and note it in a list in the same step, so that no signal comes in between."""
+        """Do what `acquire` does, and record it in `taken` in the same step, so that no signal comes in between."""
         limit = config.current().buffer_bytes
         with self._lock:
             while self._held and self._held + nbytes > limit:
@@ -79,9 +78,9 @@ class InFlight:
             self._changed.notify_all()
 
     def acquire_if_plenty(self, nbytes: int) -> bool:
-        """Take room for this many bytes if that leaves half of the limit free, and return whether it did; never wait.
+        """Take room for this many bytes if half of the limit stays free; return whether it was taken, without waiting.
 
-        An operation that has room for all its chunks need not ask for each of them.
+        An operation that holds room for all its chunks need not acquire room for each.
         """
         with self._lock:
             plenty = 2 * (self._held + nbytes) <= config.current().buffer_bytes
@@ -90,7 +89,7 @@ class InFlight:
         return plenty
 
     def release(self, nbytes: int) -> None:
-        """Give back what `acquire` was called with."""
+        """Give back the room that `acquire` took."""
         self._give_back([nbytes])
 
     @contextmanager
@@ -117,28 +116,28 @@ IN_FLIGHT: Final = InFlight()
 UNITS: Final = InFlight()
 """The bytes of the parts of arrays that jobs on far stores work on at the same time in this process.
 
-A job holds room here while it reads or writes, for which it acquires room in `IN_FLIGHT`; never the other way round.
+A job holds room here while it reads or writes, and then acquires room in `IN_FLIGHT`, never in the reverse order.
 """
 
-if hasattr(os, "register_at_fork"):  # in a child no other thread holds anything
+if hasattr(os, "register_at_fork"):  # in a forked child no other thread holds room
     os.register_at_fork(after_in_child=IN_FLIGHT.__init__)  # type: ignore[misc]
     os.register_at_fork(after_in_child=UNITS.__init__)  # type: ignore[misc]
 
 
 def get_many(store: Store, requests: Iterable[Request]) -> list[bytes | None]:
-    """Return the answers of `Store.get` for each key and byte range, in order, in one wave if the store is far away."""
+    """Return the results of `Store.get` for each key and byte range, in order; in one wave if the store is far."""
     if type(store).get_many is not Store.get_many or not store.concurrency:
         return store.get_many(requests)
     return gather(lambda request: store.get(*request), requests, store.concurrency)
 
 
 def delete_keys(store: Store, keys: Iterable[str]) -> None:
-    """Delete keys that need not exist, in any order; in one wave if the store is far away."""
+    """Delete keys that need not exist, in any order; in one wave if the store is far."""
     for_each(store.delete, keys, parallel=False, requests=store.concurrency)
 
 
 def delete_prefix(store: Store, prefix: str) -> None:
-    """Delete every key that starts with a prefix, as `Store.delete_prefix` does, even where that deletes one by one."""
+    """Delete every key that starts with a prefix, in one wave even where `Store.delete_prefix` deletes one by one."""
     if type(store).delete_prefix is not Store.delete_prefix or not store.concurrency:
         store.delete_prefix(prefix)
     else:
@@ -148,16 +147,16 @@ def delete_prefix(store: Store, prefix: str) -> None:
 class ShardReader:
     """Reads of shards by parts: the index, then ranges of inner chunks, all of one generation.
 
-    The kernel calls these methods, too, and reads the attributes, if the store is far away.
+    If the store is far, the kernel also calls these methods and reads the attributes.
 
     Attributes
     ----------
     gap : int
         Up to this many unneeded bytes between two inner chunks are read along with them.
     span : int
-        Bytes of one request at most, unless one inner chunk is larger.
+        The most bytes of one request, unless a single inner chunk is larger.
     at_once : int
-        Bytes of the requests that are sent together at most, unless one is larger.
+        The most bytes of the requests that are sent together, unless a single one is larger.
     whole : int
         Shards of up to this many bytes are read as a whole, and up to 16 times as large ones if half of their inner
         chunks are needed.
@@ -172,7 +171,7 @@ class ShardReader:
 
     @property
     def at_once(self) -> int:
-        """Bytes of the requests that are sent together at most, unless one is larger."""
+        """The most bytes of the requests that are sent together, unless a single one is larger."""
         return config.current().buffer_bytes if self.far else 0
 
     def reads_whole(self, nbytes: int, wanted: int, number: int) -> bool:
@@ -182,8 +181,8 @@ class ShardReader:
     def index(self, key: str, byte_range: ByteRange) -> tuple[bytes | None, Generation]:
         """Return the bytes of the index of a shard and the shard's generation; ``None`` if there is no shard.
 
-        A kept index is valid if ranges of its generation can be read. So it is used only if it has no empty entries:
-        then every selection reads at least one range.
+        A cached index is confirmed by reading ranges of its generation. So it is used only if it has no empty entries,
+        since then every selection reads at least one range.
         """
         if not self.far:
             return self.read_index(key, byte_range)

@@ -1,7 +1,7 @@
-"""Work of finalisers, which run when an object is collected.
+"""Calls made by finalisers, which run when an object is collected.
 
-A garbage collection may come between any two lines, even while its thread holds the lock of a pool or of a cache. So a
-finaliser that needs such a lock would wait for itself.
+A garbage collection may start between any two lines, even while its thread holds the lock of a pool or a cache. A
+finaliser that takes this lock would then wait for its own thread forever.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Call:
         self._action = action
 
     def run(self) -> None:
-        """Make the call; an error that nothing waits for is reported as those of finalisers are."""
+        """Make the call; if the finaliser no longer waits, an error is reported as any error of a finaliser is."""
         try:
             self._action()
         except BaseException as error:
@@ -53,10 +53,10 @@ class Call:
 
 
 def call_apart(action: Callable[[], object]) -> None:
-    """Call a function that takes locks, from a finaliser: in another thread, for which this one waits a second.
+    """From a finaliser, call a function that takes locks: in another thread, waiting up to a second for it.
 
     If this thread holds a lock that the call needs, the call ends after the lock is released. The process does not end
-    before it.
+    before the call has.
 
     Examples
     --------
@@ -66,7 +66,7 @@ def call_apart(action: Callable[[], object]) -> None:
     call = Call(action)
     _running.add(call)
     try:
-        # not by `threading`: the collection may have come while its locks are held
+        # not by `threading`, since the collection may have started while its locks are held
         _thread.start_new_thread(copy_context().run, (call.run,))
     except RuntimeError:  # no thread can be started while the interpreter ends
         _running.discard(call)

@@ -14,16 +14,16 @@ from tegula.stores import Store
 
 __all__ = ["has_document", "has_node", "implicit_group", "is_node", "members_of_folder", "nodes_below"]
 
-_AHEAD = 16  # times the requests under way: nodes that are looked up together
+_AHEAD = 16  # nodes that are looked up together, as a multiple of the requests under way
 _DEPTH, _LISTINGS = 4, 200  # levels and listings of a search in a directory, which may hold any files
 T = TypeVar("T")
 
 
 def implicit_group(store: Store, path: str, format: str | None, *, deep: bool = False) -> GroupMetadata | None:
-    """Return an implicit group, one without documents, if there are nodes directly below the path.
+    """Return an implicit group, which has no documents, if there are nodes directly below the path.
 
-    With `deep`, nodes of formats that have no group documents at all count further down, too. That search ends after
-    4 levels or 200 listings. A store that can't be listed shows no implicit group.
+    With `deep`, nodes of formats without group documents also count on deeper levels; that search ends after 4 levels
+    or 200 listings. A store that can't be listed has no implicit groups.
     """
     if not store.listable:
         return None
@@ -90,7 +90,7 @@ def members_of_folder(store: Store, prefix: str) -> Iterator[str]:
     """Yield, sorted, the prefixes directly below a folder without documents that hold nodes of any format."""
     formats = [*FORMATS.values()]
     found: set[str] = set()
-    if not store.concurrency:  # a store may find documents directly below faster than one by one
+    if not store.concurrency:  # `prefixes_with` may be faster than a lookup for each child
         found = {*store.prefixes_with(prefix, [key for item in formats for key in item.node_keys if "/" not in key])}
         formats = [item for item in formats if any("/" in key for key in item.node_keys)]
 

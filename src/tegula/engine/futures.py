@@ -20,7 +20,7 @@ T = TypeVar("T")
 _running: dict[futures.Future[Any], Store] = {}
 
 if hasattr(os, "register_at_fork"):  # not on Windows
-    os.register_at_fork(after_in_child=_running.clear)  # the threads that run the operations are in the parent
+    os.register_at_fork(after_in_child=_running.clear)  # only the parent has the threads that run the operations
 
 
 class Future(Generic[T]):
@@ -43,7 +43,7 @@ class Future(Generic[T]):
         Parameters
         ----------
         timeout : float, optional
-            Seconds to wait at most.
+            The most seconds to wait.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""The chunks of an array in a store that can't be listed: each chunk of the grid is looked up."""
+"""Finding the chunks of an array in a store that can't be listed, by looking up each chunk of the grid."""
 
 from __future__ import annotations
 

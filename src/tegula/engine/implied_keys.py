@@ -1,4 +1,4 @@
-"""A store that can't be listed, with the listings that its documents imply, for jobs that visit every key."""
+"""Listings for a store that can't be listed, as implied by its documents, for jobs that visit every key."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _Node = NodeMetadata | TegulaError
 class ImpliedKeys(WrappingStore):
     """A read-only store of one node, which lists the keys that the node's documents imply.
 
-    These are the documents and chunks of an array, of the columns of a table, or of all nodes in the consolidated
-    metadata of a group, as far as they exist. Other keys are not listed.
+    These are the existing documents and chunks of an array, of the columns of a table, or of all nodes in the
+    consolidated metadata of a group. Other keys are not listed.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ class ImpliedKeys(WrappingStore):
     path : str
         Path of the node.
     damaged : bool
-        Accept nodes whose documents can't be read; of these only the documents are listed.
+        Whether to accept nodes whose documents can't be read; for these only the documents are listed.
 
     Raises
     ------
@@ -58,7 +58,7 @@ class ImpliedKeys(WrappingStore):
                 raise node
 
     def list_prefix(self, prefix: str) -> Iterator[str]:
-        """Yield every known key that starts with `prefix`, chunks after a lookup."""
+        """Yield every known key that starts with `prefix`; each chunk is first looked up."""
         for place, node in self._nodes.items():
             if not (place.startswith(prefix) or prefix.startswith(place)):
                 continue
@@ -101,7 +101,7 @@ def members_unknown(store: Store, path: str) -> UnsupportedError:
 
 
 def _attempt(read: Callable[[], NodeMetadata | None]) -> _Node | None:
-    """Return what a function reads, or the error for documents that can't be read."""
+    """Return the result of `read`, or its error if the documents can't be read."""
     try:
         return read()
     except (MetadataError, UnsupportedError) as error:

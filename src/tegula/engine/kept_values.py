@@ -1,4 +1,4 @@
-"""Caches of values by key, with a budget in bytes: the least recently used values are dropped when it is exceeded."""
+"""Caches of values by key with a budget in bytes; when it is exceeded, the least recently used values are dropped."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ OVERHEAD: Final = 512
 
 
 class KeptValues(Generic[T]):
-    """Entries of one kind by location (`tegula.stores.identity.location`), for all threads of this process.
+    """A cache of entries of one kind by location (`tegula.stores.identity.location`), for all threads of this process.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ class KeptValues(Generic[T]):
         _all.add(self)
 
     def clear(self) -> None:
-        """Drop everything, without waiting for the lock."""
+        """Drop all entries, without waiting for the lock."""
         self.lock = threading.RLock()
         self._entries.clear()
         self.nbytes = 0
@@ -69,7 +69,7 @@ class KeptValues(Generic[T]):
             return entry
 
     def put(self, place: str, entry: T) -> None:
-        """Keep an entry, in place of the present one of its location."""
+        """Keep an entry, in place of the previous entry of its location."""
         size = self._length(entry) + OVERHEAD
         with self.lock:
             self.drop(place)

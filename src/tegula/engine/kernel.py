@@ -1,7 +1,7 @@
 """The compiled executor: hands a whole plan to the kernel, which carries it out without the interpreter's lock.
 
-Its results are those of `tegula.engine.reference`, which takes over where the kernel can't do the work: for Python
-objects, and for codecs that are written in Python.
+Its results are those of `tegula.engine.reference`, which takes over what the kernel does not support: Python objects,
+and codecs that are written in Python.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ __all__ = [
 ]  # fmt: skip
 
 Array: TypeAlias = "npt.NDArray[Any]"
-_LARGE = 2**18  # bytes from which on results reuse memory of earlier ones
+_LARGE = 2**18  # bytes from which on a result reuses the memory of an earlier one
 _MUCH = 2**20  # bytes of chunks from which on several threads extend them faster than one
 
 
 def _described(array: StoredArray) -> KernelArray | None:
-    """Return the kernel's description of an array, made at the first use; ``None`` if the kernel can't read it."""
+    """Return the kernel's description of an array, made at the first call; ``None`` if the kernel can't read it."""
     if array.kernel is not None:
         return array.kernel
     library = executors.choose(config.current().executor)
@@ -81,7 +81,7 @@ def _described(array: StoredArray) -> KernelArray | None:
 
 
 def _with_keys(array: StoredArray) -> KernelArray | None:
-    """Return the kernel's description of the array, or of one with another shape: the chunks have the same keys."""
+    """Return the kernel's description of the array, even if that has an outdated shape: the chunk keys are the same."""
     found: KernelArray | None = array.shared.get("keys") or _described(array)
     if found is not None:
         array.shared["keys"] = found
@@ -114,7 +114,7 @@ def _new_kernel_store(library: ModuleType, array: StoredArray) -> Any:
     if type(store) is LocalStore and sys.platform == "linux":
         if store.ignores_case is None:  # unknown until a name with letters has been looked up
             store.exists(array.prefix + find_format(array.metadata.format).shape_key)
-        if store.ignores_case is None:  # an array without documents, as jobs write it: any other name tells, too
+        if store.ignores_case is None:  # jobs write arrays without documents; any other name with letters will do
             for key in islice(store.list_prefix(""), 1):
                 store.exists(key)
         if store.ignores_case is None:
@@ -169,7 +169,7 @@ def read(array: StoredArray, plan: Plan, out: Array) -> None:
 
 
 def write(array: StoredArray, plan: Plan, values: Array) -> None:
-    """Store `values`, an array of the plan's ``work_shape``, where the plan says.
+    """Write `values`, an array of the plan's ``work_shape``, to the elements that the plan selects.
 
     Raises
     ------
@@ -213,7 +213,8 @@ def extend_chunks(rows: Sequence[NewRows], holds: Callable[[], bool]) -> list[in
     library = executors.choose(config.current().executor)
     if not parts or library is None:
         return [None for _ in rows]
-    # threads wait together for files; small chunks in a store of Python take one thread less time than several
+    # several threads are faster with files, since they wait at the same time; with small chunks in a store that is
+    # written in Python, one thread is faster
     several = isinstance(rows[0][0].store, LocalStore) or sum(array.chunk_nbytes for array, *_ in rows) >= _MUCH
     threads = config.current().threads if several else 1
     try:
@@ -233,7 +234,7 @@ def load(array: StoredArray) -> None:
 
 
 def may_hold_chunks(array: StoredArray, box: Box) -> bool:
-    """Return ``False`` if no chunk of a box is stored as a file; other stores are not asked."""
+    """Return ``False`` if no chunk of a box is stored as a file; for stores other than local files return ``True``."""
     described = None if array.metadata.dense else _with_keys(array)
     if described is None:
         return True
@@ -247,7 +248,7 @@ def may_hold_chunks(array: StoredArray, box: Box) -> bool:
 def delete_chunks(array: StoredArray, box: Box, holds: Callable[[], bool]) -> bool:
     """Delete the chunks of a box if they are files; return whether all are deleted.
 
-    `holds` is called repeatedly while other writers are locked out; deleting ends when it returns false.
+    `holds` is called repeatedly while other writers are locked out; once it returns false, no more are deleted.
     """
     described = None if array.metadata.dense else _with_keys(array)
     if described is None:
@@ -260,7 +261,7 @@ def delete_chunks(array: StoredArray, box: Box, holds: Callable[[], bool]) -> bo
 
 
 def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    """Make an uninitialised array; a large one reuses memory of an earlier result, if there is any."""
+    """Make an uninitialised array; a large one reuses the memory of an earlier result if possible."""
     size = dtype.itemsize
     for length in shape:
         size *= length
@@ -272,7 +273,7 @@ def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
 
 
 def _cast(values: Array, dtype: np.dtype[Any]) -> Array:
-    """Return values converted to `dtype` as by assignment; broadcast axes stay broadcast."""
+    """Convert values to `dtype` as NumPy's assignment does; broadcast axes stay broadcast."""
     if values.dtype == dtype:
         return values
     single = tuple([slice(0, 1) if stride == 0 else slice(None) for stride in values.strides])
@@ -280,7 +281,7 @@ def _cast(values: Array, dtype: np.dtype[Any]) -> Array:
 
 
 def _offset(array: StoredArray) -> int | None:
-    """Return the offset of the selected field in an element; ``None`` if it is not one contiguous piece."""
+    """Return the offset of the selected fields in an element; ``None`` if they are not contiguous."""
     if array.field is None:
         return 0
     if not isinstance(array.field, str):

@@ -1,4 +1,4 @@
-"""The documents that hold the lengths of arrays, and their changes on condition that no other writer has made one."""
+"""The documents that hold the lengths of arrays, and changes on condition that no other writer has changed them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["LengthDocument", "known_lengths", "read_length"]
 
 @dataclass(slots=True)
 class LengthDocument:
-    """The document that holds the length of an array, as it was read, with its reservation if there is one."""
+    """The document that holds the length of an array, as it was read, with its reservation if it has one."""
 
     array: StoredArray
     path: str
@@ -30,7 +30,7 @@ class LengthDocument:
     generation: Generation
     reservation: Reservation | None = None
     chunks: Chunks = field(default_factory=dict)
-    """The chunks, of all columns, that were read before the length was reserved."""
+    """The chunks of all columns that were read before the length was reserved."""
 
     @property
     def rows(self) -> int:
@@ -42,7 +42,7 @@ class LengthDocument:
         return find_format(self.array.metadata.format).is_draft(self.raw)
 
     def reserve(self, reservation: Reservation | None) -> LengthDocument:
-        """Write the document again, so that it gets a new generation, which other writers notice.
+        """Write the document again, so that other writers notice its new generation.
 
         Raises
         ------
@@ -58,7 +58,7 @@ class LengthDocument:
         return self
 
     def holds(self) -> bool:
-        """Return whether the document is unchanged since it was read; renew a reservation that is getting old."""
+        """Return whether the document has not changed since it was read; renew a reservation that is getting old."""
         if self.reservation is not None and self.reservation.is_old:
             try:
                 self.reserve(self.reservation)
@@ -74,7 +74,7 @@ class LengthDocument:
             self.generation = self._set(self.raw)
 
     def change(self, rows: int, added: int = 0, *, hold: bool = False) -> LengthDocument:
-        """Write another length and number of stored bytes; for an array under creation, only remember them.
+        """Write a new length and number of stored bytes; for an array under creation, only remember them.
 
         With `hold`, keep the reservation.
         """
@@ -115,8 +115,8 @@ def read_length(array: StoredArray, path: str) -> LengthDocument:
 def known_lengths(columns: Sequence[tuple[StoredArray, str]]) -> list[LengthDocument]:
     """Return the lengths as this process last wrote them, or nothing if it has not written all of them.
 
-    They may be out of date: each is written on condition that it has not changed, and so is each chunk, after the
-    first length has been compared.
+    They may be out of date, but each length is written on condition that it has not changed. So is each chunk, after
+    the first length has been compared.
     """
     lengths = []
     for array, path in columns:

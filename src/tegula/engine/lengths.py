@@ -1,8 +1,8 @@
 """The present length of a dense array, which stores every chunk, after other processes may have changed the length.
 
-Shortening such an array writes its length first and removes rows after that; growing writes the length last. So an
-operation that finds too few rows in a chunk, or no chunk, has found damage only if the length is still the same
-afterwards. Otherwise its metadata is out of date.
+A writer that shortens such an array writes its length first and removes rows after that; a writer that extends it
+writes the length last. So if an operation finds too few rows in a chunk, or no chunk, the array is damaged only if its
+length is still the same afterwards. Otherwise the metadata of the operation are out of date.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def current_length(array: StoredArray) -> tuple[StoredArray, bytes, Generation]:
     Returns
     -------
     tuple
-        The array with that length, the document that holds it, and the generation of the document.
+        The array with that length, the document that holds the length, and the generation of the document.
 
     Raises
     ------
@@ -79,7 +79,7 @@ def _replaced(array: StoredArray) -> MetadataError:
 def retry_with_current_length(
     array: StoredArray, plan: Plan, act: Callable[[StoredArray], None], error: CodecError | StoreError
 ) -> None:
-    """Repeat an operation after `error`, with the present length of the array.
+    """Repeat an operation that failed with `error`, with the present length of the array.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ def retry_with_current_length(
     plan : Plan
         The plan of the operation.
     act : callable
-        Carries the plan out on an array.
+        Carries out the plan on an array.
     error : CodecError or StoreError
         The error of the operation, raised again if the length has not changed.
 

@@ -1,4 +1,4 @@
-"""New rows of an array, written into its chunks: the last chunk is extended, others are created."""
+"""Writing the new rows of an array into its chunks: the last chunk is extended, others are created."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ class RowWriter:
         self.added = 0  # bytes by which the chunks have grown
         self._changes: list[int] = []  # threads can append, but not add
         self._blank: dict[tuple[int, ...], Any] = {}
-        # the executor extends chunks that hold whole rows; a value that is repeated is encoded once, by `_encoded`
+        # the executor extends chunks that hold whole rows; but if all rows repeat one value, `_encoded` encodes it once
         self._size, *others = array.metadata.grid.largest_chunk()
         whole_rows = array.metadata.grid.is_regular and (*others,) == values.shape[1:]
         self.is_extended = whole_rows and any(values.strides) and array.executor is PREFERRED
 
     @cached_property
     def plan(self) -> Plan:
-        """The chunks of the new rows."""
+        """Plan of the chunks that the new rows lie in."""
         return plan_of_rows(self.array, self.start, self.stop)
 
     @property
@@ -60,10 +60,10 @@ class RowWriter:
         return self.array, (number,) + (0,) * (self.values.ndim - 1), max(0, self.start - first), rows
 
     def create(self, holds: Callable[[], bool]) -> Iterable[int]:
-        """Let the executor create the new whole chunks while `holds` returns true; return the numbers of those left.
+        """Let the executor create the whole new chunks while `holds` returns true; return the numbers of the others.
 
         A chunk is created on condition that it does not exist, so rows of another writer are never replaced, even if
-        that writer has reserved the length in the meantime. If chunks exist (leftovers), the caller has to write them.
+        that writer has reserved the length in the meantime. If a chunk exists (a leftover), the caller has to write it.
         """
         size = self._size
         numbers = range(self.start // size, -(-self.stop // size))
@@ -114,7 +114,7 @@ class RowWriter:
             forget(array.store, key)
 
     def _encoded(self, coords: tuple[int, ...], selection: Any, values: Array, old: bytes | None) -> Any:
-        """Encode a chunk with new rows, even if it equals the fill value: other writers must see a new generation."""
+        """Encode a chunk with new rows, even if it equals the fill value, since it must get a new generation."""
         array, dtype = self.array, self.array.dtype
         kept, stop = selection[0].start, selection[0].stop
         cell = array.metadata.grid.chunk_shape(coords)
@@ -122,7 +122,7 @@ class RowWriter:
         if array.metadata.dense and not kept:
             if any(values.strides):
                 return array.chain.encode(np.ascontiguousarray(values, dtype))
-            if shape not in self._blank:  # all rows are one value, so all full chunks have the same bytes
+            if shape not in self._blank:  # all rows have one value, so all full chunks have the same bytes
                 self._blank[shape] = array.chain.encode(np.ascontiguousarray(values, dtype))
             return self._blank[shape]
         chunk = np.empty(shape, dtype) if array.metadata.dense else np.full(shape, array.fill, dtype)
@@ -141,12 +141,12 @@ def plan_of_rows(array: StoredArray, start: int, stop: int) -> Plan:
 
 
 def chunk_name(array: StoredArray, item: Projection) -> tuple[int, str]:
-    """Return a name for a chunk; columns may be in different stores and have the same keys."""
+    """Return a name for a chunk that is unique among columns in different stores, which may have the same keys."""
     return id(array.store), array.key(item[0])
 
 
 def read_chunk(array: StoredArray, item: Projection) -> tuple[bytes | None, Generation]:
-    """Return the generation of a chunk and, if some of its rows are kept, its present bytes."""
+    """Return the present bytes of a chunk if some of its rows are kept, else ``None``; and its generation."""
     keeps = item[1][0].start > 0
     old, generation = array.store.get(array.key(item[0]), None if keeps else (0, 0), with_generation=True)
     return old if keeps else None, generation
@@ -158,7 +158,7 @@ def all_chunks(writers: Iterable[RowWriter]) -> Iterator[tuple[RowWriter, Projec
 
 
 def left_by_executor(writers: Sequence[RowWriter], holds: Callable[[], bool]) -> Iterator[tuple[RowWriter, Projection]]:
-    """Let the executor write chunks as long as `holds` returns true, and yield the chunks that are left to write."""
+    """Let the executor write chunks as long as `holds` returns true; yield the chunks that the caller must write."""
     extended = [writer for writer in writers if writer.is_extended]
     numbers = ((writer, number) for writer in extended for number in writer.create(holds))
     for some in batches(numbers, _BATCH):
@@ -167,7 +167,7 @@ def left_by_executor(writers: Sequence[RowWriter], holds: Callable[[], bool]) ->
 
 
 def _extend(chunks: list[tuple[RowWriter, int]], holds: Callable[[], bool]) -> Iterator[tuple[RowWriter, Projection]]:
-    """Let the executor add the new rows to chunks, if `holds` returns true in between; yield those left to write."""
+    """Let the executor add the new rows to chunks if `holds` returns true; yield those that the caller must write."""
     rows = [writer.new_rows(number) for writer, number in chunks]
     try:
         grown = PREFERRED.extend_chunks(rows, holds)

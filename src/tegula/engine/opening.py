@@ -1,4 +1,4 @@
-"""Opening an array for the engine: codecs are built, limits checked, and the executor is chosen."""
+"""Opening an array for the engine: building its codecs, checking limits, and choosing the executor."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def stored_array(
     write_empty: bool | None = None,
     document: str | None = None,
 ) -> StoredArray:
-    """Return an array ready to be read and written; refuse an array that can't be read or exceeds the limits.
+    """Return an array that is ready to be read and written, or raise if it can't be read or exceeds a limit.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ def stored_array(
     allow_pickle, write_empty
         Whether a codec may pickle, and whether chunks equal to the fill value are stored.
     document : str, optional
-        Key of the document without which the array does not exist; by default its document that holds the shape.
+        Key of the document without which the array does not exist; by default the document that holds its shape.
 
     Raises
     ------
@@ -103,7 +103,7 @@ def stored_array(
 
 
 def _check_indexes(chain: CodecChain | InnerChain, shard: tuple[int, ...]) -> None:
-    """Refuse shards with a huge index; where all shards have one shape, the codec itself does that."""
+    """Refuse shards with too large an index; if all shards have one shape, the codec itself refuses them."""
     while chain.sharding is not None:
         if (size := chain.sharding.index_nbytes(shard)) > _MAX_INDEX_BYTES:
             raise MetadataError(
@@ -113,7 +113,7 @@ def _check_indexes(chain: CodecChain | InnerChain, shard: tuple[int, ...]) -> No
 
 
 def _check_options(**options: object) -> None:
-    """Raise `MetadataError` for an option of a user that is neither a bool nor ``None``."""
+    """Raise `MetadataError` for an option that is neither a bool nor ``None``."""
     for name, value in options.items():
         if value is not None and not isinstance(value, (bool, np.bool_)):
             raise MetadataError(f"{name} must be True or False, not {value!r:.80}", field=name)

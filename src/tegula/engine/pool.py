@@ -1,9 +1,8 @@
-"""Thread pools: for the chunks of an operation, for requests to a store that is far away, and for operations that run
-in the background.
+"""Thread pools: for the chunks of an operation, for requests to a far store, and for operations in the background.
 
-A store is far away if it says how many requests it wants under way at once (`Readable.concurrency`). There an operation
-takes as long as its longest chain of requests, each of which waits for the answer to the one before. So requests that
-depend on no answer are sent together, in a *wave*: `for_each` and `gather` with `requests`.
+A store is far if its `Readable.concurrency` is not 0. There an operation takes as long as its longest chain of requests
+that wait for each other. So requests that do not depend on an earlier answer are sent together, in a *wave*: by
+`for_each` and `gather` with `requests`.
 """
 
 from __future__ import annotations
@@ -32,15 +31,15 @@ _MOST: Final = 256  # requests under way at the same time, in all operations
 def in_background(run: Callable[[], object], requests: int = 0) -> None:
     """Call a function on the pool on which `Array.read` and `Array.write` run.
 
-    If no thread can be started, as while the interpreter ends, the function is called before this one returns.
-    `requests` is the `concurrency` of the store, if the function does little more than wait for the store.
+    If no thread can be started, for example while the interpreter ends, the function is called before this one returns.
+    `requests` is the `concurrency` of the store if the function does little more than wait for the store.
     """
     threads = _MOST if requests else max(4, config.current().threads)
     Pool.named("far operation" if requests else "operation", threads).start_or_make(Call(run))
 
 
 async def awaited(work: Callable[[], T], requests: int = 0) -> T:
-    """Call a function with `in_background` and return its result, while the event loop keeps running.
+    """Call a function with `in_background` and await its result, while the event loop keeps running.
 
     Examples
     --------
@@ -77,7 +76,7 @@ async def awaited(work: Callable[[], T], requests: int = 0) -> T:
 def begin(work: Callable[[], T]) -> Callable[[], T | None]:
     """Start a call that waits for a far store, and return a function that waits for the call and returns its result.
 
-    The result is ``None`` if the call has failed, or if no thread has begun it yet; then it is never made.
+    The result is ``None`` if the call has failed, or if no thread has begun it yet; in that case it is cancelled.
     """
     call = Call(work)
     _requests().start(call)
@@ -96,7 +95,7 @@ def _requests() -> Pool:
 
 
 def gather(work: Callable[[T], R], items: Iterable[T], requests: int) -> list[R]:
-    """Return the results of `work` for each item, in order; at most `requests` calls are under way, one if it is 0.
+    """Return the results of `work` for each item, in order, with at most `requests` calls under way; one if it is 0.
 
     Examples
     --------
@@ -121,7 +120,7 @@ def results_of(work: Callable[[T], R], items: Iterable[T], requests: int) -> Ite
     Parameters
     ----------
     work, items
-        The function, and the items to call it on. The thread that iterates over the results takes the next item.
+        The function, and the items to call it on. Items are taken by the thread that iterates over the results.
     requests : int
         The most calls that are under way at the same time. With 0, each call is made when its result is requested.
 
@@ -167,7 +166,7 @@ def results_of(work: Callable[[T], R], items: Iterable[T], requests: int) -> Ite
 
 
 def _check_wanted(is_over: Callable[[], bool]) -> None:
-    """Give up an operation that is a part of another one, if that has failed elsewhere."""
+    """Raise `GaveUp` in an operation whose result is not needed, since another part of the larger one has failed."""
     if is_over():
         raise GaveUp("stopped because another part of the operation failed")
 
@@ -184,17 +183,18 @@ def for_each(
     Parameters
     ----------
     work, items
-        The function, and the items to call it on. parallel : bool Whether to use the threads of the setting
-        ``threads``.
+        The function, and the items to call it on.
+    parallel : bool
+        Whether to use as many threads as the setting ``threads`` says.
     chains : iterable of CodecChain
         Codecs to import first, so that no thread of the pool imports anything.
     requests : int
-        The `concurrency` of a store that each call waits for: this many threads are used, even if not `parallel`.
+        The `concurrency` of a store that each call waits for: so many threads are used even if `parallel` is false.
 
     Raises
     ------
     Exception
-        The first error of a call. No further item is taken after it, and it is raised when the running calls have
+        The first error of a call. After it no further item is taken, and it is raised when the running calls have
         ended.
     """
     threads = config.current().threads if parallel else 1
@@ -236,5 +236,5 @@ def for_each(
         finally:
             waiting.is_over = before
 
-    # the calling thread works, too; it does all the work where no thread can be started, as while the interpreter ends
+    # the calling thread works, too, and does all the work if no thread can be started, as while the interpreter ends
     share(run, threads - 1, _requests() if requests else Pool.named("chunk", threads - 1), failed)

@@ -42,7 +42,7 @@ before_threads([f"tegula.engine.{name}" for name in ("kernel", "reference", "cac
 class Preferred:
     """An executor that has the functions of another executor, chosen by the settings and imported when it is used.
 
-    Arrays refer to this object, so that no operation has to look up the settings. `Executor` describes the functions.
+    Arrays refer to this object, so no operation has to look up the settings. `Executor` describes the functions.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ class Preferred:
         self.follow(choice)
 
     def follow(self, choice: tuple[str, bool]) -> None:
-        """Take over the functions of another executor, now or with the first call."""
+        """Take the functions of another executor, now or at the first call."""
         self._choice = choice
         known = _made.get(choice)
         for name in _FUNCTIONS:
@@ -86,10 +86,10 @@ PREFERRED: Final = Preferred(("reference", False))
 """The executor that the setting chooses."""
 
 FALLBACK: Final = Preferred(("reference", False))
-"""The reference executor, for arrays that the kernel can't read; through the cache, if there is one."""
+"""The reference executor, through the cache if there is one, for arrays that the kernel can't read."""
 
 REFERENCE: Final = Preferred(("reference", False))
-"""The reference executor itself."""
+"""The reference executor itself, without the cache."""
 
 
 def _follow(
@@ -101,7 +101,7 @@ def _follow(
 ) -> None:
     """Let arrays use the executor that the setting chooses, through the cache of decoded chunks if there is one.
 
-    The names that this function needs are bound early, since a setting may also change while the interpreter exits.
+    The names that this function needs are bound early, since a setting may even change while the interpreter exits.
     """
     if cache_bytes or _CACHE in modules:
         (modules.get(_CACHE) or import_module(_CACHE)).CHUNKS.limit(cache_bytes)

@@ -1,4 +1,4 @@
-"""What is known of old chunks beyond the edge of an array, so that each place is looked at once."""
+"""How far beyond the edge of an array there are known to be no old chunks, so that each place is searched only once."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ __all__ = ["Reach"]
 
 
 class Reach:
-    """How far beyond the edge of an array there are no old chunks, as earlier changes have found.
+    """How far beyond the edge of an array there are no old chunks, as found by earlier changes.
 
-    That holds along one axis, and while the document of the shape has the same generation: a program that changes the
-    shape in between may leave chunks beyond the edge, even if the shape is the same afterwards. Programs that store
-    chunks there without changing the shape are not noticed: an append to a table that is killed, if this array is one
-    of its columns, and a writer that still has an older, larger shape. The object belongs to one `Array`, and is used
-    while its documents are changed.
+    This is known along one axis, and as long as the document of the shape has the same generation: another program that
+    changes the shape may leave chunks beyond the edge, even if the shape is the same afterwards. Programs that store
+    chunks there without changing the shape are not noticed: an append that is killed, to a table of which this array is
+    a column, and a writer that still has an older, larger shape. The object belongs to one `Array`, and is used while
+    its documents are changed.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class Reach:
         self._further: tuple[Generation | None, int, int] = (None, 0, 0)  # what `looked_further` was told
 
     def begin(self, generation: Generation | None) -> None:
-        """Note the generation of the document on which a change is decided; without one nothing is known."""
+        """Note the generation of the document that a change starts from; with ``None`` nothing is known."""
         same = generation is not None and generation == self.generation
         self._known = max(self._known, self._found) if same else 0
         self.generation, self._found = generation, 0
@@ -49,11 +49,11 @@ class Reach:
             self._known = max(self._known, self._further[2])
 
     def along(self, axis: int) -> int:
-        """Return up to which index of an axis there are no old chunks, 0 if that is not known."""
+        """Return the index along an axis up to which there are no old chunks; 0 if that is not known."""
         return max(self._known, self._found) if axis == self._axis else 0
 
     def extend(self, axis: int, end: int) -> None:
-        """Note that there are no old chunks up to an index of an axis; this survives the change that is being made."""
+        """Note that there are no old chunks up to an index of an axis; this stays known after the present change."""
         self._axis, self._found = axis, end
 
     def end(self, generation: Generation, raw: bytes) -> None:
@@ -62,5 +62,5 @@ class Reach:
         self.document = raw, generation
 
     def looked_further(self, generation: Generation | None, axis: int, end: int) -> None:
-        """Note that there are none up to `end` since the document has had a generation; other threads may change it."""
+        """Note that there are none up to `end`, found while the document had `generation`, which may have changed."""
         self._further = generation, axis, end

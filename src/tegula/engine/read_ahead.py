@@ -1,4 +1,4 @@
-"""Chunks that are read before it is certain that they will be changed, in the same wave as other requests."""
+"""Reading chunks before it is certain that they will be changed, in the same wave as other requests."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from tegula.stores.wrapping import WrappingStore
 __all__ = ["ReadAhead", "fits", "foresee", "look_up"]
 
 Found = dict[str, tuple[bytes | None, Generation]]
-_MOST: Final = 2**26  # bytes that chunks read ahead may take in memory
+_MOST: Final = 2**26  # the most bytes of memory for chunks that are read ahead
 _MANY: Final = 2**16  # chunks of an append that are not examined one by one
 
 
 class ReadAhead(WrappingStore):
     """A store that answers the first read of each key from known values.
 
-    Such an answer may be outdated, or only a guess. The change is stored on condition that the answer is right; if it
-    is wrong, the next read goes to the other store.
+    The known value may be outdated, or only a guess. The change is stored on condition that it is right; if it is
+    wrong, the next read goes to the other store.
 
     Parameters
     ----------
@@ -55,8 +55,8 @@ def foresee(array: StoredArray, plan: Plan, axis: int, start: int) -> Callable[[
         Covers the new part.
     axis, start : int
         Where the new part begins. Chunks that are replaced as a whole are not read. Other chunks that hold only new
-        elements are assumed to be absent: a right guess saves a request, a wrong one costs a request. If chunks equal
-        to the fill value are deleted, a wrong guess could go unnoticed, so chunks are looked up then.
+        elements are assumed to be absent: a right guess saves a request, a wrong one costs a request. But if chunks
+        equal to the fill value are deleted, a wrong guess could go unnoticed, so these chunks are read, too.
     """
     found: Found = {}
     if plan.nchunks > _MANY:
@@ -78,7 +78,7 @@ def foresee(array: StoredArray, plan: Plan, axis: int, start: int) -> Callable[[
 
 
 def fits(array: StoredArray, number: int) -> bool:
-    """Return whether this many chunks may be read ahead: they stay in memory until all have arrived."""
+    """Return whether `number` chunks may be read ahead, since all of them are in memory at the same time."""
     return number * array.chunk_nbytes <= min(_MOST, config.current().buffer_bytes)
 
 

@@ -40,7 +40,7 @@ __all__ = [
 ]
 
 Array = npt.NDArray[Any]
-_LARGE = 2**26  # for results of up to so many bytes the size of the memory is not looked up
+_LARGE = 2**26  # larger results in bytes are compared with the physical memory
 _PARALLEL_BYTES = 2**18  # below this size threads cost more than they save
 _RETRIES = 10_000
 _MISSING = "the chunk is missing"
@@ -55,7 +55,7 @@ def get(array: StoredArray, selection: Any) -> Any:
     try:
         out = np.empty(plan.work_shape, dtype)
     except (MemoryError, ValueError):
-        return None  # reading by a plan reports that it is too large
+        return None  # reading by a plan reports that the result is too large
     try:
         read(array, plan, out)
     except MemoryError:
@@ -117,7 +117,7 @@ def _read_chunk(array: StoredArray, item: Projection, out: Array) -> bool:
                 copy_out(out, place, chunk, selection, array.field)
             return True
 
-        # a missing chunk is the fill value, or an error if the format stores every chunk
+        # a missing chunk reads as the fill value, or is an error if the format stores every chunk
         if key and (cause := blocked_by(array.store, key)):
             raise StoreError(f"the chunk can't be used: {cause}")
         if array.metadata.dense:
@@ -130,7 +130,7 @@ def _read_chunk(array: StoredArray, item: Projection, out: Array) -> bool:
 
 
 def _read_part(array: StoredArray, item: Projection, out: Array) -> bool:
-    """Read part of a chunk as `_read_chunk` does; of a large chunk read only the byte ranges that hold the part."""
+    """Do what `_read_chunk` does, but read only the byte ranges of a large chunk that hold the selected part."""
     coords, selection, place, _ = item
     window = window_of(array, coords, selection)
     if window is None:
@@ -204,10 +204,10 @@ def _read_parts(array: StoredArray, key: str, shape: tuple[int, ...], selection:
 
 
 def write(array: StoredArray, plan: Plan, values: Array) -> None:
-    """Store `values`, an array of the plan's ``work_shape``, where the plan says.
+    """Write `values`, an array of the plan's ``work_shape``, to the elements that the plan selects.
 
-    A chunk that is replaced as a whole is written without condition. Other chunks are read, changed, and written on
-    condition that their generation is still the same. After a lost race this is repeated.
+    A chunk that is replaced as a whole is written without condition. Any other chunk is read, changed, and written on
+    condition that its generation is still the same; after a lost race this is repeated.
 
     Raises
     ------
@@ -275,7 +275,7 @@ def write_chunk(array: StoredArray, coords: tuple[int, ...], change: tuple[Any, 
                 store.set(key, new)
             return
 
-        # read-modify-write, until no other writer comes in between
+        # read-modify-write, until no other writer changes the chunk in between
         for attempt in range(_RETRIES):
             old, generation = store.get(key, with_generation=True)
             if old is None and (cause := blocked_by(store, key)):
@@ -298,7 +298,7 @@ def write_chunk(array: StoredArray, coords: tuple[int, ...], change: tuple[Any, 
 
 
 def _overhangs(array: StoredArray, coords: tuple[int, ...], chunk: tuple[int, ...]) -> bool:
-    """Return whether part of a chunk lies beyond the array, where another process may have appended since."""
+    """Return whether part of a chunk lies beyond the array, where another process may have appended in the meantime."""
     axes, shape = array.metadata.grid.axes, array.metadata.shape
     return any(axis.start(n) + length > size for axis, n, length, size in zip(axes, coords, chunk, shape))
 
@@ -306,7 +306,7 @@ def _overhangs(array: StoredArray, coords: tuple[int, ...], chunk: tuple[int, ..
 def _merged(
     array: StoredArray, old: bytes | None, coords: tuple[int, ...], change: tuple[Any, Array, bool]
 ) -> Any | None:
-    """Change part of a chunk; a damaged chunk is an error only if some of its elements are kept."""
+    """Change part of a chunk; if the chunk is damaged, raise only if some of its elements are kept."""
     selection, values, covers = change
     part = (selection, values, False)
     try:

@@ -1,7 +1,7 @@
-"""Inner chunks copied from shards to shards of another shape, from chunks into shards, and out of shards.
+"""Copying inner chunks from shards to shards of another shape, from chunks into shards, and out of shards.
 
-Their bytes stay as they are. A shard of the target is put together from inner chunks. If the target has no shards, the
-inner chunks of each shard of the source are stored one by one.
+Their bytes are not changed. Each shard of the target is put together from inner chunks. If the target has no shards,
+the inner chunks of each shard of the source are stored one by one.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ _AT_ONCE: Final = 256  # chunks that are requested together
 
 
 def can_regroup(source: StoredArray, target: StoredArray) -> bool:
-    """Return whether inner chunks of two arrays decode to the same values; at least one array has shards."""
+    """Return whether inner chunks can be copied between two arrays, at least one of which has shards."""
     old, new = source.metadata, target.metadata
     if old.dense or new.dense or not (old.ndim and old.grid.is_regular and new.grid.is_regular):
         return False
     for array in (source, target):
         sharding = array.chain.sharding
-        # if a shard has codecs around it, or holds shards, inner chunks can't be copied out of it
+        # inner chunks can't be copied out of a shard that has other codecs around it, or that holds shards
         if (sharding is None) == any(codec.name == "sharding_indexed" for codec in array.metadata.codecs):
             return False
         if sharding is not None and sharding.inner.sharding is not None:
@@ -78,7 +78,7 @@ class Regrouping(ChunkCopies):
         try:
             self._take_apart(coords) if self.new is None else self._put_together(coords, self.new)
         except CodecError:
-            # an inner chunk has to be decoded or is damaged; decoding reports the damage
+            # an inner chunk is damaged or has to be decoded; decoding reports damage
             self._decode(coords)
 
     def _put_together(self, coords: Coords, sharding: Sharding) -> None:

@@ -1,9 +1,9 @@
 """Reservations of a length, for stores without locks: random blanks after the document that holds the length.
 
 Readers ignore blanks and tabs after a JSON document. A document that ends in 64 of them is *reserved*; their order is
-the mark of one reservation. A writer that finds the reservation of another writer waits until it ends, or until it has
-stayed the same for `PATIENCE`. Then the other writer is dead or has stalled, and the reservation is replaced. A waiting
-writer measures the time by its own clock; no two clocks are compared.
+the mark of this reservation. A writer that finds the reservation of another writer waits until it ends, or until it has
+not changed for `PATIENCE`. Then it assumes that the other writer is dead or has stalled, and replaces the reservation.
+It measures this time by its own clock; clocks are never compared.
 
 A reservation is not a lock. A writer that lost its reservation notices when it writes the length, and starts again.
 """
@@ -25,9 +25,9 @@ _find_mark = re.compile(rb"[ \t]{%d}\Z" % _BITS).search
 
 
 def needs_reservation(store: Store) -> bool:
-    """Return whether writers wait for each other's reservations: without fresh generations, or in a far store.
+    """Return whether writers wait for each other's reservations: in a far store, or one without fresh generations.
 
-    On other stores a lost race costs less than waiting.
+    In other stores a lost race costs less than waiting.
 
     Examples
     --------
@@ -81,7 +81,7 @@ class Reservation:
 
     @property
     def is_old(self) -> bool:
-        """``True`` once the reservation should be renewed, so that no waiting writer takes this one for dead."""
+        """``True`` once the reservation should be renewed, before a waiting writer assumes that this one is dead."""
         return time.monotonic() - self._made > PATIENCE / 4
 
     def marks(self, raw: bytes) -> bool:
@@ -96,7 +96,7 @@ class Reservation:
         return unmarked(raw) + self._mark
 
     def may_start(self, raw: bytes) -> bool:
-        """Return whether a document has no reservation, or that of this operation or of a stalled one."""
+        """Return whether a document has no reservation, or that of this operation or of a stalled writer."""
         found = _find_mark(raw)
         if found is None or self.marks(raw):
             return True

@@ -1,4 +1,4 @@
-"""Resizing: a changed shape and its chunks. Elements that were cut off never reappear."""
+"""Resizing: changing the shape, and clearing chunks so that elements that were cut off never reappear."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ Shape = tuple[int, ...]
 Holds = Callable[[], bool]
 Change = Callable[[ArrayMetadata], ArrayMetadata]
 _RETRIES = 10_000
-_FEW = 64  # chunks that are always looked up one by one
-_SHARE = 4  # and up to this fraction of the grid; a lookup takes longer than an entry of a listing
+_FEW = 64  # up to this many chunks are always looked up one by one,
+_SHARE = 4  # and up to 1 / _SHARE of the grid; a lookup takes longer than an entry of a listing
 _MANY = 2**16  # chunks that are deleted without checking that they exist, a microsecond each
-_SMALL = 2**22  # chunks of up to so many bytes are faster to read than to look up one by one
+_SMALL = 2**22  # chunks of up to this many bytes are read, which is faster than looking them up one by one
 _EVERYWHERE = 2**63
 
 
@@ -51,7 +51,7 @@ def resize(
     holds: Callable[[ArrayMetadata], bool] | None = None,
     reach: Reach | None = None,
 ) -> StoredArray:
-    """Change the shape of an array: elements cut off are deleted, added ones hold the fill value.
+    """Change the shape of an array: elements that are cut off are deleted, added elements hold the fill value.
 
     Parameters
     ----------
@@ -60,19 +60,19 @@ def resize(
     shape : callable
         Returns the new shape for the stored metadata, or raises.
     update : callable
-        Applies a function to the stored metadata and stores the result; does so again after a lost race. Returns the
-        array as it is then.
+        Applies a function to the stored metadata and stores the result, again after a lost race. Returns the array with
+        the new metadata.
     restored : callable
-        Returns the array for some metadata.
+        Returns the array with given metadata.
     holds : callable, optional
         Returns whether the stored shape still is that of the given metadata; by default the documents are read.
     reach : Reach, optional
-        What is known of old chunks; `update` tells it the generations of the document.
+        How far beyond the edge there are no old chunks; `update` tells it the generations of the document.
 
     Returns
     -------
     StoredArray
-        The array as this call has left it.
+        The array with its new shape.
     """
     before: Shape = ()
 
@@ -86,7 +86,7 @@ def resize(
 
     stored = update(change)
     if any(size < old for size, old in zip(stored.metadata.shape, before)):
-        # an append to a table, which this array may lead, stores its chunks under the lock and before the shape
+        # the lock keeps out appends to a table that this array leads, which store chunks before the shape
         with lock(stored.store, stored.document) if stored.document is not None else nullcontext():
             cut_off(stored, path, before, holds and partial(holds, stored.metadata))
     return stored
@@ -106,11 +106,11 @@ def grown(grid: ChunkGrid, shape: Shape) -> ChunkGrid:
 def make_room(
     array: StoredArray, grown: StoredArray, path: str, holds: Holds | None = None, reach: Reach | None = None
 ) -> None:
-    """Clear old chunks where an array is about to grow: leftovers of an interrupted shrink, or of another program.
+    """Clear old chunks where an array is about to grow: leftovers of an interrupted resize, or of another program.
 
     Call it before the new shape is stored. A few new chunks are looked up one by one, or read if they are small; for
-    many, all stored chunks are listed. Chunks beyond the last new one may stay; they are cleared when the array grows
-    that far.
+    many, all stored chunks are listed. Old chunks beyond the last new one may stay; they are cleared when the array
+    grows that far.
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ def make_room(
     holds : callable, optional
         Returns whether the stored shape is still that of `array`; by default the documents are read.
     reach : Reach, optional
-        How far there are no old chunks; it is extended if the array grows along one axis only.
+        How far beyond the edge there are no old chunks; extended if the array grows along one axis only.
     """
     before, shape, grid = array.metadata.shape, grown.metadata.shape, grown.metadata.grid
     growing = [axis for axis, (size, old) in enumerate(zip(shape, before)) if size > old]
@@ -133,7 +133,7 @@ def make_room(
         reach.extend(axis, known)
         return
 
-    # the new chunks must be clear up to their ends, since the array may grow on into the last ones
+    # the new chunks must be clear up to their ends, since the array may later grow within the last ones
     ends = tuple(end if n in growing else size for n, (size, end) in enumerate(zip(shape, ends_of(grid, shape))))
     start = tuple(max(old, known) if n == axis else old for n, old in enumerate(before))
     boxes = {chunks_of(grid, box): box for box in _difference(ends, start)}
@@ -163,9 +163,9 @@ def _make_room_far(
     path: str,
     holds: Holds | None,
 ) -> None:
-    """Do what `make_room` does in a far store: look at all chunks in one wave, then clear some.
+    """Do what `make_room` does in a far store: look at all chunks in one wave, then clear those that need it.
 
-    The shape of `grown` ends where its last chunks do.
+    The shape of `grown` extends to the ends of its last chunks.
     """
     grid, before, shape = grown.metadata.grid, array.metadata.shape, grown.metadata.shape
     keys = {array.key(coords): coords for part in boxes for coords in cells(part)}
@@ -179,7 +179,7 @@ def _make_room_far(
     stored = {key: raw for key, (raw, _) in looked_up.items() if raw is not None}
     if not stored:
         return
-    # a copy in memory tells whether the new part holds only the fill value
+    # read a copy in memory to see whether the new part holds only the fill value
     copy = replace(grown, store=MemoryStore(stored), document=None, shared={})
     edges = [*_difference(tuple(map(min, shape, ends_of(grid, before))), before)]
     is_outside = any(key in stored and not is_across for key, is_across in zip(keys, across))
@@ -188,11 +188,11 @@ def _make_room_far(
 
 
 def cut_off(array: StoredArray, path: str, before: Shape | None = None, holds: Holds | None = None) -> None:
-    """Delete the chunks that lie outside an array, and clear the part of its outermost chunks beyond its edge.
+    """Delete the chunks outside an array, and clear the part beyond the edge of the chunks across it.
 
-    Call it after the shape has been stored. The cost is a few operations for each chunk outside or across the edge, and
-    one listing unless these chunks are few, however large the array was. Chunks that another process appends at the
-    same time stay, since that process stores the new shape before it writes them.
+    Call it after the shape has been stored. However large the array was, the cost is a few operations for each stored
+    chunk outside or across the edge, and one listing unless there are few such chunks. Chunks that another process
+    appends at the same time stay, since that process stores the new shape before it writes them.
 
     Parameters
     ----------
@@ -203,8 +203,8 @@ def cut_off(array: StoredArray, path: str, before: Shape | None = None, holds: H
     before : tuple of int, optional
         The shape that the array had; by default all chunks beyond the present shape are deleted.
     holds : callable, optional
-        Returns whether the array still has the shape that it was cut to; called after each chunk is read. By default
-        the documents are read.
+        Returns whether the array still has the shape that it was cut to; called after each chunk has been read. By
+        default the documents are read.
     """
     grid, shape = array.metadata.grid, array.metadata.shape
     if before is None:
@@ -308,8 +308,8 @@ def _clear_chunk(array: StoredArray, path: str, holds: Holds | None, coords: Coo
             raw, generation = store.get(key, (0, 0) if reach == "outside" else None, with_generation=True)
             if raw is None:
                 return
-            # the shape is read after the chunk: a process that grows the array later also changes the chunk, and the
-            # condition fails
+            # the shape is read after the chunk: a process that enlarges the array later also changes the chunk later,
+            # so the condition of the write fails
             if holds is not None:
                 current: NodeMetadata | None = metadata if holds() else None
             else:
@@ -320,7 +320,7 @@ def _clear_chunk(array: StoredArray, path: str, holds: Holds | None, coords: Coo
             if reach == "inside":
                 return
             if before == "outside" and reach != "outside":
-                continue  # and all of the chunk is read
+                continue  # read all of the chunk
             # delete or rewrite it, unless another writer has changed it
             try:
                 new = _outside(array, coords) if reach == "outside" else _cleared(array, raw, coords, current.shape)
@@ -335,7 +335,7 @@ def _clear_chunk(array: StoredArray, path: str, holds: Holds | None, coords: Coo
     except MemoryError as error:
         raise array.out_of_memory(error) from error
     except CodecError:
-        return  # a damaged chunk can't be read, so nothing of it reappears
+        return  # a damaged chunk can't be read, so its elements can't reappear
     except TegulaError as error:
         array.locate(error, key)
         raise
@@ -346,9 +346,9 @@ def _clear_chunk(array: StoredArray, path: str, holds: Holds | None, coords: Coo
 def _outside(array: StoredArray, coords: Coords) -> Any | None:
     """Return the bytes that replace a chunk outside an array; ``None`` if it is to be deleted.
 
-    A delete without a condition could remove a chunk that another process stores there after growing the array. So the
-    fill value is stored instead, except in grids that have no chunk there. Rows of dense arrays are cut off under a
-    reservation.
+    Deleting without a condition could remove a chunk that another process stores there after enlarging the array. So if
+    the store has no conditional delete, the fill value is stored instead, unless the grid has no chunk there. In dense
+    arrays a reservation protects the rows while they are cut off.
     """
     grid = array.metadata.grid
     if array.store.conditional_delete or array.metadata.dense or not grid.is_regular:

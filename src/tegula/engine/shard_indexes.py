@@ -1,7 +1,8 @@
-"""Indexes of shards kept for later reads, each as it is stored, with the generation of its shard.
+"""A cache of shard indexes, each as it is stored, with the generation of its shard.
 
-They need no setting: the parts read by an index come with a generation, and if that is another one, the index is read
-again. So another read from the same shard takes one wave of requests, not two.
+It needs no setting: the parts that are read by means of an index come with a generation, and if that differs from the
+generation of the index, the index is read again. So another read from the same shard takes one wave of requests, not
+two.
 """
 
 from __future__ import annotations
@@ -19,16 +20,16 @@ KEPT: Final[KeptValues[tuple[bytes, Generation]]] = KeptValues(2**26, lambda ent
 
 
 def get(store: Store, key: str) -> tuple[bytes, Generation] | None:
-    """Return the index of a shard and the generation of the shard it belongs to, or ``None`` if it is not kept.
+    """Return the index of a shard and the generation of that shard, or ``None`` if the index is not cached.
 
     The caller checks that the index has the expected length, and reads ranges of the shard with their generation. If
-    the generation is another one, the caller drops the index and begins anew.
+    that differs, the caller drops the index and starts again.
     """
     return KEPT.get(location(store.identity, key)) if KEPT else None
 
 
 def put(store: Store, key: str, index: bytes, generation: Generation) -> None:
-    """Keep the index of a shard."""
+    """Cache the index of a shard."""
     KEPT.put(location(store.identity, key), (index, generation))
 
 

@@ -1,4 +1,4 @@
-"""A stored array as the engine sees it: where its chunks are and how they are read."""
+"""Stored arrays as the engine sees them: where the chunks are and how they are read."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ Box = tuple[tuple[int, int], ...]
 NewRows: TypeAlias = "tuple[StoredArray, tuple[int, ...], int, Array]"
 """Rows for the end of a chunk: its array, its grid coordinates, how many of its rows are kept, and the new rows."""
 
-_FEW = 2**12  # chunks that are always looked up one by one
-_LITTLE = 2**26  # bytes of elements that are visited in the time of a listing
+_FEW = 2**12  # up to this many chunks are always looked up one by one
+_LITTLE = 2**26  # bytes of elements that can be visited in the time of a listing
 _SHARE = 4  # a lookup takes longer than an entry of a listing
 
 
@@ -54,7 +54,7 @@ class Executor(Protocol):
     """A module that carries out reads and writes of stored arrays: `reference` or `kernel`.
 
     Both give the same results. Callers use `tegula.engine.read` and `write`, which also handle arrays whose length
-    changes during the operation; `get` makes the plan and the result, too.
+    changes during the operation. Only `get` is called directly; it makes the plan and the result itself.
     """
 
     def get(self, array: StoredArray, selection: Any, /) -> Any:
@@ -64,7 +64,7 @@ class Executor(Protocol):
         """Fill `out`, a buffer of the plan's ``work_shape``, with the selected elements."""
 
     def write(self, array: StoredArray, plan: Plan, values: Array, /) -> None:
-        """Store `values`, an array of the plan's ``work_shape``, where the plan says."""
+        """Write `values`, an array of the plan's ``work_shape``, to the elements that the plan selects."""
 
     def create_chunks(self, array: StoredArray, plan: Plan, values: Array, /) -> int | None:
         """Store the whole chunks that a plan selects, on condition that none of them exists, and return their bytes.
@@ -88,14 +88,14 @@ class Executor(Protocol):
         """Import what reading and writing the array need, so that no other thread has to."""
 
     def may_hold_chunks(self, array: StoredArray, box: Box, /) -> bool:
-        """Return ``False`` if a single listing shows that no chunk of a box is stored, else ``True``."""
+        """Return ``False`` if it is known cheaply that no chunk of a box is stored, otherwise ``True``."""
 
     def delete_chunks(self, array: StoredArray, box: Box, holds: Callable[[], bool], /) -> bool:
         """Delete the chunks of a box as long as `holds` returns true; return whether all are deleted."""
 
 
 class StoredArray(frozen.Frozen):
-    """An array as the engine reads and writes it, with everything looked up once when it is opened.
+    """An array as the engine reads and writes it; everything is looked up once, when the array is opened.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ class StoredArray(frozen.Frozen):
     document : str or None
         Key of the document without which the array does not exist; ``None`` if it was opened without one.
     executor : Executor
-        The module that reads and writes it.
+        The executor that reads and writes it.
     write_empty : bool or None
         Whether chunks equal to the fill value are stored; ``None`` for the setting of `tegula.config`.
     field : str or list of str, optional
@@ -160,7 +160,7 @@ class StoredArray(frozen.Frozen):
         object.__setattr__(self, "key_template", prefix.replace("{", "{{").replace("}", "}}") + template)
 
     def with_metadata(self, metadata: ArrayMetadata) -> StoredArray:
-        """Return the array with other metadata of the same layout of chunks, which need not be looked up again."""
+        """Return the array with other metadata that has the same chunks, which need not be looked up again."""
         made = frozen.replace(self, metadata=metadata)
         kept = ("one_shape", "is_plain", "key_template") if self.key_template else ()
         # the kernel's description says nothing about attributes
@@ -170,7 +170,7 @@ class StoredArray(frozen.Frozen):
 
     @property
     def target(self) -> Store:
-        """The store for writing chunks, which makes no directory for an array whose document is gone."""
+        """The store for writing chunks, which makes no directory for an array whose document has been deleted."""
         of, target = self.shared.get("target", (None, None))
         if of is not self.store:
             target = self.store
@@ -225,7 +225,7 @@ class StoredArray(frozen.Frozen):
         Raises
         ------
         NotFoundError
-            If its document is gone: then an absent chunk must not be read as the fill value.
+            If its document has been deleted: an absent chunk must then not be read as the fill value.
         """
         if self.document is not None and not self.store.exists(self.document):
             error = NotFoundError("the array has been deleted or moved since it was opened", key=self.document)
@@ -233,7 +233,7 @@ class StoredArray(frozen.Frozen):
             raise error
 
     def locate(self, error: TegulaError, key: str | None = None) -> None:
-        """Add the array's URL, and a key, to an error that lacks them."""
+        """Add the array's URL and a key to an error that lacks them."""
         error.within(path=f"{self.store.url}/{self.prefix}".rstrip("/"), key=key)
 
     def out_of_memory(self, error: MemoryError) -> StoreError:
@@ -244,15 +244,15 @@ class StoredArray(frozen.Frozen):
 
     @property
     def chunk_prefix(self) -> str:
-        """The longest prefix of all chunk keys that ends in ``/``."""
+        """The longest common prefix of all chunk keys that ends in ``/``, or ``""``."""
         keys = self.metadata.keys
-        # the one chunk of a 0-d array stands beside the documents
+        # the one chunk of a 0-d array is beside the documents
         return self.prefix + (keys.prefix[: keys.prefix.rfind("/") + 1] if self.metadata.ndim else "")
 
     def is_sparse(self, number: int, nbytes: int = 0) -> bool:
         """Return whether far fewer than `number` chunks are stored, so that a listing costs less than `number` lookups.
 
-        At most a quarter of `number` keys are listed. Nothing is listed where the format stores every chunk, or where
+        At most a quarter of `number` keys are listed. Nothing is listed if the format stores every chunk, or if
         `number` and the `nbytes` of elements that would be visited are small.
 
         Raises

@@ -23,7 +23,7 @@ Chunk = npt.NDArray[Any]
 
 
 class StringChain(CodecChain):
-    """A chain of codecs for variable-length strings, with the kernel if the setting and the codecs allow it.
+    """A codec chain for variable-length strings that uses the kernel if the setting and the codecs allow it.
 
     Parameters
     ----------
@@ -74,4 +74,4 @@ class StringChain(CodecChain):
             return super().encode(chunk)
         stored = chunk if self._order is None else chunk.transpose(self._order)
         data = strings.encode(stored.ravel().tolist())
-        return super().encode(chunk) if data is None else data  # which reports the wrong element
+        return super().encode(chunk) if data is None else data  # raises an error that names the wrong element

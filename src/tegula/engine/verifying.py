@@ -1,6 +1,6 @@
-"""Verification of stored chunks: each chunk, and each inner chunk of a shard, is decoded and its faults are collected.
+"""Verifying stored chunks: each chunk, and each inner chunk of a shard, is decoded and its faults are collected.
 
-The codec chains decode as they do for reading, but a fault is a result and does not end the work.
+Chunks are decoded as for reading, but a fault becomes part of the result instead of an error.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from tegula.stores import ByteRange, Generation
 
 __all__ = ["Fault", "Verdict", "stored_rows", "verify_chunk"]
 
-_WHOLE: Final = 2**24  # bytes of a shard that is read as a whole; a larger shard is read by single inner chunks,
-# or by so many bytes at once where requests take long
-_MOST_FAULTS: Final = 1000  # faults of one shard that are reported one by one
+_WHOLE: Final = 2**24  # a shard of up to this many bytes is read as a whole; a larger one by single inner chunks,
+# or by this many bytes at once in a far store
+_MOST_FAULTS: Final = 1000  # the most faults of one shard to report
 _RETRIES: Final = 100
 
 Shape = tuple[int, ...]
@@ -49,11 +49,11 @@ class Verdict:
     Parameters
     ----------
     chunks : int
-        How many chunks it holds: 1, or the inner chunks of a shard.
+        How many chunks the value holds: 1, or the inner chunks of a shard.
     stored, decoded : int
         Bytes of the stored value, and of the elements that could be decoded.
     faults : list of Fault
-        The faults, 1000 at most.
+        The faults, at most 1000.
     """
 
     chunks: int = 0
@@ -70,7 +70,7 @@ class Verdict:
 def verify_chunk(array: StoredArray, coords: Shape, key: str) -> Verdict | None:
     """Decode the value under the key of a chunk; return ``None`` if there is none.
 
-    The whole value is in memory; of shards larger than 16 MiB, only the index and one inner chunk at a time.
+    The whole value is read into memory; of a shard larger than 16 MiB, only the index and one inner chunk at a time.
     """
     try:
         if array.chain.sharding is not None:
@@ -115,7 +115,7 @@ def _decode(chain: CodecChain | InnerChain, data: Any, shape: Shape, verdict: Ve
         verdict.add("damaged", f"{where}{error}")
     except UnsupportedError as error:
         verdict.add("unsupported", f"{where}{error}")
-    except StoreError as error:  # not enough memory
+    except StoreError as error:  # there is not enough memory
         verdict.add("unreadable", f"{where}{error}")
     except TegulaError as error:
         verdict.add("damaged", f"{where}{error}")
@@ -165,7 +165,7 @@ def _verify_shard(array: StoredArray, sharding: Sharding, coords: Shape, key: st
         if len(seen) <= 1:  # otherwise the shard was replaced during the read
             return verdict
         back_off(attempt)
-    return None  # other processes keep writing it, so it can't be verified now
+    return None  # other processes keep writing the shard, so it can't be verified now
 
 
 def _read_along(get: GetRange, size: int) -> GetRange:
@@ -186,7 +186,7 @@ def _read_along(get: GetRange, size: int) -> GetRange:
 def _verify_inner(
     sharding: Sharding, get: GetRange, place: tuple[int, int], shape: Shape, verdict: Verdict, where: str
 ) -> None:
-    """Verify a shard that takes `place` (start, size) of what `get` reads: its index, and each inner chunk."""
+    """Verify a shard: its index, and each inner chunk. `place` is its start and size in the value that `get` reads."""
     start, size = place
     needed = sharding.index_nbytes(shape)
     if size < needed:

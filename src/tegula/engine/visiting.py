@@ -1,6 +1,6 @@
-"""The chunks that an operation visits: the stored ones, or all of the grid up to a limit.
+"""Choosing the chunks that an operation visits: the stored ones, or all of the grid up to a limit.
 
-A grid may have more chunks than any operation can visit, and few of them stored. An operation that has nothing to do
+A grid may have more chunks than any operation can visit, of which few are stored. An operation that has nothing to do
 for absent chunks lists the store (`StoredArray.is_sparse`). An operation that visits each chunk calls `check_number`
 first.
 """
@@ -21,7 +21,7 @@ __all__ = ["batches", "cells", "check_number", "in_order", "is_inside"]
 T = TypeVar("T")
 Coords = tuple[int, ...]
 _BATCH: Final = 2**16
-_WINDOW: Final = 2**15  # coordinates that are kept in memory to visit them in order, and each once
+_WINDOW: Final = 2**15  # coordinates that are sorted in memory at a time
 
 
 def check_number(array: StoredArray, number: int, what: str) -> None:
@@ -58,14 +58,14 @@ def is_inside(array: StoredArray, coords: Coords) -> bool:
 
 
 def batches(items: Iterable[T], size: int = _BATCH) -> Iterator[list[T]]:
-    """Yield the items in lists, so that a short listing is complete before anything is deleted."""
+    """Yield the items in lists, so that a short listing ends before anything is deleted."""
     source = iter(items)
     while batch := [*islice(source, size)]:
         yield batch
 
 
 def in_order(found: Callable[[], Iterator[Coords]]) -> Iterator[Coords]:
-    """Yield coordinates in order, each once, in bounded memory: a very large number is sorted window by window.
+    """Yield coordinates in order and without repeats; a very large number is sorted window by window, to save memory.
 
     Parameters
     ----------

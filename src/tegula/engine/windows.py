@@ -1,7 +1,7 @@
-"""Windows into large chunks that are stored uncompressed: only the byte ranges that hold selected elements are read.
+"""Windows into large uncompressed chunks: only the byte ranges that hold selected elements are read.
 
-Along the last axes the selected elements lie so close together that one range takes all from the first to the last.
-Along the axes before them each selected index begins a range of its own.
+Along the last axes the selected elements are so close together that one range covers them all, from the first to the
+last. Along the axes before these, each selected index begins a range of its own.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from tegula.stores.capabilities import Ranged
 
 __all__ = ["Window", "has_windows", "read_window", "window_of"]
 
-_LARGE: Final = 2**22  # bytes of a chunk up to which it is read as a whole
+_LARGE: Final = 2**22  # a chunk of up to this many bytes is read as a whole
 _SHARE: Final = 2  # a window is not read if it takes more than 1 / _SHARE of the chunk
-_MOST: Final = 2**12  # ranges of a window
+_MOST: Final = 2**12  # the most ranges of a window
 
 Array = npt.NDArray[Any]
 
 
 class Window(NamedTuple):
-    """The part of a chunk that is read.
+    """The part of a chunk to read.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ def window_of(array: StoredArray, coords: tuple[int, ...], selection: tuple[Any,
     if not all(len(part) for part in wanted):
         return None
 
-    # from the last axis on: as long as the gaps between two indices are small, one range takes them all
+    # from the last axis backwards: as long as the gaps between indices are small, one range covers them all
     gap = ShardReader(array.store).gap
     strides = [item * prod(shape[axis + 1 :]) for axis in range(len(shape))]
     outer, length = len(shape), item
@@ -100,7 +100,7 @@ def read_window(array: StoredArray, key: str, window: Window, shape: tuple[int, 
     CodecError
         If the chunk is too short.
     ConflictError
-        If it has been replaced in between.
+        If the chunk has been replaced during the read.
     """
     item, sizes = array.chain.item_nbytes or 0, tuple(map(len, window.indices))
     pieces = [*_pieces(window.ranges, ShardReader(array.store).span)]

@@ -1,8 +1,8 @@
 """Formats: the keys of their documents, and conversion between documents and the metadata model.
 
-Each format is a few pure functions over a mapping of keys to bytes, without any I/O: ``parse`` reads documents,
-``serialize`` writes them, ``adapt`` converts the metadata of another format. Converting metadata is ``parse`` of one
-format, then ``adapt`` and ``serialize`` of another.
+Each format consists of a few pure functions over a mapping of keys to bytes, without any I/O: ``parse`` reads
+documents, ``serialize`` writes them, and ``adapt`` converts the metadata of another format. To convert metadata, call
+``parse`` of one format, then ``adapt`` and ``serialize`` of the other.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ Documents = Mapping[str, bytes]
 
 
 class Format:
-    """The functions and properties of one format; what its modules define is imported when it is first used.
+    """The functions and properties of one format; those defined in modules are imported at their first use.
 
     Parameters
     ----------
     **members
-        The attributes. In place of what a module of this package defines, ``homes`` says where that is:
+        The attributes. For those that a module of this package defines, ``homes`` has the place instead, as in
         ``{"parse": "zarr3.parse"}``.
 
     Attributes
@@ -52,13 +52,13 @@ class Format:
     keys : tuple of str
         Keys of all documents of a node, relative to the node.
     node_keys : tuple of str
-        Keys of which any one, if present, makes a node.
+        Keys of documents, each of which makes a node if it is present.
     shape_key : str
         Key of the document that states the shape of an array.
     parse : callable
         Converts documents to metadata; returns ``None`` if there is no node of this format.
     serialize : callable
-        Converts metadata to documents; what has not changed keeps its bytes.
+        Converts metadata to documents; unchanged parts keep their bytes.
     adapt : callable
         Converts the metadata of an array of any format to a form that `serialize` writes; raises `UnsupportedError`
         for what the format cannot express.
@@ -82,7 +82,7 @@ class Format:
         For changing single attributes in place: the key of their document, the names of the members that lead to them,
         and the style of a new document.
     interpreted_attributes : frozenset of str
-        Names of attributes that `parse` represents in the metadata model, too.
+        Names of attributes that are also represented in the metadata model.
     consolidated_key : str
         Key of the document that holds consolidated metadata; ``""`` if the format has none.
     consolidated : callable, optional
@@ -117,12 +117,12 @@ class Format:
         vars(self).update(members)
 
     def changed(self, **members: Any) -> Format:
-        """Return a format that differs in some members."""
+        """Return a copy of the format with some members changed."""
         return Format(**{**vars(self), **members})
 
 
 def _imported(item: Format, name: str) -> Any:
-    """Return a member that a module of this package defines; ``None`` for one that the format does without."""
+    """Return a member that a module of this package defines; ``None`` if the format lacks it."""
     home = vars(item).get("homes", {}).get(name)
     if home is None:
         if name not in Format.__annotations__:
@@ -135,7 +135,7 @@ def _imported(item: Format, name: str) -> Any:
     return value
 
 
-if not TYPE_CHECKING:  # a checker would take every name for one of ours
+if not TYPE_CHECKING:  # otherwise type checkers accept any name
     Format.__getattr__ = _imported
     __getattr__, __dir__ = on_first_use(__name__, {"bcolz_codecs": "portable", "documents": "load"})
 
@@ -145,7 +145,7 @@ def _is_no_draft(raw: bytes) -> bool:
 
 
 def _homes(module: str, adapting: str, **members: str) -> dict[str, str]:
-    """Return where the members that each format has are defined, and others."""
+    """Return the places of the members that every format has, and of further `members`."""
     before_threads([f"{__name__}.{home.partition('.')[0]}" for home in (module, adapting, *members.values())])
     functions = {"parse": f"{module}.parse", "serialize": f"{module}.serialize", "adapt": f"{adapting}.adapt"}
     return {**functions, "compressors": f"{module}.DEFAULT_COMPRESSORS", **members}
@@ -247,7 +247,7 @@ def parse(documents: Documents) -> NodeMetadata | None:
     Parameters
     ----------
     documents : mapping of str to bytes
-        Documents by key, those of all formats.
+        Documents of all formats, by key.
 
     Returns
     -------
@@ -259,7 +259,7 @@ def parse(documents: Documents) -> NodeMetadata | None:
     MetadataError
         If a document is not valid.
     UnsupportedError
-        If it describes a node that tegula can't read.
+        If a document describes a node that tegula can't read.
 
     Examples
     --------
@@ -278,7 +278,7 @@ def parse(documents: Documents) -> NodeMetadata | None:
         except TegulaError:
             if group is None:
                 raise
-            continue  # a file of that name beside a valid group may belong to something else
+            continue  # a file of that name beside a valid group may have another purpose
         if isinstance(node, ArrayMetadata):
             return node
         group = group or node
@@ -312,5 +312,5 @@ def keys_up_to(name: str) -> tuple[str, ...]:
 
 @cache
 def _keys_beside(item: Format, main: str) -> tuple[str, ...]:
-    """Return the keys of the documents that belong to a node with the node key `main`: ``.zgroup`` not to an array."""
+    """Return the keys of the documents that belong to a node with the node key `main`; an array has no ``.zgroup``."""
     return tuple(key for key in item.keys if item is not _ZARR2 or key == main or key not in item.node_keys)

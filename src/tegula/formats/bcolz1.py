@@ -1,11 +1,11 @@
 """bcolz 1.x: the carray (``meta/storage``, ``meta/sizes``, ``__attrs__``) and the ctable (``__rootdirs__``) on disk.
 
 Implements "The persistence layer for bcolz 1.x series". Only the first axis is divided into chunks, of ``chunklen``
-rows. Each is a Blosc 1 frame behind a header of 16 bytes, stored as ``data/__<number>.blp``. Every chunk is stored; the
-last one holds the remaining rows. Only ``meta/sizes`` states the number of rows: files with higher numbers, and rows
-beyond that number, are leftovers of interrupted or undone operations.
+rows. Each chunk is a Blosc 1 frame after a header of 16 bytes, stored as ``data/__<number>.blp``. Every chunk is
+stored; the last one holds the remaining rows. Only ``meta/sizes`` states the number of rows: files with higher numbers,
+and rows beyond that number, are leftovers of interrupted or undone operations.
 
-Existing files take precedence over the description where the two differ: the columns of a ctable are directly below it;
+Where files in use differ from that description, the files take precedence: the columns of a ctable are directly in it;
 files of bcolz 1.0 and older store ``shuffle`` as a bool, leave out ``cname`` and ``quantize``, and store the default of
 an N-dimensional array as nested lists; a default may be NaN.
 """
@@ -73,7 +73,7 @@ def new_draft(token: str) -> bytes:
     Parameters
     ----------
     token : str
-        A text that no other creation uses, so that each recognizes its own placeholder.
+        A text that is unique to this creation, so that it recognizes its own placeholder.
 
     Examples
     --------
@@ -132,7 +132,7 @@ def _column_names(value: Any) -> tuple[str, ...]:
 
 
 def _is_name(value: Any) -> bool:
-    """Return whether a directory below the ctable can have that name."""
+    """Return whether a directory in the ctable can have that name."""
     if not isinstance(value, str) or value in ("", ".", "..", *KEYS) or "/" in value or "\0" in value:
         return False
     return not any("\ud800" <= character <= "\udfff" for character in value)
@@ -210,7 +210,7 @@ def _sizes(metadata: ArrayMetadata) -> bytes:
     nbytes, cbytes = metadata.shape[0] * row, metadata.stored_nbytes
     if cbytes is None:  # bcolz counts the buffer for the last rows as one uncompressed chunk
         cbytes = _chunklen(metadata) * row
-    # each append writes this document, so as a rule it is not parsed
+    # each append writes this document, so parsing it is avoided in the usual case
     usual = None if raw is None else _usual_sizes(raw)
     if raw is not None and usual is not None:
         shape = str([*metadata.shape]).encode()
@@ -258,7 +258,7 @@ def _dtype_to_text(dtype: np.dtype[Any]) -> str:
 
 
 def _without_records(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Return a data type whose elements are no `numpy.record`, which text of a data type can't express."""
+    """Return a data type without `numpy.record`, which can't be expressed in the text of a data type."""
     if dtype.subdtype is not None:
         return np.dtype((_without_records(dtype.base), dtype.shape))
     if dtype.fields is None or dtype.names is None:

@@ -41,7 +41,7 @@ def adapt(metadata: ArrayMetadata) -> ArrayMetadata:
     data_type = _adapt_type(metadata)
     chunklen, extra = _adapt_grid(metadata), dict(metadata.extra)
     if data_type.variable:
-        # each object is a chunk of its own; bcolz records `chunklen` all the same
+        # each object is a chunk of its own, but bcolz records `chunklen` nevertheless
         if metadata.ndim > 1:
             raise UnsupportedError("a carray of Python objects has one axis", field="shape")
         if metadata.format != NAME or "chunklen" not in extra:
@@ -71,11 +71,11 @@ def _adapt_grid(metadata: ArrayMetadata) -> int:
     if metadata.ndim == 0:
         raise UnsupportedError("bcolz has no arrays without dimensions", field="shape")
     if not metadata.grid.is_regular:
-        raise UnsupportedError("bcolz has regular chunk grids only", field="chunks")
+        raise UnsupportedError("bcolz supports only regular chunk grids", field="chunks")
     chunk = metadata.grid.largest_chunk()
     if any(length < size for length, size in zip(chunk[1:], metadata.shape[1:])):
         raise UnsupportedError(
-            f"bcolz divides arrays along the first axis only, not into chunks of {chunk}", field="chunks"
+            f"bcolz divides arrays only along the first axis, not into chunks of {chunk}", field="chunks"
         )
     return chunk[0]
 
@@ -86,7 +86,9 @@ def _adapt_type(metadata: ArrayMetadata) -> DataType:
     if data_type.variable == "object":
         return OBJECT
     if data_type.variable:
-        raise UnsupportedError("bcolz has fixed-length strings and bytes only, such as 'U10' or 'S10'", field="dtype")
+        raise UnsupportedError(
+            "bcolz supports only strings and bytes of fixed length, such as 'U10' or 'S10'", field="dtype"
+        )
     if dtype in EXTENDED_DTYPES:
         raise UnsupportedError(f"bcolz has no data type {data_type}", field="dtype")
     return DataType(with_endian(dtype, stated_endian(metadata.codecs)))
@@ -106,9 +108,9 @@ def _adapt_codecs(metadata: ArrayMetadata, data_type: DataType) -> tuple[CodecSp
         elif codec.name == "transpose" and [*options.get("order", ())] == [*range(metadata.ndim)]:
             continue
         else:
-            raise UnsupportedError("bcolz has Blosc and quantize only, in C order", codec=codec.name)
+            raise UnsupportedError("bcolz supports only Blosc and quantize, in C order", codec=codec.name)
     if len(compressors) > 1:
-        raise UnsupportedError("bcolz has one compressor", codec="blosc")
+        raise UnsupportedError("bcolz supports only one compressor", codec="blosc")
     none = CodecSpec("numcodecs.blosc", {"cname": "lz4", "clevel": 0, "shuffle": 0})
     return (compressors[0] if compressors else none), quantize
 

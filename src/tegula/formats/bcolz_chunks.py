@@ -1,4 +1,4 @@
-"""Chunk sizes as bcolz chooses them, from the expected size of an array."""
+"""Chunk sizes by bcolz's rule, from the expected size of an array."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def nbytes_by_size(expected_mib: float) -> int:
 
 
 def automatic_chunks(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
-    """Return the chunk shape of an array that is expected to keep its shape.
+    """Return the chunk shape of an array whose expected length is its present one.
 
     Examples
     --------

@@ -45,7 +45,7 @@ def chain(data_type: DataType, compressor: CodecSpec, quantize: int) -> tuple[Co
     data_type : DataType
         Type of the elements.
     compressor : CodecSpec
-        Blosc with its options. It gets the type size that bcolz expects when it reads parts of a frame.
+        Blosc with its options; this function adds the type size that bcolz expects when it reads parts of a frame.
     quantize : int
         Significant digits that floating-point numbers keep; 0 for all.
     """
@@ -58,7 +58,7 @@ def chain(data_type: DataType, compressor: CodecSpec, quantize: int) -> tuple[Co
 
 
 def portable(codecs: tuple[CodecSpec, ...]) -> tuple[CodecSpec, ...]:
-    """Return codecs without what only bcolz has: its container, its pickles, and the stated type size.
+    """Return codecs without the features that only bcolz has: its container, its pickles, and the stated type size.
 
     Examples
     --------

@@ -125,7 +125,7 @@ def default_to_json(fill: npt.NDArray[Any] | None, data_type: DataType) -> Any:
         # without a unit, bcolz can't read 0
         return None if number == -(2**63) or (number == 0 and dtype == np.dtype("M8")) else number
     if dtype.kind == "c":
-        # JSON has no complex numbers; bcolz assigns text to an array, as NumPy reads it
+        # JSON has no complex numbers; bcolz assigns the text to an array, and NumPy parses it
         is_real = not fill.imag and not np.signbit(fill.imag)
         return float(fill.real) if is_real else str(fill[()])
     if dtype.names is not None:

@@ -11,13 +11,13 @@ from tegula.metadata.nodes import CodecSpec
 
 __all__ = ["grid_from_extension", "grid_to_json", "regular_grid_from_json"]
 
-_MAX_EDGES: Final = 2**20  # of all axes together: runs let a short document describe very many
+_MAX_EDGES: Final = 2**20  # the most chunks of all axes together; with runs a short document could describe very many
 
 
 def regular_grid_from_json(value: Any, shape: tuple[int, ...], field: str, key: str) -> ChunkGrid:
     """Read a list of chunk lengths, one for each axis of an array of `shape`.
 
-    An axis of size 0 may have chunks of length 0, as some writers leave them; they become 1.
+    An axis of size 0 may have chunks of length 0, as some writers store them; the result has the length 1 instead.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Consolidated metadata whose documents are located, and parsed only when they are used."""
+"""Consolidated metadata in which documents are located first, and parsed only when they are used."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Consolidated(Mapping[str, Mapping[str, bytes]]):
     Attributes
     ----------
     generation : Generation or None
-        The generation of the document in its store, where the reader knows it.
+        The generation of the document in its store, if the reader knows it.
     """
 
     generation: Any = None

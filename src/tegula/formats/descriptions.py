@@ -1,7 +1,8 @@
 """A cache of array descriptions.
 
-The arrays of a hierarchy often differ only in their names and attributes, and a program opens the same array many
-times. The metadata depends on the text of the description only, so that arrays with the same text can share it.
+The arrays of a hierarchy often differ only in their names and attributes, and a program may open the same array many
+times. Apart from attributes, the metadata depend only on the text of the description, so arrays with the same text can
+share them.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ _MARSHAL_VERSION: Final = 2  # later versions may write equal values differently
 def memoized(read: Read) -> Read:
     """Cache the results of a function that reads the JSON description of an array, without its attributes.
 
-    Arrays share a cached result, so only those are cached that a caller is not likely to change in place.
+    Arrays share a cached result, so a result is not cached if a caller could change it in place.
     """
     cache: dict[bytes, ArrayMetadata] = {}
 
     @wraps(read)
     def look_up(description: Description) -> ArrayMetadata:
-        key = marshal.dumps(description, _MARSHAL_VERSION)  # unlike ==, it tells 1, 1.0 and true apart
+        key = marshal.dumps(description, _MARSHAL_VERSION)  # unlike ==, it distinguishes 1, 1.0 and true
         found = cache.get(key)
         if found is None:
             found = read(description)
@@ -53,12 +54,12 @@ class Recent:
 
     def get(self, raw: bytes) -> tuple[ArrayMetadata, dict[str, Any]] | None:
         """Return the description in a document, and new attributes; ``None`` if it is not known."""
-        # to look up the metadata of a large hierarchy would take as long as to hash all of it
+        # a lookup hashes the whole document, which would take long for the metadata of a large hierarchy
         found = self._entries.get(raw) if len(raw) <= _MAX_DOCUMENT_BYTES else None
         return None if found is None else (found[0], marshal.loads(found[1]))
 
     def keep(self, raw: bytes, array: ArrayMetadata, attributes: dict[str, Any]) -> None:
-        """Remember the description in a document and the attributes in it, unless a caller may change it in place."""
+        """Cache the description and attributes in a document, unless a caller may change the description in place."""
         if len(raw) <= _MAX_DOCUMENT_BYTES and _is_shareable(array):
             if len(self._entries) >= _MAX_ENTRIES:
                 self._entries.clear()
@@ -66,7 +67,7 @@ class Recent:
 
 
 def _is_shareable(metadata: ArrayMetadata) -> bool:
-    """Make the fill value read-only and return True; return False for objects and records, which could still change."""
+    """Make the fill value read-only and return True; return False for objects and records, which can still change."""
     dtype = metadata.data_type.numpy
     if dtype.hasobject or dtype.names is not None:
         return False
@@ -81,7 +82,7 @@ def complete(
     documents: Mapping[str, bytes],
     dimension_names: tuple[str | None, ...] | None,
 ) -> ArrayMetadata:
-    """Return the metadata of a description with what belongs to one array only; faster than `dataclasses.replace`.
+    """Return a shared description with the members that belong to one array; faster than `dataclasses.replace`.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Dimension names in the attribute ``_ARRAY_DIMENSIONS``, for formats that have no member for them.
+"""Dimension names in the attribute ``_ARRAY_DIMENSIONS``, for formats whose documents have no member for them.
 
 This is xarray's convention for Zarr v2. Zarr v3 has the member ``dimension_names``.
 """

@@ -61,14 +61,14 @@ def load(raw: bytes, key: str) -> dict[str, Any]:
         raise MetadataError(f"the document is not valid JSON: {error}", key=key) from error
     if not isinstance(value, dict):
         raise MetadataError("the document is not a JSON object", key=key)
-    # counting brackets is fast, and most documents have too few of them to be nested deeply
+    # counting brackets is fast, and most documents have too few of them to be nested too deeply
     if raw.count(b"[") + raw.count(b"{") > MAX_DEPTH and depth_of(value) > MAX_DEPTH:
         raise MetadataError(f"the document is nested more than {MAX_DEPTH} levels deep", key=key)
     return value
 
 
 def depth_of(value: Any) -> int:
-    """Return how many levels a JSON value has; if it has more than `MAX_DEPTH`, the result is that plus one.
+    """Return how many levels a JSON value has; ``MAX_DEPTH + 1`` if it has more than `MAX_DEPTH`.
 
     Examples
     --------
@@ -137,7 +137,7 @@ def rewrite(
 
 
 def replace_document(documents: Mapping[str, bytes], key: str, value: Mapping[str, Any], fresh: Style) -> bytes:
-    """Write a document, of which `value` has all members; return the same bytes if no value has changed."""
+    """Write a document with exactly the members of `value`; return the same bytes if no value has changed."""
     raw = documents.get(key)
     if raw is None:
         return json_encoding.dump(value, key, fresh)
@@ -152,7 +152,7 @@ def replace_document(documents: Mapping[str, bytes], key: str, value: Mapping[st
 
 
 def _same(old: Mapping[str, Any], new: Mapping[str, Any], key: str) -> bool:
-    """Return whether two objects have the same JSON text; unlike ==, this tells 1, 1.0 and true apart; NaN is NaN."""
+    """Return whether two objects have the same JSON text; unlike ==, 1, 1.0 and true differ, and NaN equals NaN."""
     return old is new or json_encoding.dump(old, key, _PLAIN) == json_encoding.dump(new, key, _PLAIN)
 
 

@@ -56,7 +56,7 @@ def dump_members(members: Members, key: str, style: Style) -> bytes:
     Parameters
     ----------
     members : iterable of (str, Any)
-        Names and values, in the order of writing. A value that is an iterator is written as an object in the same way.
+        Names and values, in the order to write. A value that is an iterator is also written as an object, in this way.
     key : str
         Key of the document, for errors.
     style : Style
@@ -125,10 +125,10 @@ def _encoder(style: Style, separators: tuple[str, str]) -> json.JSONEncoder:
 
 
 class Indenter:
-    """An encoder of indented JSON: the result of ``json.dumps(indent=…)``, but faster.
+    """An encoder of indented JSON that gives the result of ``json.dumps(indent=…)``, but faster.
 
-    ``json.dumps`` does not use its encoder in C when there is an indent. This class uses it for every container that
-    holds only scalars, since a line break is all that indentation adds there.
+    With an indent, ``json.dumps`` does not use its encoder in C. This class uses it for every container that holds only
+    scalars, in which indentation adds only line breaks.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Memory layout of chunks as codecs: byte order, order of axes, Blosc's shuffle; each format has its own terms."""
+"""Memory layout of chunks as codecs: byte order, order of axes, Blosc's shuffle; each format names them differently."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def shuffle_number(shuffle: Any) -> Any:
 
 
 def shuffle_name(number: Any) -> str | None:
-    """Return the name in Zarr v3 of one of Blosc's ``shuffle`` numbers, or ``None`` if it is none.
+    """Return the name in Zarr v3 of one of Blosc's ``shuffle`` numbers, or ``None`` for any other value.
 
     Examples
     --------
@@ -95,7 +95,7 @@ def shuffle_name(number: Any) -> str | None:
 
 
 def automatic_shuffle(shuffle: Any, itemsize: int) -> Any:
-    """Replace -1, numcodecs' automatic choice, by the filter that it stands for: bits for single bytes, else bytes.
+    """Replace -1, numcodecs' automatic choice, by the filter that it means: bits for single bytes, otherwise bytes.
 
     Examples
     --------

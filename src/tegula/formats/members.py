@@ -26,7 +26,7 @@ Level: TypeAlias = npt.NDArray[np.uint32]
 _KEY, _KEY_END, _VALUE, _VALUE_END, _SUM, _FIELDS = range(6)
 _BRACE: Final = ord("{")
 _DECODER: Final = json.JSONDecoder()
-_FEW: Final = 8  # lookups, after which a dictionary of the keys is worth its cost
+_FEW: Final = 8  # lookups after which a dictionary of the keys pays off
 _MAX_DEPTH: Final = 60  # a deeper value is left to `load`, which checks the exact limit
 _past_space: Final = re.compile(r"[ \t\n\r]*").match
 _numbers: Final = re.compile(rb"(?<=[\[,\s])(?:0|[1-9][0-9]*)(?=[\],\s])")
@@ -59,8 +59,8 @@ class Members:
         self._asked = 0
 
     def get(self, key: str) -> bytes | None:
-        """Return the text of the value of `key`, or ``None``; as in Python's parser, the last of several wins."""
-        # a dictionary of the keys pays after some lookups
+        """Return the text of the value of `key`, or ``None``; as in Python's parser, the last of several is used."""
+        # a dictionary of the keys pays off after some lookups
         name = key.encode("utf-8", "surrogatepass")
         self._asked += 1
         if self._places is None and self._asked > _FEW:
@@ -78,7 +78,7 @@ class Members:
         return None
 
     def keys(self) -> list[str]:
-        """Return the keys whose value is an object; of several members with one key the last one counts."""
+        """Return the keys whose value is an object; of several members with the same key, the last one is used."""
         raw = self._raw
         bounds = self._level[:, [_KEY, _KEY_END, _VALUE]].tolist()
         found = {raw[start:end]: raw[value] == _BRACE for start, end, value in bounds}
@@ -88,12 +88,12 @@ class Members:
         return len(self._level)
 
     def place(self, index: int, name: str) -> tuple[int, int, int] | None:
-        """Return the start of a member, and start and end of its value; ``None`` if it has another name than `name`."""
+        """Return the start of a member, and start and end of its value; ``None`` if its name is not `name`."""
         first, last, start, end = self._level[index, :_SUM].tolist()
         return (first - 1, start, end) if self._raw[first:last] == name.encode("utf-8", "surrogatepass") else None
 
     def parsed(self, *, without: str) -> dict[str, Any]:
-        """Parse all members but one, which becomes an empty object."""
+        """Parse all members except one, which becomes an empty object."""
         keys = [self._raw[start:end].decode() for start, end in self._level[:, [_KEY, _KEY_END]].tolist()]
         return {key: {} if key == without else json.loads((self.get(key) or b"").decode()) for key in keys}
 
@@ -111,8 +111,8 @@ def find_members(raw: bytes, chain: Sequence[str]) -> list[Members] | None:
     Returns
     -------
     list of Members or None
-        The members of the document, then of each object along `chain` that exists. ``None`` leaves the document to
-        `load`: if it is not valid, or if names on the way are escaped or repeated.
+        The members of the document, then of each object along `chain` that exists. ``None`` if the document is not
+        valid, or names along `chain` are escaped or repeated; the caller then parses it with `load`.
     """
     levels = _fastest()(raw, [*chain])
     return None if levels is None else [Members(raw, level) for level in levels]
@@ -131,7 +131,7 @@ def with_shape(raw: bytes, shape: Sequence[int]) -> bytes | None:
     Returns
     -------
     bytes or None
-        ``None`` if the member is not a plain list of as many numbers; then the document has to be written as a whole.
+        ``None`` if the member is not a plain list of as many numbers; the caller then writes the whole document.
 
     Examples
     --------

@@ -144,7 +144,7 @@ def _literal(text: str) -> Any:
 
 
 def _check_fields(value: Any) -> None:
-    """Raise unless a literal consists of what describes a dtype: names, type strings, numbers, lists and dicts."""
+    """Raise unless a literal has only parts of a dtype's description: names, type strings, numbers, lists, dicts."""
     if isinstance(value, (list, tuple)):
         for item in value:
             _check_fields(item)

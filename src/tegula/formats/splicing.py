@@ -1,6 +1,6 @@
-"""Changes of a few members of an object in a large JSON document, which keep every other byte.
+"""Changing a few members of an object in a large JSON document, while keeping every other byte.
 
-Changing one attribute among many should not take as long as writing all of them.
+So changing one of many attributes does not take as long as writing all of them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["Absent", "splice"]
 Edit: TypeAlias = tuple[int, int, str]
 """Start and end of the bytes to replace, and the new text."""
 
-_LARGE: Final = 2**15  # a smaller document is written as a whole, which takes no longer
+_LARGE: Final = 2**15  # a smaller document is written as a whole, which is not slower
 
 
 class Absent:
@@ -45,14 +45,13 @@ def splice(
     changes : mapping of str to Any
         The new values; `Absent` for a member to remove.
     fresh : Style
-        Layout of a new document; a document with the same indent is taken to have sorted members if it says so.
+        Layout of a new document; a document with the same indent is assumed to have sorted members if this layout has.
 
     Returns
     -------
     (bytes, dict) or None
-        The new document and the new content of the object. ``None`` leaves the change to the caller, who parses and
-        writes the document as a whole: if it is small, has an unusual layout, has repeated or escaped names, or would
-        become too large or too deep.
+        The new document and the new content of the object. ``None`` if the document is small, has an unusual layout or
+        repeated or escaped names, or would become too large or too deep; the caller then parses and writes all of it.
 
     Raises
     ------
@@ -66,7 +65,7 @@ def splice(
     >>> new[-40:], content["c"]
     (b'x",\\n  "b": [ 2,3 ],\\n  "c": [\\n    4\\n  ]\\n}', [4])
     """
-    # the members of the object must be where a writer of the same layout puts them
+    # the members of the object must be where a writer of this layout puts them
     if len(raw) <= _LARGE or not old or not all(isinstance(name, str) for name in changes):
         return None
     style, names = style_of(raw), [*old]
@@ -91,7 +90,7 @@ def splice(
         at = end
     new = b"".join([*pieces, raw[at:]])
 
-    # the result has to be within the limits of `load`
+    # the result must be within the limits of `load`
     if len(new) > MAX_BYTES or depth_of(values) + len(chain) > MAX_DEPTH:
         return None
     content = {**old, **values}
@@ -103,7 +102,7 @@ def splice(
 def _edits(
     members: Members, names: list[str], changes: Mapping[str, Any], style: Style, line: str
 ) -> list[Edit] | None:
-    """Return the edits for `changes`; ``None`` if one of several removes a member, or one removes the last member.
+    """Return the edits for `changes`; ``None`` if one of several changes is a removal, or no member would be left.
 
     Parameters
     ----------
@@ -117,7 +116,7 @@ def _edits(
     indenter = Indenter(style)
     edits: list[Edit] = []
     for name in sorted(changes) if style.sort_keys else changes:
-        # find the member itself, or the one before which it belongs
+        # find the member itself, or the one to insert it before
         at = bisect_left(names, name) if style.sort_keys else names.index(name) if name in names else len(names)
         there = at < len(names) and names[at] == name
         place = members.place(at, names[at]) if at < len(names) else (0, 0, 0)

@@ -1,12 +1,12 @@
 """Zarr v1, and its predecessor, the layout of zarr 0.4.
 
 An array of Zarr v1 has the keys ``meta`` (JSON), ``attrs`` (JSON) and one key for each chunk, such as ``0.3``. zarr 0.4
-called the first two ``__zmeta__`` and ``__zattr__``, and stored chunks below ``__zdata__/``; it had Blosc and C order
-only. That layout is read and not written.
+called the first two ``__zmeta__`` and ``__zattr__``, and stored chunks below ``__zdata__/``; it had only Blosc and C
+order. That layout can be read, but not written.
 
-Existing data take precedence over the specification where the two differ: ``order: "F"`` applies to Blosc only (zarr
+Where existing data differ from the specification, the data take precedence: ``order: "F"`` applies only to Blosc (zarr
 passed C-ordered bytes to the other compressors), ``gzip`` means a zlib stream, and ``fill_value`` may be any JSON value
-that NumPy converts.
+that NumPy can convert.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ def parse_old(documents: Mapping[str, bytes]) -> NodeMetadata | None:
 
 
 def _compressor(name: Any, options: Any) -> CodecSpec | None:
-    """Read ``compression`` and ``compression_opts``; options that are left out have the defaults of zarr 1."""
+    """Read ``compression`` and ``compression_opts``; missing options have the defaults of zarr 1."""
     if name in (None, "none"):
         return None
     if name == "blosc":
@@ -288,7 +288,7 @@ def adapt(metadata: ArrayMetadata) -> ArrayMetadata:
     if dtype.subdtype is not None or (dtype.names and any(dtype[name].subdtype for name in dtype.names)):
         raise UnsupportedError("Zarr v1 can't read subarray fields back", field="dtype")
     if not metadata.grid.is_regular:
-        raise UnsupportedError("Zarr v1 has regular chunk grids only", field="chunks")
+        raise UnsupportedError("Zarr v1 supports only regular chunk grids", field="chunks")
     if metadata.ndim == 0:
         raise UnsupportedError("Zarr v1 has no chunk key for an array without dimensions", field="shape")
 
@@ -324,12 +324,12 @@ def _adapt_codecs(given: Sequence[CodecSpec], ndim: int, dtype: np.dtype[Any]) -
     ends = [codec for codec in given if codec.name not in ("transpose", "bytes")]
     compressors = [_adapt_compressor(codec) for codec in ends]
     if len(compressors) > 1:
-        raise UnsupportedError("Zarr v1 has one compressor and no filters", codec=ends[0].name)
+        raise UnsupportedError("Zarr v1 supports one compressor and no filters", codec=ends[0].name)
     codecs = [byte_order_codec(dtype), *compressors]
     # zarr 1 wrote Fortran order for Blosc only; for other compressors leaving it out changes no values
     if transposes and compressors and compressors[0].name == "numcodecs.blosc" and ndim > 1:
         if [*transposes[0].configuration.get("order", [])] != [*range(ndim)][::-1] or len(transposes) > 1:
-            raise UnsupportedError("Zarr v1 has C and F order only", codec="transpose")
+            raise UnsupportedError("Zarr v1 supports only C and F order", codec="transpose")
         codecs.insert(0, fortran_order(ndim))
     return tuple(codecs)
 
@@ -349,4 +349,4 @@ def _adapt_compressor(codec: CodecSpec) -> CodecSpec:
         if options.get("check") == -1:
             options["check"] = 0
         return CodecSpec(codec.name, {k: options.get(k, v) for k, v in _LZMA_DEFAULTS.items()})
-    raise UnsupportedError("Zarr v1 has the compressors blosc, zlib, bz2 and lzma only", codec=codec.name)
+    raise UnsupportedError("Zarr v1 supports only the compressors blosc, zlib, bz2 and lzma", codec=codec.name)

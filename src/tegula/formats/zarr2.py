@@ -221,7 +221,7 @@ def _fill_from_json(value: Any, data_type: DataType) -> Fill | None:
 
 
 def _bytes_from_json(value: str, data_type: DataType) -> Fill:
-    """Decode base64; like zarr 2, take any other string as the bytes themselves."""
+    """Decode base64; like zarr 2, treat any other string as the bytes themselves."""
     try:
         raw = decode_base64(value)
     except MetadataError:

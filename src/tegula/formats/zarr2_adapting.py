@@ -37,7 +37,7 @@ def adapt(metadata: ArrayMetadata) -> ArrayMetadata:
     if any(codec.name == "sharding_indexed" for codec in codecs):
         raise UnsupportedError("Zarr v2 has no shards", codec="sharding_indexed")
     if not metadata.grid.is_regular:
-        raise UnsupportedError("Zarr v2 has regular chunk grids only", field="chunks")
+        raise UnsupportedError("Zarr v2 supports only regular chunk grids", field="chunks")
     data_type = DataType(packed(metadata.data_type.numpy), metadata.data_type.variable)
     if data_type.is_fixed and data_type.numpy not in EXTENDED_DTYPES:
         data_type = DataType(with_endian(data_type.numpy, stated_endian(codecs)))
@@ -75,7 +75,7 @@ def _buffer_codecs(codecs: list[CodecSpec], data_type: DataType) -> list[CodecSp
         raise MetadataError(f"an object codec can't encode {data_type}", field="codecs")
     elif not (names := [codec.name for codec in found if codec.name in ARRAY_CODECS]):
         found.insert(0, byte_order_codec(data_type.numpy))
-    elif not data_type.numpy.isnative:  # numcodecs does not take them, and returns numbers in the machine's order
+    elif not data_type.numpy.isnative:  # numcodecs accepts and returns only native byte order
         raise UnsupportedError(
             f"{names[0]} can't store elements of type {data_type} in Zarr v2; choose the machine's byte order",
             field="dtype",
@@ -85,7 +85,7 @@ def _buffer_codecs(codecs: list[CodecSpec], data_type: DataType) -> list[CodecSp
 
 
 def _order(codecs: list[CodecSpec], ndim: int) -> tuple[list[CodecSpec], list[CodecSpec]]:
-    """Split codecs into the ``transpose`` of Fortran order, if it is that, and the rest."""
+    """Split codecs into the ``transpose`` of Fortran order, if there is one, and the rest."""
     transposes = [codec for codec in codecs if codec.name == "transpose"]
     rest = [codec for codec in codecs if codec.name != "transpose"]
     if not transposes or ndim < 2:
@@ -94,14 +94,14 @@ def _order(codecs: list[CodecSpec], ndim: int) -> tuple[list[CodecSpec], list[Co
     given = transposes[0].configuration.get("order", [])
     order = {"C": reverse[::-1], "F": reverse}.get(given) if isinstance(given, str) else [*given]
     if len(transposes) > 1 or order not in (reverse, reverse[::-1]):
-        raise UnsupportedError("Zarr v2 has C and F order only", codec="transpose")
+        raise UnsupportedError("Zarr v2 supports only C and F order", codec="transpose")
     return [fortran_order(ndim)] if order == reverse else [], rest
 
 
 def _adapt_codec(codec: CodecSpec, data_type: DataType) -> CodecSpec:
     options = dict(codec.configuration)
     if codec.name in ("zstd", "numcodecs.zstd") and not options.get("checksum"):
-        options.pop("checksum", None)  # TensorStore rejects this member; numcodecs reads its absence as false
+        options.pop("checksum", None)  # TensorStore rejects this member; if it is missing, numcodecs assumes false
     if codec.name.startswith("numcodecs."):
         return CodecSpec(codec.name, options)
     if codec.name == "blosc":

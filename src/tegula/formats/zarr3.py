@@ -1,7 +1,7 @@
 """Zarr v3: one document ``zarr.json`` for each node, which for a group may contain consolidated metadata.
 
-Implements the core specification (version 3.1) and the registered extensions. A name may stand for an extension object;
-unknown members are an error unless they state ``must_understand: false``.
+Implements the core specification (version 3.1) and the registered extensions. A bare name is accepted for an extension
+object; unknown members are an error unless they state ``must_understand: false``.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ _GROUP_MEMBERS: Final = frozenset("zarr_format node_type attributes consolidated
 _COPIES: Final = "consolidated_metadata"
 _COPIES_AT: Final = (_COPIES, "metadata")
 _recent: Final = Recent()
-_LARGE: Final = 2**15  # bytes of a document, beyond which copies in it are located and not parsed
+_LARGE: Final = 2**15  # in a document of more bytes, consolidated metadata are located but not parsed
 
 
 def parse(documents: Mapping[str, bytes]) -> NodeMetadata | None:
@@ -330,7 +330,7 @@ def consolidate(group: GroupMetadata, members: Iterable[tuple[str, Mapping[str, 
 
 
 def _for_copy(raw: bytes) -> dict[str, Any]:
-    """Return the content of a member's document for the copy; a group states there that it has no copies itself."""
+    """Return the content of a member's document for the copy; a group states in it that it has no copies itself."""
     node, _ = _load(raw)
     if node.get("node_type") != "group":
         return node

@@ -70,7 +70,7 @@ def _adapt_fill(fill: Fill | None, data_type: DataType) -> Fill:
 
 def _adapt_codecs(metadata: ArrayMetadata, data_type: DataType) -> tuple[CodecSpec, ...]:
     """Convert the codecs, and put them in the order array→array, array→bytes, bytes→bytes."""
-    # Blosc needs the size of the elements; after the first bytes→bytes codec there are no elements any more
+    # Blosc needs the size of the elements; after the first bytes→bytes codec the data no longer consist of elements
     codecs = [codec for codec in metadata.codecs if codec.name != "bytes"]
     first = next((n for n, c in enumerate(codecs) if c.name not in ARRAY_TO_ARRAY | ARRAY_TO_BYTES), 0)
     sizes = [_typesize(data_type) if number <= first else 1 for number in range(len(codecs))]
@@ -148,7 +148,7 @@ def _typesize(data_type: DataType) -> int:
 
 
 def _adapt_shards(codec: CodecSpec, metadata: ArrayMetadata) -> CodecSpec:
-    """Adapt the codecs of the inner chunks, and fill in what is not stated: ``bytes``, and an index with a checksum."""
+    """Adapt the codecs of the inner chunks, and add defaults: the ``bytes`` codec, and an index at the end."""
     given = codec.configuration
     inner = replace(metadata, codecs=tuple(extensions_from_json(given.get("codecs", []), "codecs")), format="")
     filled = {

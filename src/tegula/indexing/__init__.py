@@ -2,7 +2,7 @@
 
 A basic or orthogonal selection becomes one small table of integers for each axis; the chunks that it touches are the
 product of the tables, which is iterated over and never stored. Coordinate and mask selections become lists of points
-grouped by chunk. The cost depends on the selection and not on the size of the array.
+grouped by chunk. The cost depends on the selection, not on the size of the array.
 
 >>> from tegula.metadata.chunk_grids import regular_grid
 >>> plan = basic((slice(1, 5), 2), (10, 4), regular_grid((4, 4)))
@@ -46,5 +46,5 @@ _HOMES = {
     "selections": "basic blocks numpy_like orthogonal refine vectorized",
 }
 
-if not TYPE_CHECKING:  # a checker would take every name for one of ours
+if not TYPE_CHECKING:  # otherwise type checkers accept any name
     __getattr__, __dir__ = on_first_use(__name__, _HOMES, in_threads=True)

@@ -22,7 +22,7 @@ Column: TypeAlias = Iterable[Entry]
 """The entries of an axis: a list, or a reiterable object that computes them if there are more than `LONG`."""
 
 LONG: Final = 2**12
-"""If a table has more rows than this, they are computed in each iteration instead of stored."""
+"""If a table has more rows than this, they are computed again in each iteration instead of being stored."""
 
 
 class Lookup:
@@ -35,8 +35,8 @@ class Lookup:
     bounds : ndarray of int64, (rows + 1,)
         Row ``r`` has the elements ``bounds[r]`` to ``bounds[r + 1]`` of `offsets` and `positions`.
     consecutive, whole : ndarray of bool, (rows,)
-        Whether the offsets of a row are consecutive and increasing, and whether they are all indices of the chunk that
-        lie within the array.
+        Whether the offsets of a row are consecutive and increasing, and whether they include every index of the chunk
+        that lies within the array.
     offsets : ndarray of int64, (indices,)
         Indices within their chunk, sorted by chunk; those of one chunk are in the order given.
     positions : ndarray of int64, (indices,), or None
@@ -275,7 +275,7 @@ def _grouping(numbers: list[IntArray]) -> tuple[IntArray | None, IntArray]:
         span = int(number.max()) - low + 1
         total *= span
         if total >= 1 << 63:
-            # the numbers would overflow; their ranks have the same order and are smaller than the number of points
+            # the numbers would overflow; their ranks have the same order, and are less than the number of points
             ranks = [np.unique(each, return_inverse=True)[1].reshape(-1) for each in (key, number)]
             span = int(ranks[1].max()) + 1
             total = (int(ranks[0].max()) + 1) * span

@@ -31,9 +31,9 @@ def split_fields(selection: Any) -> tuple[str | list[str] | None, Any]:
     Returns
     -------
     fields : str, list of str or None
-        One name selects the field itself, a list of names a structure of these fields.
+        A name selects the field itself, a list of names a structure of these fields.
     rest : any
-        The selection without the names; ``...`` if nothing else is left.
+        The selection without the names; ``...`` if there is nothing else.
 
     Examples
     --------
@@ -104,7 +104,7 @@ def itemise(selection: Any, shape: tuple[int, ...], outer: bool = False) -> list
     >>> itemise((..., -1), (4, 5))
     [Ellipsis, slice(None, None, None), 4]
     """
-    # one item for each axis: the Ellipsis, or the end, stands for the axes that are not mentioned
+    # one item for each axis: full slices for the other axes replace the Ellipsis, or follow at the end
     items = [_plain(item) for item in (selection if isinstance(selection, tuple) else (selection,))]
     used = sum([_consumes(item) for item in items])
     if used > len(shape):

@@ -7,7 +7,7 @@ them (or separates them from an int), otherwise in front. `Plan.present` convert
 `Plan.arrange` converts values to write to a work buffer. Both return their argument unless there are index arrays or
 new axes.
 
-Everything that a read by ints and slices executes is in this module, so that it can be followed from top to bottom.
+This module has all the code that plans a read by ints and slices, so that it can be read from top to bottom.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class Runs:
 
     @property
     def nchunks(self) -> int:
-        """Number of rows, computed without iterating over them where there may be very many."""
+        """Number of rows, computed without iterating over them if there may be very many."""
         count, cut = self.count, self._cut
         if count <= 1:
             return count
@@ -98,7 +98,7 @@ class Runs:
         if type(cut) is RegularAxis:
             chunk = cut.chunk
             return count if abs(self.step) >= chunk else abs(last // chunk - self.start // chunk) + 1
-        if abs(self.step) == 1:  # every chunk between the first and the last has a row
+        if abs(self.step) == 1:  # every chunk from the first to the last has a row
             return abs(int(cut.locate(last)) - int(cut.locate(self.start))) + 1
         return sum(1 for _ in self.rows())
 
@@ -116,7 +116,7 @@ class Runs:
             return None
         start = cut.start(number)
         end = min(start + cut.length(number), self._size)
-        # positions in the selection: of the first and of the last index that lies in the chunk
+        # positions in the selection of the first and the last index that lies in the chunk
         low, high = (start, end - 1) if step > 0 else (end - 1, start)
         first = max(0, -((self.start - low) // step))
         last = min(count - 1, (high - self.start) // step)
@@ -131,7 +131,7 @@ class Runs:
         if self.length is None:
             return number, first, None, whole
         stop: int | None = first + (count - 1) * step + (1 if step > 0 else -1)
-        if stop == -1:  # which NumPy would count from the end
+        if stop == -1:  # NumPy would count it from the end
             stop = None
         return number, slice(first, stop, step), slice(work, work + count, 1), whole
 
@@ -257,7 +257,7 @@ class Plan:
         return all(isinstance(table, Runs) for table in self.axes)
 
     def _columns(self) -> list[Column]:
-        """Return the entries of each axis; the entries of `points` are filled in group by group."""
+        """Return the entries of each axis, with placeholders for the axes of `points`."""
         columns = []
         for table in self.axes:
             if type(table) is not Runs:
@@ -387,7 +387,7 @@ def _product_by(columns: list[Column], axis: int) -> Iterator[tuple[Entry, ...]]
 
 
 def plain(selection: Any, shape: tuple[int, ...], grid: ChunkGrid) -> Plan | None:
-    """Plan a selection of ints and slices only; return ``None`` if there is anything else in it.
+    """Plan a selection of ints and slices; return ``None`` if it contains anything else.
 
     Raises
     ------

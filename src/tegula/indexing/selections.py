@@ -57,9 +57,9 @@ def basic(selection: Any, shape: tuple[int, ...], grid: ChunkGrid) -> Plan:
 def numpy_like(selection: Any, shape: tuple[int, ...], grid: ChunkGrid) -> Plan:
     """Plan any selection that NumPy accepts, except for scalar bools, with NumPy's meaning.
 
-    Without arrays and lists this is `basic`. Otherwise index arrays and masks are broadcast together; their dimensions
-    stand at the arrays' position if these are adjacent, and first if not. Unlike in NumPy, indices out of bounds are an
-    error even if they are broadcast with an empty array.
+    Without arrays and lists this is `basic`. Otherwise index arrays and masks are broadcast together; in the result
+    their dimensions are at the position of the arrays if these are adjacent, and first if not. Unlike in NumPy, indices
+    out of bounds are an error even if they are broadcast with an empty array.
 
     Parameters
     ----------
@@ -186,7 +186,7 @@ def blocks(selection: Any, shape: tuple[int, ...], grid: ChunkGrid) -> Plan:
 
 
 def _check_first(item: slice, count: int, axis: int) -> None:
-    """Raise for a slice of blocks that begins outside of the grid: it would silently select nothing."""
+    """Raise if a slice of blocks begins outside of the grid, since it would silently select nothing."""
     if item.start is None:
         return
     first = index(item.start)
@@ -239,7 +239,7 @@ def _compose(items: list[Item], shape: tuple[int, ...], grid: ChunkGrid, outer: 
             flat = arrays[axis].reshape(-1) if axis in spread else None
             tables.append(None if flat is None else lookup(flat, shape[axis], cuts[axis]))
 
-    # the axes of the work buffer and of the result, where arrays and new axes may stand elsewhere
+    # the axes of the work buffer and of the result, in which arrays and new axes may be elsewhere
     group = [axis for axis in spread if axis < 0 or axis in arrays]
     work_axes = [axis for axis in _order(by_axis, group) if axis is not None]
     result_axes = _order(items, None if outer else group)

@@ -105,7 +105,7 @@ class VaryingAxis(Frozen):
         starts = tuple(accumulate(self.edges, initial=0))
         if starts[-1] >= 2**63:
             raise MetadataError("the chunks of an axis must cover less than 2**63 indices", field="chunks")
-        # the same numbers twice: bisection in a tuple is faster for one index, an array serves arrays of indices
+        # kept twice: bisection in a tuple is faster for a single index, and an array is needed for arrays of indices
         object.__setattr__(self, "_starts", starts)
         object.__setattr__(self, "_offsets", np.array(starts, np.int64))
 
@@ -178,7 +178,7 @@ class ChunkGrid(Frozen):
         return tuple(axis.count(size) for axis, size in zip(self.axes, shape))
 
     def chunk_shape(self, coords: Sequence[int]) -> tuple[int, ...]:
-        """Return the stored shape of the chunk at grid coordinates `coords`, including what lies beyond the edge."""
+        """Return the stored shape of the chunk at grid coordinates `coords`, including the part beyond the edge."""
         if self.one_shape is not None:
             return self.one_shape
         return tuple(axis.length(number) for axis, number in zip(self.axes, coords))

@@ -43,7 +43,7 @@ _REGISTERED: Final = (
     "float8_e4m3b11fnuz", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu",
     "int2", "int4", "uint2", "uint4",
 )  # fmt: skip
-_OF_A_LIBRARY: Final = 2  # `dtype.isbuiltin` of a type that a library has registered with NumPy
+_OF_A_LIBRARY: Final = 2  # `dtype.isbuiltin` of a type that another library has registered with NumPy
 
 
 @cache
@@ -52,7 +52,7 @@ def _extended() -> dict[str, np.dtype[Any]]:
 
 
 class _Extended(Mapping[str, "np.dtype[Any]"]):
-    """A mapping that imports ``ml_dtypes`` when one of its names, or all of them, are asked for."""
+    """A mapping of names to extended dtypes that imports ``ml_dtypes`` when one of its names is looked up."""
 
     def __getitem__(self, name: str) -> np.dtype[Any]:
         if name not in _REGISTERED:
@@ -67,7 +67,7 @@ class _Extended(Mapping[str, "np.dtype[Any]"]):
 
 
 class _ExtendedDtypes(Set["np.dtype[Any]"]):
-    """The values of that mapping; NumPy's own types are not among them, which takes no import to know."""
+    """The set of extended dtypes; a lookup of NumPy's own types does not import ``ml_dtypes``."""
 
     def __contains__(self, dtype: object) -> bool:
         return getattr(dtype, "isbuiltin", 0) == _OF_A_LIBRARY and dtype in _extended().values()
@@ -92,7 +92,7 @@ _PLAIN: Final = {
 _PLAIN_NAMES: Final = {np.dtype(code): name for name, code in _PLAIN.items() if not name.startswith("complex_")}
 _TIME_UNITS: Final = frozenset("Y M W D h m s ms us μs ns ps fs as generic".split())
 MAX_ITEMSIZE: Final = 2**24
-"""Bytes of the largest element to read or create: a short document could otherwise demand a huge fill value."""
+"""The most bytes of an element; without a limit, a short document could demand a huge fill value."""
 _MAX_DEPTH: Final = 32
 
 

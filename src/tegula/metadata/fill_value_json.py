@@ -35,7 +35,7 @@ def decode_base64(text: Any) -> bytes:
     Raises
     ------
     MetadataError
-        If `text` is anything else.
+        If `text` is not base64.
 
     Examples
     --------
@@ -49,10 +49,10 @@ def decode_base64(text: Any) -> bytes:
 
 
 def fill_from_document(value: Any, data_type: DataType, *, zarr_format: int = 3) -> Fill:
-    """Read the fill value of a document, including forms that are not in the specification but that zarr-python reads.
+    """Read the fill value of a document, including forms that zarr-python reads but the specification does not have.
 
-    A number may stand for a boolean or a string, and missing bytes are padded with zeros. In Zarr v2 a boolean or a
-    string may also stand for a number, where Zarr v3 core requires a JSON number. A string is not accepted for a
+    A number is accepted for a boolean or a string, and missing bytes are padded with zeros. In Zarr v2 a boolean or a
+    string is also accepted for a number, for which Zarr v3 core requires a JSON number. A string is not accepted for a
     boolean, although zarr-python reads it as true.
 
     Parameters
@@ -88,7 +88,7 @@ def fill_from_document(value: Any, data_type: DataType, *, zarr_format: int = 3)
 
 
 def _standard_form(value: Any, data_type: DataType) -> Any:
-    """Convert a form that only zarr-python reads to the one of Zarr v3 core; return anything else as it is."""
+    """Convert a form that only zarr-python reads to that of Zarr v3 core; return any other value unchanged."""
     dtype, kind = data_type.numpy, type(value)
     if data_type.variable:
         return str(value) if data_type.variable == "string" and kind in (int, float, bool) else value
@@ -317,7 +317,7 @@ def _float_to_json(value: Fill) -> Any:
     number = float(value)
     if isfinite(number):
         return number
-    # each of the three names stands for one bit pattern; any other pattern is written as its bits
+    # each of the three names means a single bit pattern; any other pattern is written as its bits
     name = "NaN" if isnan(number) else ("Infinity" if number > 0 else "-Infinity")
     usual = np.array(_SPECIAL[name]).astype(value.dtype)
     if usual.tobytes() == value.tobytes():

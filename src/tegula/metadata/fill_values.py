@@ -57,7 +57,7 @@ def scalar_array(value: Any, data_type: DataType) -> Fill:
 
 
 def _assign(out: Fill, value: Any, data_type: DataType) -> None:
-    """Assign `value` to `out`, where NumPy alone would wrap integers or refuse a valid value."""
+    """Assign `value` to `out`, also in cases in which NumPy would wrap integers or refuse a valid value."""
     dtype = data_type.numpy
     if data_type.variable:
         out[()] = _variable(value, data_type.variable)
@@ -143,7 +143,7 @@ def time_to_int(fill: Fill) -> int:
 
 
 def is_empty(value: Any) -> bool:
-    """Return whether a value stands for empty text or no bytes: Zarr v2 fills arrays of these with null or 0.
+    """Return whether a value means empty text or bytes: Zarr v2 has null or 0 as fill values of these types.
 
     Examples
     --------

@@ -1,8 +1,8 @@
 """The metadata model of arrays and groups, common to all formats.
 
-It follows Zarr v3: byte order is a ``bytes`` codec, Fortran order a ``transpose`` codec, filters and compressors are
-codecs. The model keeps the documents that a node was read from, so that members which it does not represent survive
-when the documents are written again.
+It follows Zarr v3: byte order is a ``bytes`` codec, Fortran order a ``transpose`` codec, and filters and compressors
+are codecs. The model keeps the documents that a node was read from, so that members which it does not represent are
+kept when the documents are written again.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class CodecSpec(Frozen):
     configuration : mapping
         Its options.
     must_understand : bool
-        False if a reader that does not know the codec may leave it out (Zarr v3 core, section "Extension definition").
+        False if a reader that does not know the codec may ignore it (Zarr v3 core, section "Extension definition").
 
     Examples
     --------
@@ -45,7 +45,7 @@ class CodecSpec(Frozen):
 
 
 def inner_codecs(specs: tuple[CodecSpec, ...]) -> tuple[CodecSpec, ...]:
-    """Return the codecs of the innermost chunks: of shards their inner chunks, of any other array its chunks.
+    """Return the codecs of the innermost chunks: of inner chunks if there are shards, otherwise of the chunks.
 
     Examples
     --------
@@ -85,7 +85,7 @@ class ArrayMetadata(Frozen, kw_only=True):
         ``"zarr1"``, ``"zarr2"``, ``"zarr3"`` or ``"bcolz"``.
     dense : bool
         True if every chunk is stored, and the last chunk along the first axis (the only one that is divided) ends where
-        the array ends, as in bcolz. Otherwise a missing chunk stands for the fill value, and chunks at the edge are
+        the array ends, as in bcolz. Otherwise a missing chunk reads as the fill value, and chunks at the edge are
         stored in full.
     stored_nbytes : int, optional
         Bytes of all chunks, where the documents record them; for information only.
@@ -136,7 +136,7 @@ class ArrayMetadata(Frozen, kw_only=True):
 
     def has_chunks_of(self, other: ArrayMetadata) -> bool:
         """Return whether another array has the same chunks: the same grid, keys, data type, fill value and codecs."""
-        # arrays with one description share these objects, so that no comparison by value is needed
+        # arrays with equal descriptions share these objects, which saves a comparison by value
         if (
             self.data_type is other.data_type
             and self.grid is other.grid
@@ -149,7 +149,7 @@ class ArrayMetadata(Frozen, kw_only=True):
         return same == other
 
     def _facts(self) -> tuple[Any, ...]:
-        """Return what equality compares: the bits of the fill value, since NaN is not equal to itself, and all else."""
+        """Return the values that equality compares; of the fill value its bits, since NaN is not equal to itself."""
         fill = self.fill_value
         bits = None if fill is None else fill[()] if fill.dtype.hasobject else (fill.dtype, fill.tobytes())
         names = (name for name in self._compared if name != "fill_value")

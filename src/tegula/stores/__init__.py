@@ -1,15 +1,15 @@
-"""Stores: where keys and values are kept. They know nothing of arrays.
+"""Stores: mappings of keys to values, which know nothing about arrays.
 
-`Store` is the interface, and `tegula.stores.capabilities` names the operations that only some stores have.
+`Store` is the interface, and `tegula.stores.capabilities` has the operations that only some stores have.
 
 ===================  ================================================================================
 `MemoryStore`        values in memory
 `MappingStore`       any ``MutableMapping`` of keys to bytes
 `LocalStore`         files below a directory
 `ZipStore`           members of one zip archive
-`ObjectStore`        objects of a bucket: S3, Google Cloud Storage, Azure, or what a web server offers
+`ObjectStore`        objects of a bucket on S3, Google Cloud Storage or Azure, or files of a web server
 `FsspecStore`        files of any file system of fsspec
-`SingleWriterStore`  base class for stores of your own over plain storage
+`SingleWriterStore`  base class for your own stores over plain storage
 ===================  ================================================================================
 """
 
@@ -52,5 +52,5 @@ _HOMES = {
     "zip": "ZipStore",
 }
 
-if not TYPE_CHECKING:  # a checker would take every name for one of ours
+if not TYPE_CHECKING:  # otherwise type checkers accept any name
     __getattr__, __dir__ = on_first_use(__name__, _HOMES)

@@ -1,4 +1,4 @@
-"""Arguments of a store's operations: keys, prefixes, byte ranges, values and generations, and their checks."""
+"""Arguments of store operations: keys, prefixes, byte ranges, values and generations, and checks of them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ABSENT: Final[Generation] = "absent"
 """The generation of a key that has no value."""
 
 ByteRange: TypeAlias = tuple[int, int | None]
-"""``(start, length)``; a length of ``None`` runs to the end, and a negative start counts from the end (a suffix)."""
+"""``(start, length)``; a length of ``None`` means up to the end, a negative start counts from the end (a suffix)."""
 
 BytesLike: TypeAlias = Any
 """Any C-contiguous buffer: ``bytes``, ``bytearray``, ``memoryview``, a C-contiguous ``ndarray``."""
@@ -67,7 +67,7 @@ def check_key(key: str) -> str:
 
 
 def is_key(name: object) -> bool:
-    """Return whether `name` is a valid key; stores leave out of their listings what is not.
+    """Return whether `name` is a valid key; listings leave out names that are not.
 
     Examples
     --------
@@ -82,7 +82,7 @@ def check_prefix(prefix: str) -> str:
     if prefix == "":
         return prefix
     if not isinstance(prefix, str) or not prefix.endswith("/"):
-        hint = f", as {prefix!r:.80} with '/' behind it does" if isinstance(prefix, str) else ""
+        hint = f", not {prefix!r:.80}" if isinstance(prefix, str) else ""
         raise StoreError(f"a prefix must be empty or end in '/'{hint}", key=prefix)
     check_key(prefix[:-1])
     return prefix
@@ -102,7 +102,7 @@ def clip_range(byte_range: ByteRange, size: int) -> tuple[int, int]:
             raise StoreError(f"a byte range can't have the length {length}")
         start, length = index(start), None if length is None else index(length)
     except (TypeError, ValueError) as error:
-        raise StoreError(f"a byte range is (start, length), not {byte_range!r:.60}") from error
+        raise StoreError(f"a byte range must be (start, length), not {byte_range!r:.60}") from error
     start = max(0, size + start) if start < 0 else min(start, size)
     return start, size if length is None else min(size, start + length)
 
@@ -135,7 +135,7 @@ def flat_view(value: BytesLike, key: str) -> memoryview:
 
 
 def split_children(keys: Iterable[str], prefix: str) -> tuple[list[str], list[str]]:
-    """Return what stands directly below `prefix` among `keys`, as `Store.list_dir` does.
+    """Return the keys and prefixes directly below `prefix` among `keys`, as `Store.list_dir` does.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""A store that keeps what it reads from another one in files."""
+"""A store that caches what it reads from another store in local files."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ _MOST: Final = 2**16  # keys whose generation one store remembers
 
 
 class CachedStore(WrappingStore):
-    """A store that keeps the encoded bytes that it reads from another one in a directory on this machine.
+    """A store that caches the encoded bytes that it reads from another store in a directory on this machine.
 
     Several processes may share the directory, and any of them may be killed. An entry belongs to one generation of a
     key of one storage: when a value changes, its old entries are no longer used, and are deleted sooner or later. A
-    damaged file counts as missing, and on a full disk nothing more is kept; neither is an error. File names are
-    digests, so that URLs and keys are not written to disk.
+    damaged file counts as missing, and nothing more is cached when the disk is full; neither is an error. File names
+    are digests, so that URLs and keys are not written to disk.
 
-    Writes go to the other store, whose conditions this one has, and most of its capabilities
+    Writes go to the other store. This store has the same conditional writes, and most of the same capabilities
     (`tegula.stores.wrapping.WrappingStore`). A key that was written through this
     object, or could not be written because its value had changed, is compared with the store at each use from then on,
     whatever `recheck` says; so programs that change arrays together work as they do without a cache. Listings, sizes
@@ -44,12 +44,12 @@ class CachedStore(WrappingStore):
     Parameters
     ----------
     store : Store
-        The other store. Processes share what is kept of lasting storage, such as object storage and directories; what
-        is kept of other storage (memory, mappings, zip archives) is used by this object only.
+        The other store. Processes share the cached values of persistent storage, such as object storage and
+        directories; those of other storage (memory, mappings, zip archives) are used by this object only.
     directory : str or path
-        Where to keep files.
+        Where to put the files.
     max_bytes : int
-        How many bytes they may take; the least recently used are deleted first.
+        The most bytes that the files may take; the least recently used are deleted first.
     recheck : {"open", "always", "never"} or number
         When a cached value is compared with the store by a request: at the first use after this object was made, at
         each use, never, or when the last comparison by any process was that many seconds ago.
@@ -88,11 +88,11 @@ class CachedStore(WrappingStore):
         self.recheck = config.check_recheck(recheck)
         self._disk = DiskCache(absolute(directory), max_bytes)
         self._lasts = isinstance(store.identity, str)
-        # of storage that does not last, files of another process or object must never be taken for those of this one
+        # if the storage is not persistent, files that another process or object has cached must never be used
         self._root = location(store.identity, "") if self._lasts else f"unique:{os.urandom(16).hex()}/"
         self._lock = threading.Lock()
         self._known: OrderedDict[str, tuple[Generation, float]] = OrderedDict()  # generation, time of its confirmation
-        self._written: set[str] | None = set()  # what is always confirmed; `None` for everything
+        self._written: set[str] | None = set()  # keys that are always confirmed; `None` for all keys
         _stores.add(self)
 
     @property
@@ -107,7 +107,7 @@ class CachedStore(WrappingStore):
 
     @property
     def identity(self) -> object:
-        """Not that of the other store, which may have newer values."""
+        """An identity of its own, since the other store may have newer values."""
         return f"cached:{self.recheck}:{self.directory}:{self._root}" if self._lasts else self
 
     # --- reading
@@ -118,7 +118,7 @@ class CachedStore(WrappingStore):
         return (value, generation) if with_generation else value
 
     def get_many(self, requests: Iterable[tuple[str, ByteRange | None]]) -> list[bytes | None]:
-        """Return the answers of `get` for each ``(key, byte_range)``, in order; as many at once as the store allows."""
+        """Return the results of `get` for each ``(key, byte_range)``, in order; as many at once as the store allows."""
         wanted = [*requests]
         return in_threads(lambda request: self._get(*request)[0], wanted, self.concurrency)
 
@@ -137,7 +137,7 @@ class CachedStore(WrappingStore):
     def get_ranges(
         self, key: str, ranges: Sequence[ByteRange], generation: Generation | None = None
     ) -> tuple[list[bytes] | None, Generation]:
-        """Return several ranges of one state of the value of `key`; the store is asked for those not kept."""
+        """Return several ranges of one state of the value of `key`; those not cached are read from the store."""
         check_key(key)
         name = self._parts_of(key)
         fresh = self._fresh(key, name)
@@ -145,7 +145,7 @@ class CachedStore(WrappingStore):
         kept = [None if state is None else self._kept(key, each, state) for each in ranges]
         missing = [number for number, value in enumerate(kept) if value is None]
 
-        # if all are kept, a request confirms the state unless that is not needed
+        # if all are cached, a request confirms the state, unless `recheck` makes that unnecessary
         if fresh == ABSENT == state:
             return None, ABSENT
         if state is not None and ranges and not missing:
@@ -156,12 +156,12 @@ class CachedStore(WrappingStore):
                 self._note(name, state)
             return [value for value in kept if value is not None], state
 
-        # the others are read from the store, of the same state
+        # the others are read from the store, from the same state
         try:
             found, now = self.store.get_ranges(key, [ranges[number] for number in missing], state)
         except ConflictError:
             self._forget([key])
-            if generation is None and state is not None:  # it was only known here
+            if generation is None and state is not None:  # the caller did not ask for this state
                 return self.get_ranges(key, ranges)
             raise
         self._note(name, now)
@@ -177,7 +177,7 @@ class CachedStore(WrappingStore):
         if byte_range is not None:
             clip_range(byte_range, 0)  # raises if it is not valid
         generation, is_fresh = None, False
-        if byte_range != (0, 0):  # a question for the present generation, which only the store can answer
+        if byte_range != (0, 0):  # which asks only for the present generation, known to the store alone
             fresh = self._fresh(key)
             generation = self._noted(key) if fresh is None else fresh
             is_fresh = fresh is not None
@@ -185,7 +185,7 @@ class CachedStore(WrappingStore):
             kept = None if generation == ABSENT else self._kept(key, byte_range, generation)
             if is_fresh and (kept is not None or generation == ABSENT):
                 return kept, generation
-            # one request compares it with the store, and with some stores also brings the new value
+            # one request compares the generation with the store, and with some stores also returns the new value
             if kept is not None or generation == ABSENT:
                 if byte_range is None and isinstance(self.store, Revalidating):
                     answer = self.store.get_if_changed(key, generation)
@@ -201,7 +201,7 @@ class CachedStore(WrappingStore):
     def _fetched(
         self, key: str, byte_range: ByteRange | None, found: tuple[bytes | None, Generation]
     ) -> tuple[bytes | None, Generation]:
-        """Keep what the store has answered."""
+        """Cache the answer of the store."""
         value, generation = found
         text = lasting_text(generation)
         if value is not None and text is not None and byte_range != (0, 0):
@@ -230,7 +230,7 @@ class CachedStore(WrappingStore):
     # --- states of keys
 
     def _parts_of(self, key: str) -> str:
-        """Return the name of the state that parts of a value are read of: not that of `get` where this is a digest."""
+        """Return the name for the state of parts of a value; it differs from that of `get` if `get` uses a digest."""
         return f"{key}\0parts" if self.single_writer else key
 
     def _fresh(self, key: str, name: str | None = None) -> Generation | None:
@@ -244,11 +244,11 @@ class CachedStore(WrappingStore):
         known = self._read_state(name) if known is None else known
         if known is None or self.recheck == "never":
             return None if known is None else known[0]
-        # a time in the future is of a clock that has been set back
+        # a time in the future means that the clock has been set back
         return known[0] if 0 <= time.time() - known[1] < float(self.recheck) else None
 
     def _noted(self, key: str) -> Generation | None:
-        """Return the generation that a key had last, as far as this object knows, or else any process."""
+        """Return the last known generation of a key, from this object or else from any process."""
         known = self._known.get(key) or self._read_state(key)
         return None if known is None else known[0]
 
@@ -261,7 +261,7 @@ class CachedStore(WrappingStore):
             return None
 
     def _note(self, key: str, generation: Generation) -> None:
-        """Note that a key has a generation now; other processes are told, too, where that is of use to them."""
+        """Note the present generation of a key, also for other processes if they can use it."""
         text = lasting_text(generation)
         if text is None:
             return
@@ -335,7 +335,7 @@ _stores: weakref.WeakSet[CachedStore] = weakref.WeakSet()
 
 
 def _free_locks() -> None:
-    """In a forked child, free the locks that threads of the parent held: they do not exist here."""
+    """In a forked child, free the locks of the parent's threads, which do not exist here."""
     for store in _stores:
         store._lock = threading.Lock()
         store._disk.after_fork()

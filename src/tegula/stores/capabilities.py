@@ -1,8 +1,8 @@
-"""Capabilities: operations that some storage has and other storage lacks, each kind in a small class of its own.
+"""Capabilities: optional operations that only some stores have, each kind in a small class of its own.
 
 Every `tegula.stores.Store` reads, writes and lists (`tegula.stores.operations`). A store declares a capability by
-naming its class as a base, and the engine asks for it with ``isinstance``, or through `lock`, `blocked_by` and
-`delete_if`, which have an answer for every store. `tegula.stores.summary` has all of them in one value.
+inheriting from its class. The engine tests for it with ``isinstance``, or calls `lock`, `blocked_by`, `unchanged` or
+`delete_if`, which work with every store. `tegula.stores.summary` has all capabilities of a store in one value.
 
 ====================  ===================================  ========================
 capability            operations                           stores that have it
@@ -52,20 +52,20 @@ __all__ = [
 
 
 class Locking(ABC):
-    """A store in which a writer can make others wait."""
+    """A store with locks, by which a writer makes other writers wait."""
 
     @abstractmethod
     def lock(self, key: str) -> AbstractContextManager[bool]:
         """Wait until no other writer holds the lock of `key`, and hold it while the context lasts.
 
-        The lock keeps operations of several steps from getting in each other's way again and again. It is advisory:
-        `set` and `delete` ignore it. It ends with its holder, and when the key gets another value.
+        The lock keeps writers whose operations take several steps from repeatedly making each other start again. It is
+        advisory: `set` and `delete` ignore it. It ends when its holder does, and when the key gets another value.
 
         Returns
         -------
         context manager of bool
-            Whether the lock is held. If not (a file that does not exist can't be locked), several writers may be at
-            work at once, and only generations keep them apart.
+            Whether the lock is held. If not (a file that does not exist can't be locked), several writers may work at
+            once, and only the conditions of their writes protect them from each other.
 
         Raises
         ------
@@ -82,16 +82,16 @@ class Locking(ABC):
 
 
 class Reclaiming(ABC):
-    """A store in which a writer that is killed may leave something behind."""
+    """A store in which a writer that is killed may leave data that is not under any key."""
 
     @abstractmethod
     def leftovers(self, prefix: str = "") -> Iterator[str]:
-        """Yield what dead writers left below `prefix`, by names that are no keys and that no listing shows.
+        """Yield the names of what killed writers left below `prefix`; they are not keys, and no listing shows them.
 
         Raises
         ------
         StoreError
-            If `prefix` is not valid, or looking fails.
+            If `prefix` is not valid, or the search fails.
         """
 
     @abstractmethod
@@ -101,16 +101,16 @@ class Reclaiming(ABC):
         Raises
         ------
         StoreError, ReadOnlyError
-            If `prefix` is not valid, looking fails, or the store is read-only.
+            If `prefix` is not valid, the search fails, or the store is read-only.
         """
 
 
 class BlockedKeys(ABC):
-    """A store in which something that is no value can stand in the place of a key, such as a directory."""
+    """A store in which something other than a value, such as a directory, can be in the place of a key."""
 
     @abstractmethod
     def blocked_by(self, key: str) -> str | None:
-        """Say what keeps a key without a value from counting as absent, or return ``None``.
+        """Describe what is in the place of a key that has no value, or return ``None`` if the key is simply absent.
 
         Raises
         ------
@@ -120,13 +120,13 @@ class BlockedKeys(ABC):
 
 
 class EmptyDirectories(ABC):
-    """A store whose prefixes are directories, which other programs may look for while they are empty."""
+    """A store whose prefixes are directories, which other programs may expect to exist even while they are empty."""
 
     @abstractmethod
     def make_prefix(self, prefix: str) -> None:
         """Make the directory of a prefix.
 
-        It does not count as anything stored, and may be gone as soon as a key below it is deleted.
+        An empty directory is not a stored value, and may be removed when a key below it is deleted.
 
         Raises
         ------
@@ -136,25 +136,24 @@ class EmptyDirectories(ABC):
 
     @abstractmethod
     def has_prefix(self, prefix: str) -> bool:
-        """Return whether there is a directory of that prefix, even an empty one.
+        """Return whether a prefix has a directory, even an empty one.
 
         Raises
         ------
         StoreError
-            If `prefix` is not valid, or looking fails.
+            If `prefix` is not valid, or the lookup fails.
         """
 
 
 class Anchoring(ABC):
-    """A store that can tie values to a document: once the document is gone, it makes no directories for them."""
+    """A store that can tie values to a document: once the document is deleted, it makes no directories for them."""
 
     @abstractmethod
     def anchored(self, document: str) -> Self:
         """Return this store for writing values that belong to a document, such as the chunks of an array.
 
-        Such values get no new directories once the document is gone: not the one that the document stood in, and
-        none below it. So values that are written through an array that has been deleted or moved do not appear in its
-        old place.
+        Once the document is deleted, writing such a value makes no directory: neither that of the document nor one
+        below it. So values written through an array that has been deleted or moved do not appear in its old place.
 
         Raises
         ------
@@ -173,42 +172,42 @@ class Renaming(ABC):
         Parameters
         ----------
         prefix, new : str
-            The prefix here, and the one there, below which nothing may be stored.
+            The prefix in this store, and the one in `target`, below which nothing may be stored.
         target : Writable
             The store to move to; it may be this one.
 
         Returns
         -------
         bool
-            Whether it was done. If not, nothing is changed; the keys can then be copied.
+            Whether the keys were moved. If not, nothing is changed, and the caller can copy them instead.
 
         Raises
         ------
         AlreadyExistsError
-            If something is stored there.
+            If `target` has keys below `new`.
         ReadOnlyError, StoreError
             If one of the stores can't be written.
         """
 
 
 class UnreachableNames(ABC):
-    """A store that may hold values under names that can't be keys, since other programs wrote them."""
+    """A store in which other programs may have stored values under names that are not valid keys."""
 
     @abstractmethod
     def unreachable(self, prefix: str = "") -> Iterator[str]:
-        """Yield the names below `prefix` under which something is stored that no key can stand for.
+        """Yield the names of values below `prefix` that no key can refer to.
 
         Listings leave them out and nothing reads them; `tegula.check` reports them.
 
         Raises
         ------
         StoreError
-            If `prefix` is not valid, or looking fails.
+            If `prefix` is not valid, or the search fails.
         """
 
 
 class Ranged(ABC):
-    """A store that reads many ranges of one value in few requests, all of one and the same state."""
+    """A store that reads many ranges of one value in few requests, all from the same state of the value."""
 
     @abstractmethod
     def get_ranges(
@@ -221,10 +220,10 @@ class Ranged(ABC):
         key : str
             The key to read.
         ranges : sequence of (start, length)
-            Bytes to read; what lies beyond the end is left out, as by `Store.get`. Ranges that stand close together
-            are read with one request.
+            Bytes to read; bytes beyond the end of the value are left out, as by `Store.get`. Ranges that lie close
+            together are read with one request.
         generation : Generation, optional
-            The state to read, as `Store.get` or this method returned it; without it, whatever state there is now.
+            The state to read, as `Store.get` or this method returned it; by default the present one.
 
         Returns
         -------
@@ -232,12 +231,12 @@ class Ranged(ABC):
             The ranges, in order; ``None`` if there is no value.
         Generation
             The state that they were read from. Where `Store.get` has to read a whole value to tell its generation
-            (`Readable.single_writer`), it may be another token, which this method and `unchanged` take.
+            (`Readable.single_writer`), this may be another token, which only this method and `unchanged` accept.
 
         Raises
         ------
         ConflictError
-            If the state is another one than `generation`, or changes during the operation.
+            If the state is not `generation`, or changes during the operation.
         StoreError
             If the key or a range is not valid, or reading fails.
 
@@ -253,11 +252,11 @@ class Ranged(ABC):
 
 
 class Revalidating(ABC):
-    """A store that can say, with one request, whether a value is still the one that was read before."""
+    """A store that can tell with one request whether a value has changed since it was read."""
 
     @abstractmethod
     def get_if_changed(self, key: str, generation: Generation) -> tuple[bytes | None, Generation] | None:
-        """Return the value of `key` and its generation if that is another one than `generation`, else ``None``.
+        """Return the value of `key` and its generation if that is no longer `generation`, else ``None``.
 
         Raises
         ------
@@ -279,7 +278,7 @@ class Revalidating(ABC):
 
 
 class SizedListing(ABC):
-    """A store whose listings say how long each value is."""
+    """A store whose listings include the length of each value."""
 
     @abstractmethod
     def list_sizes(self, prefix: str) -> Iterator[tuple[str, int]]:
@@ -302,19 +301,19 @@ class SizedListing(ABC):
 
 
 class Copying(ABC):
-    """A store that copies values from stores of its kind by itself: their bytes do not pass through this process."""
+    """A store that copies values from stores of its kind without passing their bytes through this process."""
 
     @abstractmethod
     def copies_from(self, source: object, *, create: bool = False) -> bool:
-        """Return whether `copy_from` can be called with a store.
+        """Return whether `copy_from` can copy from a store.
 
         Parameters
         ----------
         source : Store
             The store to copy from; it may be this one.
         create : bool
-            Whether the copies must not replace anything. Finding out what the storage can do may take a few requests,
-            once in a process.
+            Whether the copies must not replace existing values. Finding out whether the storage supports that may take
+            a few requests, once in a process.
 
         Raises
         ------
@@ -333,9 +332,9 @@ class Copying(ABC):
         source : Store
             A store from which this one copies, as `copies_from` says.
         key, new : str
-            The key there, and the one here.
+            The key in `source`, and the one in this store.
         create : bool
-            Store it only if `new` has no value.
+            Copy only if `new` has no value.
         nbytes : int, optional
             The length of the value, if the caller knows it; that may save a request.
 
@@ -349,7 +348,7 @@ class Copying(ABC):
         ConflictError
             If `create` is true and `new` has a value, which is left intact.
         ReadOnlyError, StoreError
-            If the value can't be read or stored; what `new` had is left intact.
+            If the value can't be read or stored; the old value of `new` is left intact.
 
         Examples
         --------
@@ -382,7 +381,9 @@ def lock(store: object, key: str) -> AbstractContextManager[bool]:
 
 
 def blocked_by(store: object, key: str) -> str | None:
-    """Say what stands in the place of a key that has no value, or return ``None`` if nothing does, or nothing can.
+    """Describe what is in the place of a key that has no value; see `BlockedKeys.blocked_by`.
+
+    Returns ``None`` for other stores.
 
     Examples
     --------
@@ -394,7 +395,7 @@ def blocked_by(store: object, key: str) -> str | None:
 
 
 def unchanged(store: Any, key: str, generation: Generation) -> bool:
-    """Return whether a key still has a generation, without reading the value if the store can do that.
+    """Return whether a key still has a given generation, without reading the value if the store can do that.
 
     Examples
     --------
@@ -403,7 +404,7 @@ def unchanged(store: Any, key: str, generation: Generation) -> bool:
     >>> unchanged(store, "a", store.set("a", b"1")), unchanged(store, "b", "absent")
     (True, True)
     """
-    if store.single_writer and isinstance(store, Ranged):  # which may have other tokens for a state
+    if store.single_writer and isinstance(store, Ranged):  # its `get_ranges` may return other tokens
         try:
             store.get_ranges(key, [], generation)
         except ConflictError:
@@ -414,15 +415,15 @@ def unchanged(store: Any, key: str, generation: Generation) -> bool:
 
 
 def delete_if(store: Any, key: str, generation: Generation) -> None:
-    """Delete a key on condition that its state is still `generation`.
+    """Delete a key on condition that its generation is still `generation`.
 
-    If the store has no `conditional_delete`, the state is compared first: a value that another writer stores between
-    the two steps is deleted.
+    If the store has no `conditional_delete`, the generation is compared first, and the key is deleted in a second step:
+    a value that another writer stores between the two steps is deleted.
 
     Raises
     ------
     ConflictError
-        If the state is another one; nothing is deleted.
+        If the generation is another one; nothing is deleted.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Byte ranges of storage that answers in its own ways: by errors for empty ranges, by too much, or by too little."""
+"""Byte ranges of storage that may answer with an error for an empty range, with too many bytes, or with too few."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from tegula.stores.single_writer import SingleWriterStore
 __all__ = ["CheckedRanges", "Limits"]
 
 Limits = tuple[int | None, int | None]
-"""Where a range begins and ends, as Python's slices have it; a negative begin without an end is a suffix."""
+"""Start and stop of a range, as in Python's slices; a negative start without a stop is a suffix."""
 
 
 class CheckedRanges(SingleWriterStore):
-    """Base class for stores over storage that is asked for parts of values by begin and end.
+    """Base class for stores over storage that returns parts of values by start and stop.
 
-    Whatever the storage answers is held against the range that was asked for. If it does not fit, the size of the value
-    decides whether the range reached beyond the end, or the storage sent something else.
+    Each answer is compared with the requested range. If it does not fit, the size of the value tells whether the range
+    reached beyond the end, or the storage sent something else.
 
     Attributes
     ----------
     may_ignore_ranges : bool
-        Whether the storage may send the whole value for a part of it, as some web servers do.
+        Whether the storage may send the whole value when a part is requested, as some web servers do.
     whole : Limits
-        What to ask for to get a whole value.
+        The limits that request a whole value.
     """
 
     may_ignore_ranges: bool = False
@@ -34,7 +34,7 @@ class CheckedRanges(SingleWriterStore):
 
     @abstractmethod
     def fetch(self, key: str, limits: Limits) -> bytes | Exception:
-        """Ask the storage for a value or a part of it; return an exception instead of raising it."""
+        """Read a value or a part of it from the storage; return an exception instead of raising it."""
 
     @abstractmethod
     def failure(self, action: str, key: str, error: Exception) -> StoreError:
@@ -48,7 +48,7 @@ class CheckedRanges(SingleWriterStore):
         return self.answer(key, byte_range, self.fetch(key, limits))
 
     def limits(self, byte_range: ByteRange | None) -> Limits | None:
-        """Return what to ask for; ``None`` if that takes the size of the value."""
+        """Return the limits to request; ``None`` if they can't be known without the size of the value."""
         if byte_range is None:
             return self.whole
         clip_range(byte_range, 0)  # checks it
@@ -56,7 +56,7 @@ class CheckedRanges(SingleWriterStore):
         if length == 0 or (start < 0 and length is not None):
             return None
         if length is None:
-            # that the storage ignores a range is seen by the length of the answer
+            # if the storage ignores the range, the length of the answer shows it
             return None if start >= 0 and self.may_ignore_ranges else (start, None)
         return start, start + length
 
@@ -69,7 +69,7 @@ class CheckedRanges(SingleWriterStore):
         return self.read(key, (first, stop - first)) if stop > first else b""
 
     def answer(self, key: str, byte_range: ByteRange | None, found: bytes | Exception) -> bytes | None:
-        """Return the value or range that was asked for, from what the storage has sent.
+        """Return the requested value or range from the storage's answer.
 
         Raises
         ------
@@ -81,7 +81,7 @@ class CheckedRanges(SingleWriterStore):
         if isinstance(found, Exception):
             if byte_range is None and self.whole == (None, None):
                 raise self.failure("read", key, found)
-            # an empty range is an error for many servers
+            # many servers answer an empty range with an error
             size = self.size(key)
             if size is None:
                 return None
@@ -96,7 +96,7 @@ class CheckedRanges(SingleWriterStore):
         if expected is None or len(found) == expected:
             return bytes(found)
 
-        # it is shorter at the end of a value, and longer if the storage has sent all of it
+        # the answer is shorter at the end of a value, and longer if the storage has sent the whole value
         size = self.size(key)
         if size is None:
             return None
@@ -105,6 +105,6 @@ class CheckedRanges(SingleWriterStore):
             return bytes(found)
         if len(found) == size:
             return bytes(found[first:stop])
-        if start < 0:  # a suffix longer than the value, which the storage has misread
+        if start < 0:  # a suffix longer than the value, which the storage misread
             return self.read(key, (first, stop - first))
         raise StoreError(f"the storage sent {len(found)} bytes of a range of {stop - first}", key=key)

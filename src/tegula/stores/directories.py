@@ -1,6 +1,6 @@
-"""One directory opened for changes: whole files put in place in one step, under a lock that ends with its holder.
+"""A directory opened for changes: whole files are put in place in one step, under a lock that ends with its holder.
 
-The steps, and how the kernel shares them, are written down in ``docs/design/local-files.md``.
+``docs/design/local-files.md`` describes the steps, and how the kernel shares them.
 """
 
 from __future__ import annotations
@@ -41,21 +41,21 @@ _DAY = 86400.0
 _ATTEMPTS = 10
 _STEPS = (10**3, 10**6, 10**9, 2 * 10**9)  # nanoseconds: file systems keep times in multiples of one of these
 _ALLOCATES = sys.platform == "linux"
-_MOST_ALLOCATED = 2**22  # where the file system lacks the call, the C library writes to each block instead
+_MOST_ALLOCATED = 2**22  # if the file system does not support the call, the C library writes to each block instead
 
 
 class Directory(Held):
-    """A directory that is open, for ``with``.
+    """An open directory, for use in a ``with`` statement.
 
-    On POSIX everything goes through its file descriptor, so that a directory which is moved or removed in between is
-    never mistaken for another directory of the same path.
+    On POSIX every operation goes through its file descriptor, so that a directory which is moved or removed in between
+    is never confused with another directory at the same path.
 
     Parameters
     ----------
     path : str
         The directory.
     sync : bool
-        Whether a file is on the disk before it gets its name, and the name when the operation ends.
+        Whether to sync each file to the disk before it gets its name, and the name before the operation ends.
 
     Raises
     ------
@@ -87,7 +87,7 @@ class Directory(Held):
         ConflictError
             If `expected` is given and the file at `name` has another generation.
         OSError
-            If anything fails; the old file is unchanged, and nothing is left behind.
+            If anything fails; the old file is unchanged, and no other file is left behind.
         """
         chance = os.urandom(8)
         temporary = self._at(f"{HIDDEN}{os.getpid()}-{chance.hex()}.tmp")
@@ -105,7 +105,7 @@ class Directory(Held):
             except OSError:
                 pass
             raise
-        for fd in self._held[before:]:  # the new file: a child that is forked now keeps a copy of the descriptor
+        for fd in self._held[before:]:  # the new file: a child forked now would keep its lock
             self.unlock(fd)
         self._unlock(before)
         self._sync_names()
@@ -131,7 +131,7 @@ class Directory(Held):
         self._sync_names()
 
     def leftovers(self) -> Iterator[str]:
-        """Yield the temporary files of dead writers. A living writer holds the lock of its temporary file."""
+        """Yield the temporary files of dead writers; a live writer holds the lock of its temporary file."""
         for name in os.listdir(self._path if self._fd is None else self._fd):
             if is_temporary(name):
                 with suppress(OSError):
@@ -139,7 +139,7 @@ class Directory(Held):
                         yield name
 
     def reclaim(self) -> int:
-        """Remove the temporary files and directories of dead writers, as far as permissions allow; count them."""
+        """Remove the temporary files and directories of dead writers, as far as permissions allow; return how many."""
         count = 0
         for name in self.leftovers():
             with suppress(OSError):
@@ -151,7 +151,7 @@ class Directory(Held):
         return count
 
     def remove_lock_file(self) -> None:
-        """Remove the lock file, if one had to be made, from a directory that holds nothing else."""
+        """Remove the lock file, if there is one, from a directory that holds nothing else."""
         if os.listdir(self._path if self._fd is None else self._fd) == [_LOCK_FILE]:
             before = self.mark
             self._lock(required=False)
@@ -162,7 +162,7 @@ class Directory(Held):
         return name if self._fd is not None else os.path.join(self._path, name)
 
     def _write(self, path: str, value: Contents, chance: bytes, *, replaces: bool) -> FileGeneration:
-        """Write a file; while this object is open, the lock of the file shows that its writer lives."""
+        """Write a file; while this object is open, the lock of the file shows that its writer is alive."""
         opened: list[int] = []
         try:
             opened.extend(map(partial(os.open, dir_fd=self._fd), (path,), (_CREATE,), (0o666,)))
@@ -170,14 +170,14 @@ class Directory(Held):
             with suppress(OSError):
                 acquire(fd, path, wait=False)
             if replaces and _ALLOCATES and 0 < value.nbytes <= _MOST_ALLOCATED:
-                # ext4 sends a file that has no blocks yet to the disk before it lets it replace another one
+                # without this, ext4 would write a file that has no blocks yet to the disk before it replaces another
                 os.posix_fallocate(fd, 0, value.nbytes)
             write_to(fd, value)
             now = new_time(time.time_ns(), chance)
             os.utime(fd if _TIMES_BY_FD else path, ns=(now, now))
             if self._sync:
                 sync_file(fd)
-            if sys.platform != "win32":  # which renames no open file
+            if sys.platform != "win32":  # Windows does not rename open files
                 with suppress(OSError):
                     self.duplicate(fd)
             return generation_of(os.fstat(fd), fd, value if isinstance(value, memoryview) else None)
@@ -191,7 +191,7 @@ class Directory(Held):
             found = self._generation(name)
         except OSError:
             if expected is None:
-                return None  # a link in a circle, for example, which is replaced
+                return None  # for example a circular link, which is replaced
             raise
         if expected is not None and (ABSENT if found is None else found) != expected:
             raise ConflictError("the value has changed since it was read")
@@ -213,9 +213,9 @@ class Directory(Held):
             return None
 
     def _later(self, path: str, generation: FileGeneration, old: FileGeneration) -> FileGeneration:
-        """Give a new file a later time than the old file that it replaces, if it needs that; return its generation.
+        """Give a new file a later time than the old file that it replaces, if necessary; return its generation.
 
-        So no generation recurs, although inode numbers do, even if the clock stands still or goes back.
+        So generations never recur even if inode numbers do, and even if the clock stands still or is set back.
         """
         for step in _STEPS:
             if is_later(generation, old):
@@ -260,7 +260,7 @@ class Directory(Held):
             return time.time() - os.fstat(fd).st_mtime > _DAY
 
     def _lock(self, *, required: bool) -> None:
-        """Keep other writers of this directory out; if it can't be locked, raise an error if the lock is `required`."""
+        """Lock out other writers of this directory; raise if it can't be locked and the lock is `required`."""
         if self._fd is not None:
             try:
                 self.lock(self._fd, self._path)
@@ -273,7 +273,7 @@ class Directory(Held):
             raise StoreError(f"the file system of {self._path} has no locks, which a conditional write needs")
 
     def _unlock(self, mark: int) -> None:
-        """Let other writers in. With `sync`, which takes long, also give back the files opened since `mark`."""
+        """Release the lock for other writers; with `sync`, which takes long, also the files opened since `mark`."""
         if self._lock_fd is not None:
             self.unlock(self._lock_fd)
             self._lock_fd = None
@@ -301,19 +301,19 @@ class Directory(Held):
 
 
 def is_temporary(name: str) -> bool:
-    """Return whether this is the name of a temporary file, which a writer has not put in place yet, or a directory."""
+    """Return whether this is the name of a temporary file (not yet put in place by its writer) or directory."""
     return name.startswith(HIDDEN) and name.endswith(".tmp")
 
 
 def remove_temporary(path: str) -> None:
-    """Remove a temporary directory with all that is in it, if there is one; no link is followed.
+    """Remove a temporary directory with all its contents, if there is one; no link is followed.
 
     Raises
     ------
     OSError
-        If something can't be removed.
+        If an entry can't be removed.
     """
-    for _ in range(_ATTEMPTS):  # what was still being written may come in between
+    for _ in range(_ATTEMPTS):  # a writer may still add files in between
         with suppress(FileNotFoundError):
             for folder, folders, files in os.walk(path, topdown=False):
                 for name in files:
@@ -328,7 +328,7 @@ def remove_temporary(path: str) -> None:
 
 
 def make_directories(path: str, *, sync: bool, anchor: str = "", note: Callable[[str], object] | None = None) -> bool:
-    """Make a directory, and the directories above it if they are missing; with `sync` their names are on the disk then.
+    """Make a directory and the missing directories above it; with `sync` their names are on the disk on return.
 
     Returns whether this call made it. Other processes may remove it again while it is empty. Directories above the file
     `anchor` are not made. `note` is called with the path of each directory that is made, which ends with a separator.
@@ -336,7 +336,7 @@ def make_directories(path: str, *, sync: bool, anchor: str = "", note: Callable[
     Raises
     ------
     OSError
-        If one can't be made, or a file stands in the way.
+        If a directory can't be made, or a file is in its place.
     """
     missing = [path]
     failures, made = 0, False
@@ -347,7 +347,7 @@ def make_directories(path: str, *, sync: bool, anchor: str = "", note: Callable[
             os.mkdir(missing[-1])
         except FileNotFoundError:
             above = os.path.dirname(missing[-1])
-            failures += 1  # some file systems say so, although what is above exists
+            failures += 1  # some file systems raise this although the directory above exists
             if above == missing[-1] or failures > 4096:
                 raise
             missing.append(above)
@@ -376,7 +376,7 @@ def _is_directory(path: str) -> bool:
 
 
 def remove_directory(path: str) -> bool:
-    """Remove a directory if it is empty but for a lock file; return whether it is gone."""
+    """Remove a directory if it is empty except for a lock file; return whether it is gone."""
     try:
         os.rmdir(path)
     except OSError:
@@ -392,7 +392,7 @@ def remove_directory(path: str) -> bool:
 
 
 def sync_directory(path: str) -> None:
-    """Bring the names in a directory to the disk; Windows has no way to ask for that."""
+    """Sync the names in a directory to the disk; Windows offers no way to do that."""
     if _RELATIVE:
         with Held() as held:
             os.fsync(held.open(path, _OPEN_DIRECTORY))

@@ -1,9 +1,9 @@
-"""Values in files of a directory, for `tegula.stores.CachedStore`: several processes use it at once, any may be killed.
+"""A cache of values in files, for `tegula.stores.CachedStore`; several processes share it, and any may be killed.
 
-Each entry is a file of its own, written under a temporary name and renamed. It begins with a digest of its name and its
-content, so that a file which is torn, damaged or in the wrong place counts as missing. Names are digests of what they
-stand for; neither keys nor URLs, which may hold secrets, are written to disk. A directory that can't be written to, or
-is full, is not an error: then nothing is kept.
+Each entry is a file, written under a temporary name and renamed. It begins with a digest of its name and its content,
+so that a file which is torn, damaged or in the wrong place counts as missing. Names are digests; neither keys nor URLs,
+which may hold secrets, are written to disk. A directory that can't be written to, or a full disk, is not an error:
+nothing is then cached.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ __all__ = ["DiskCache"]
 _MAGIC: Final = b"tegula-1"
 _HEADER: Final = len(_MAGIC) + 16
 _ABANDONED: Final = 3600.0  # seconds after which the temporary file of a killed process is deleted
-_USED: Final = 60.0  # seconds after which a use is noted again in the time of a file
-_SLACK: Final = 16  # a process looks at the whole directory each time it has added this part of the limit
+_USED: Final = 60.0  # seconds after which a use updates the time of a file again
+_SLACK: Final = 16  # a process examines the whole directory each time it has added 1 / _SLACK of the limit
 _FILE: Final = 512  # bytes that a file takes besides its content
 
 
 class DiskCache:
     """Entries below a directory, which together take about a given number of bytes.
 
-    Each process counts what it adds and looks at the directory from time to time, so several processes together may
-    exceed the limit by a sixteenth of it each.
+    Each process counts the bytes it adds and examines the directory from time to time, so each of several processes may
+    exceed the limit by a sixteenth of it.
 
     Parameters
     ----------
     directory : str
-        The directory; it is created, for this user only, when something is kept.
+        The directory; it is created, for this user only, when the first entry is added.
     max_bytes : int
         The most bytes that all files may take.
 
@@ -52,10 +52,10 @@ class DiskCache:
     def __init__(self, directory: str, max_bytes: int) -> None:
         self.directory, self.max_bytes = directory, max_bytes
         self._counting = threading.Lock()
-        self._room = 0  # bytes that may be added before the directory is looked at
+        self._room = 0  # bytes that may be added before the directory is examined
 
     def get(self, name: str) -> bytes | None:
-        """Return an entry, or ``None`` if there is none that is whole."""
+        """Return an entry, or ``None`` if there is none or it is damaged."""
         path, digest = self._path(name)
         try:
             with open(path, "rb") as file:
@@ -73,7 +73,7 @@ class DiskCache:
         return content
 
     def put(self, name: str, content: bytes) -> None:
-        """Keep an entry in place of an older one, if there is room for it."""
+        """Add an entry or replace an older one, if there is room for it."""
         size = len(content) + _HEADER + _FILE
         if size > self.max_bytes or not self._make_room(size):
             return
@@ -92,7 +92,7 @@ class DiskCache:
             raise
 
     def remove(self, name: str) -> None:
-        """Remove an entry if there is one, and if files can be removed here."""
+        """Remove an entry if there is one and the directory allows it."""
         self._unlink(self._path(name)[0])
 
     def _path(self, name: str) -> tuple[str, bytes]:
@@ -112,7 +112,7 @@ class DiskCache:
             return True
 
     def _evict(self, size: int) -> int:
-        """Delete the least recently used entries; return how much may be added to what is left."""
+        """Delete the least recently used entries; return how many bytes may then be added."""
         files = sorted(self._files())
         total = sum(taken for _, taken, _ in files)
         share = max(size, self.max_bytes // _SLACK)
@@ -124,7 +124,7 @@ class DiskCache:
         return share if total + share <= self.max_bytes else 0
 
     def _files(self) -> Iterator[tuple[float, int, str]]:
-        """Yield the last use, the bytes and the path of each entry; delete what killed processes have left."""
+        """Yield last use, size in bytes and path of each entry; delete temporary files of killed processes."""
         now = time.time()
         for folder in self._entries(self.directory):
             if len(folder.name) != 2:

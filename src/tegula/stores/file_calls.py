@@ -1,4 +1,4 @@
-"""Calls of an fsspec file system on behalf of a store: which file they are for, and what becomes of their errors."""
+"""Calls of an fsspec file system for a store: the paths of keys, and the translation of errors."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ _locks = KeyLocks(1024)
 
 
 class FileCalls(CheckedRanges):
-    """A file system and a root in it; `FsspecStore` has the operations of a store, and their arguments.
+    """A file system and a root in it, for `FsspecStore`, which adds the operations of a store.
 
-    Every call goes to the file system as it is in this process, alone if it can't serve several threads, and ends in a
-    `StoreError` without secrets, unless a file does not exist.
+    Every call goes to this process's copy of the file system, one at a time if that can't serve several threads. Errors
+    become `StoreError` without secrets, except that a file does not exist.
     """
 
     def __init__(self, fs: Any, root: str, *, read_only: bool, url: str | None) -> None:
@@ -49,12 +49,12 @@ class FileCalls(CheckedRanges):
         self._directories, self._renames = has_directories(fs), has_renames(fs)
         self._caches = cached(fs) is not fs
         storage = cached(fs)
-        self._finds = overrides(storage, "find", "_find")  # in one request, and not by a walk that leaves out errors
+        self._finds = overrides(storage, "find", "_find")  # by one request, not a walk that ignores errors
         self._refresh = {name: {"refresh": True} if takes(storage, name, "refresh") else {} for name in ("info", "ls")}
         self._batch = {"batch_size": config.current().concurrency} if takes(fs, "cat_ranges", "batch_size") else {}
         self.may_ignore_ranges = self._names.is_web
         if self._names.scheme in ("s3", "s3a"):
-            self.whole = (0, None)  # one request; else s3fs asks for the size first, and reads large values in parts
+            self.whole = (0, None)  # one request; otherwise s3fs first asks for the size and reads in parts
         self.listable = not self._names.is_web
         self.concurrency = config.current().concurrency if fs.async_impl and not self._caches else 0
         super().__init__(read_only=read_only or not can_write(fs), locks=PrefixedLocks(_locks, self._names.base))
@@ -77,7 +77,7 @@ class FileCalls(CheckedRanges):
 
     @property
     def identity(self) -> object:
-        """What stores of this process share that are over the same files by the same file system."""
+        """An object that stores of this process over the same files by the same file system share."""
         return self._shared
 
     @property
@@ -86,7 +86,7 @@ class FileCalls(CheckedRanges):
         return plain_url(self._names.url if self._url is None else self._url)
 
     def info(self, key: str) -> dict[str, Any] | None:
-        """Return what the file system says of a file, such as its ETag or time of change; ``None`` if there is none."""
+        """Return what the file system reports of a file, such as its ETag; ``None`` if there is no file."""
         try:
             with self._asking("look up", check_key(key)):
                 found: dict[str, Any] = self._call("info", self._names.path(key), **self._refresh["info"])
@@ -95,9 +95,9 @@ class FileCalls(CheckedRanges):
             return None
 
     def _call(self, name: str, *arguments: Any, **named: Any) -> Any:
-        """Call a method of the file system, alone if it can't serve several threads.
+        """Call a method of the file system, one call at a time if it can't serve several threads.
 
-        Only contents are asked of a cache: it answers other questions in ways of its own.
+        Of a caching file system only contents are requested, since its other answers are unreliable.
         """
         fs = self._handle.get()
         fs = fs if name.startswith("cat_") else cached(fs)
@@ -105,15 +105,15 @@ class FileCalls(CheckedRanges):
             return getattr(fs, name)(*arguments, **named)
 
     def _entries(self, path: str) -> list[dict[str, Any]]:
-        """Return what is in a directory now."""
+        """Return the present entries of a directory."""
         self._call("invalidate_cache")
         found: list[dict[str, Any]] = self._call("ls", path, detail=True, **self._refresh["ls"])
         return found
 
     def _confirmed(self, path: str, error: Exception) -> Exception:
-        """Return what the storage below a cache raises for a file that the cache says does not exist.
+        """Return the error of the storage below a cache for a file that the cache reports as missing.
 
-        A cache says so whatever went wrong when it looked for the file.
+        A cache reports this whatever went wrong when it looked for the file.
         """
         if not isinstance(error, MISSING):
             return error
@@ -121,13 +121,13 @@ class FileCalls(CheckedRanges):
             cached(self.fs).cat_file(path, start=0, end=1)
         except Exception as told:  # noqa: BLE001 - as above
             return told
-        return OSError("the cache has no such file, and the storage below it has")
+        return OSError("the cache reports no such file, but the storage below it has the file")
 
     @contextmanager
     def _asking(self, action: str, key: str, *, missing: bool = False) -> Iterator[None]:
-        """Turn whatever the file system raises into a `StoreError`, except what it raises where nothing is stored.
+        """Turn the errors of the file system into `StoreError`, except those that mean that a file does not exist.
 
-        With `missing` that becomes a `StoreError` as well.
+        With `missing` these become `StoreError` as well.
         """
         try:
             yield
@@ -141,12 +141,12 @@ class FileCalls(CheckedRanges):
 
     def failure(self, action: str, key: str, error: Exception) -> StoreError:
         """Return the error for what the file system raised, without secrets."""
-        # user info that the file system has taken for the beginning of a path
+        # user info that the file system treats as the beginning of a path
         user = self.root.lstrip("/").partition("/")[0].rpartition("@")[0]
         own = [self._names.query, user, user.partition(":")[2]]
         secrets = {"settings": getattr(self.fs, "storage_options", {}), "keys": own}
         if isinstance(error, FileNotFoundError):
-            # fsspec raises it for other failures, too, which are its cause
+            # fsspec raises it for other failures as well, with the real error as its cause
             error = error.__cause__ if isinstance(error.__cause__, Exception) else error
         text = redacted(f"{type(error).__name__}: {error}", secrets)
         return StoreError(f"{self!r} failed to {action}: {text}".removesuffix(": "), key=key)

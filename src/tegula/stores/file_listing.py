@@ -1,4 +1,4 @@
-"""Names of files in a file system of fsspec: how they stand for keys, and how directories are listed."""
+"""File names in a file system of fsspec: their translation to keys, and listings of directories."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from tegula.stores.names import HIDDEN, file_url
 __all__ = ["FileNames", "below", "children", "files"]
 
 Entries = Callable[[str], list[dict[str, Any]]]
-"""Returns what is in a directory, as `AbstractFileSystem.ls` describes it."""
+"""Returns the entries of a directory, as `AbstractFileSystem.ls` does."""
 
 
 class FileNames:
-    """Keys below a root, and the paths of a file system that stand for them.
+    """The translation between keys below a root and paths of a file system.
 
     Parameters
     ----------
@@ -29,12 +29,11 @@ class FileNames:
     Attributes
     ----------
     base : str
-        What stands before each key.
+        The part of a path before the key.
     is_web : bool
-        Whether paths are web addresses, in which characters are escaped. A query of the root, such as a signature,
-        is appended to each of them.
+        Whether paths are web addresses, in which characters are escaped.
     query : str
-        That query.
+        The query of the root, such as a signature, which is appended to each web address.
     """
 
     def __init__(self, fs: Any, root: str) -> None:
@@ -57,15 +56,15 @@ class FileNames:
             self.url = f"{self.scheme}://{host}/{root.lstrip('/')}"
 
     def path(self, key: str) -> str:
-        """Return the path that stands for a key."""
+        """Return the path of a key."""
         return self.base + (quote(key, safe="/~") + self.query if self.is_web else key)
 
     def directory(self, prefix: str) -> str:
-        """Return the path of the directory that a prefix stands for."""
+        """Return the path of the directory of a prefix."""
         return self.path(prefix[:-1]) if prefix else self._root
 
     def keys(self, names: Iterable[str]) -> Iterator[str]:
-        """Yield the keys that paths stand for; paths that are not below the root, or no keys, are left out."""
+        """Yield the keys of paths; paths that are not below the root or have no valid key are left out."""
         for name in names:
             bare = name.lstrip("/")
             if bare.startswith(self._bare):
@@ -95,7 +94,7 @@ def files(entries: Entries, path: str) -> Iterator[str]:
     Raises
     ------
     Exception
-        Whatever listing raises, and ``FileNotFoundError`` if the directory itself does not exist.
+        The errors of listing, and ``FileNotFoundError`` if the directory itself does not exist.
     """
     pending = [path]
     while pending:
@@ -115,7 +114,7 @@ def files(entries: Entries, path: str) -> Iterator[str]:
 
 
 def children(entries: Entries, path: str, *, only_filled: bool) -> tuple[list[str], list[str]]:
-    """Return the files and the directories in a directory; with `only_filled` without directories that hold no file."""
+    """Return the files and directories in a directory; with `only_filled`, only directories that contain a file."""
     names, directories = [], []
     for entry in entries(path):
         name = entry["name"]
@@ -135,5 +134,5 @@ def _is_filled(entries: Entries, path: str) -> bool:
 
 
 def _is_file(entry: dict[str, Any]) -> bool:
-    """Return whether an entry that is no directory is a file, or a link, which may be one."""
+    """Return whether an entry that is not a directory is a file, or a link, which may lead to one."""
     return entry["type"] in ("file", "link") or bool(entry.get("islink"))

@@ -1,4 +1,4 @@
-"""File systems of fsspec: what they can do, and how one is made again in a process that was forked."""
+"""File systems of fsspec: what they can do, and making one again in a forked process."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ MISSING: Final = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
 
 _BASES: Final = ("fsspec.spec", "fsspec.asyn", "fsspec.archive", "fsspec.implementations.chained")
 _REMOVING: Final = ("rm", "_rm", "rm_file", "_rm_file")
-_READ_ONLY: Final = {"reference", "github"}  # they have methods for removing, but can't store
+_READ_ONLY: Final = {"reference", "github"}  # they have methods that remove files, but can't store any
 _NO_DIRECTORIES: Final = {
     "s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "oss", "oci", "tos", "tosfs", "hf", "github", "gist", "git",
     "http", "https", "reference",
 }  # fmt: skip
-_IN_PLACE: Final = {"memory", "file", "local"}  # no connection that a forked child must not share
+_IN_PLACE: Final = {"memory", "file", "local"}  # without connections, which a forked child must not share
 _serial: weakref.WeakKeyDictionary[Any, threading.RLock] = weakref.WeakKeyDictionary()
 
 
@@ -57,7 +57,7 @@ def protocols(fs: Any) -> set[str]:
 
 
 def overrides(fs: Any, *names: str) -> bool:
-    """Return whether the class of a file system has one of these methods of its own, beyond the base classes."""
+    """Return whether the class of a file system overrides one of these methods of fsspec's base classes."""
     return any(
         name in vars(kind)
         for kind in type(fs).__mro__
@@ -79,8 +79,8 @@ def takes(fs: Any, method: str, argument: str) -> bool:
 def can_write(fs: Any) -> bool:
     """Return whether values can be stored in a file system and removed from it.
 
-    A file system whose class can't remove anything, such as those of HTTP and of archives, counts as one that can't be
-    written. So does one that caches contents: it may return what another writer has replaced long ago.
+    A file system whose class can't remove files, such as those of HTTP and of archives, counts as read-only. So does
+    one that caches contents, since it may return a value that another writer has long replaced.
 
     Examples
     --------
@@ -104,7 +104,7 @@ def has_renames(fs: Any) -> bool:
 
 
 def unwrapped(fs: Any, root: str) -> tuple[Any, str]:
-    """Return the file system that a wrapper passes calls on to, and a directory of the wrapper there.
+    """Return the file system that a wrapper passes calls to, and the path of a directory of the wrapper in it.
 
     Examples
     --------
@@ -137,10 +137,10 @@ def cached(fs: Any) -> Any:
 
 
 def is_absence(error: object) -> bool:
-    """Return whether an exception means that there is no file, and not that this could not be found out.
+    """Return whether an exception means that there is no file, rather than that the lookup failed.
 
-    File systems raise ``FileNotFoundError`` also when a server does not answer, refuses, or fails; then it has another
-    cause than the absence of the file.
+    File systems also raise ``FileNotFoundError`` when a server does not answer, refuses, or fails; the cause of the
+    exception then shows that.
 
     Examples
     --------
@@ -158,25 +158,25 @@ def is_absence(error: object) -> bool:
     library = type(cause).__module__.partition(".")[0]
     if library == "ftplib":
         return str(cause).startswith("550")
-    # a TypeError for an option that the file system does not take, for instance, says nothing about the file
+    # a TypeError for an option that the file system does not accept, for example, says nothing about the file
     return library not in ("aiohttp", "builtins") and not isinstance(cause, OSError)
 
 
 class Handle:
-    """A file system for blocking calls from any thread, in whichever process it is used.
+    """A file system for blocking calls from any thread and any process.
 
-    File systems with an event loop, or with connections, do not survive a fork. In the child they are made again from
-    their arguments.
+    File systems with an event loop or connections do not survive a fork. In the child they are made again from their
+    arguments.
 
     Parameters
     ----------
     fs : AbstractFileSystem
-        The file system; one that was made for use in coroutines is made again for blocking calls.
+        The file system; if it was made for use in coroutines, it is made again for blocking calls.
 
     Attributes
     ----------
     lock : threading.RLock or None
-        To be held during a call if the file system can't serve several threads at once.
+        Held during each call if the file system can't serve several threads at once.
     """
 
     def __init__(self, fs: Any) -> None:
@@ -188,7 +188,7 @@ class Handle:
         Raises
         ------
         StoreError
-            If it can't be made again in a process that was forked.
+            If it can't be made again in a forked process.
         """
         if self._process != os.getpid():
             kept = bool(protocols(self._fs) & _IN_PLACE)

@@ -1,4 +1,4 @@
-"""Former names: operations that every store had before capabilities; they work on, with a `DeprecationWarning`."""
+"""Deprecated names of operations that every store had before capabilities; they warn with `DeprecationWarning`."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ _CAPABILITIES: dict[str, tuple[type, str]] = {
     "move_prefix": (Renaming, "move_prefix"),
     "unreachable": (UnreachableNames, "unreachable"),
 }
-"""The capability of each former operation of all stores, and its name there."""
+"""For each operation that all stores used to have: its present capability, and its name there."""
 
 
 class FormerNames:
-    """Operations of stores under their former names, and of stores that lack the capability.
+    """Operations under their former names, and operations of capabilities that a store lacks.
 
-    A subclass written for them is given the capability whose operation it defines, with a warning.
+    A subclass that defines such an operation without naming its capability gets the capability, with a warning.
     """
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -46,7 +46,7 @@ class FormerNames:
         for former, (capability, name) in _CAPABILITIES.items():
             renamed = name != former
             if former in vars(cls) and (renamed or not issubclass(cls, capability)):
-                advice = f"name {capability.__name__} of tegula.stores.capabilities among the bases of {cls.__name__}"
+                advice = f"add tegula.stores.capabilities.{capability.__name__} to the bases of {cls.__name__}"
                 _warn(f"{cls.__name__}.{former}: {advice}" + (f", and rename it to {name}" if renamed else ""))
                 if name not in vars(cls):
                     setattr(cls, name, vars(cls)[former])
@@ -63,7 +63,7 @@ class FormerNames:
         return nullcontext(False)
 
     def obstruction(self, key: str) -> str | None:
-        """Say what stands in the place of a key; deprecated, see `tegula.stores.capabilities.blocked_by`."""
+        """Describe what is in the place of a key; deprecated, see `tegula.stores.capabilities.blocked_by`."""
         _warn("Store.obstruction is deprecated; use tegula.stores.capabilities.blocked_by(store, key)")
         found = self._renamed("blocked_by", "obstruction")
         if found is not None:
@@ -108,7 +108,7 @@ class FormerNames:
         return iter(())
 
     def _renamed(self, name: str, former: str) -> Callable[..., Any] | None:
-        """Return the operation that this store inherits under its new name; not one that calls the former again."""
+        """Return the operation that this store inherits under its new name, unless it calls the former name again."""
         for kind in type(self).__mro__:
             found: Any = vars(kind).get(name)
             if found is not None and found is not vars(kind).get(former):

@@ -26,20 +26,20 @@ _VERSION: Final = frozenset({
     "etag", "mtime", "created", "modified", "last_modified", "lastmodified", "last-modified", "md5hash", "ino",
     "generation", "content-md5", "content_md5", "digest", "versionid", "version_id", "sha", "blob_id", "updated",
 })  # fmt: skip
-"""What file systems say of a file that is another for each state of it, in lower case; besides, they know its size."""
+"""Fields of a file's info, in lower case, whose values differ for each state of the file; its size is also compared."""
 
 
 _STATE: Final = "state of a file"
 
 
 class FileState(NamedTuple):
-    """The version of a file, by what its file system says of it: a state, as a digest of the value would be."""
+    """The state of a file, as far as its file system reports what distinguishes one state from another."""
 
     version: tuple[tuple[str, str], ...]
 
     @property
     def plain(self) -> tuple[str, tuple[tuple[str, str], ...]]:
-        """The state as a plain tuple, for caches; `FsspecStore.generation_of` returns the state."""
+        """The state as a plain tuple, for caches; `FsspecStore.generation_of` converts it back."""
         return _STATE, self.version
 
 
@@ -55,7 +55,7 @@ class FsspecStore(BlockedKeys, Ranged, FileCalls):
     reader may see part of a value, and a killed writer leaves part of one, which reading reports as a damaged
     chunk or document.
 
-    Only a file that does not exist is a missing key; any other error surfaces as `StoreError`. Listings bypass the
+    Only a file that does not exist is a missing key; any other error is raised as `StoreError`. Listings bypass the
     file system's cache of directories; web servers can't be listed (`listable`). The file system also limits the
     number of requests under way at once: s3fs to 10, unless it is made with
     ``config_kwargs={"max_pool_connections": 64}``. In a forked process the file system is made again from its
@@ -70,7 +70,7 @@ class FsspecStore(BlockedKeys, Ranged, FileCalls):
     read_only : bool
         Whether `set` and `delete` raise `ReadOnlyError`, as they always do where the file system can't be written.
     url : str, optional
-        The URL that the store was opened by, for its own `url`.
+        The URL that the store was opened with, returned by `url`.
 
     Raises
     ------
@@ -101,7 +101,7 @@ class FsspecStore(BlockedKeys, Ranged, FileCalls):
     # --- values
 
     def fetch(self, key: str, limits: Limits) -> bytes | Exception:
-        """Ask the file system for the contents of a file, or a part of them; see `CheckedRanges`."""
+        """Read the contents of a file, or a part of them; see `CheckedRanges`."""
         path = self._names.path(key)
         try:
             found: bytes = self._call("cat_file", path, start=limits[0], end=limits[1])
@@ -110,12 +110,12 @@ class FsspecStore(BlockedKeys, Ranged, FileCalls):
         return found
 
     def get_many(self, requests: Iterable[tuple[str, ByteRange | None]]) -> list[bytes | None]:
-        """Return the answers of `get` for each ``(key, byte_range)``, in order, with one wave of requests."""
+        """Return the results of `get` for each ``(key, byte_range)``, in order, with one wave of requests."""
         wanted = [*requests]
         if not self.concurrency:
             return super().get_many(wanted)
 
-        # ranges that can't be told without the size of the value go one by one
+        # ranges that depend on the size of the value are read one by one
         found: list[bytes | None] = [None] * len(wanted)
         sent, paths, limits = [], [], []
         for number, (key, byte_range) in enumerate(wanted):
@@ -142,9 +142,9 @@ class FsspecStore(BlockedKeys, Ranged, FileCalls):
     ) -> tuple[list[bytes] | None, Generation]:
         """Return several ranges of one state of the value of `key`; see `Ranged`.
 
-        Generations of this store are digests of whole values. Here a state is what the file system says of the file
-        before and after its parts are read, such as its ETag or time of change. If it says nothing that differs between
-        two states, or a generation of `get` is given, the whole value is read.
+        Generations of this store are digests of whole values. Here a state is what the file system reports of the file
+        before and after its parts are read, such as its ETag or time of change. If this does not distinguish states, or
+        a generation of `get` is given, the whole value is read.
         """
         for each in ranges:
             clip_range(each, 0)  # raises if it is not valid
@@ -164,13 +164,14 @@ class FsspecStore(BlockedKeys, Ranged, FileCalls):
         return [value or b"" for value in found], before
 
     def generation_of(self, plain: Any) -> Generation:
-        """Return the generation or state that a plain value stands for; see `FileState.plain`."""
+        """Return the generation or state for a plain value; see `FileState.plain`."""
         found: Generation = FileState(plain[1]) if type(plain) is tuple and plain[:1] == (_STATE,) else plain
         return found
 
     def version(self, key: str) -> tuple[tuple[str, str], ...] | None:
-        """Return what tells one state of a file from another, as far as the file system says that; ``None`` if there is
-        no file.
+        """Return what distinguishes one state of a file from another, as far as the file system reports it.
+
+        Returns ``None`` if there is no file.
         """
         info = self.info(key)
         return None if info is None else self._version_of(info)
@@ -180,7 +181,7 @@ class FsspecStore(BlockedKeys, Ranged, FileCalls):
         return tuple(sorted((name.lower(), str(info[name])) for name in info if name.lower() in {"size", *_VERSION}))
 
     def _state(self, key: str) -> Generation | None:
-        """Return the state of a key; ``None`` if the file system does not tell, or there is a directory."""
+        """Return the state of a key; ``None`` if the file system does not report it, or the path is a directory."""
         info = self.info(key)
         if info is None:
             return ABSENT
@@ -195,28 +196,28 @@ class FsspecStore(BlockedKeys, Ranged, FileCalls):
             with self._asking("look up", key):
                 info = self._call("info", path, **self._refresh["info"])
                 if info["type"] == "directory":
-                    # in memory a file and a directory may have one name
+                    # in memory a file and a directory may have the same name
                     is_file = self._names.scheme == "memory" and self._call("isfile", path)
                     return len(self._call("cat_file", path)) if is_file else None
-                if info["size"] is None:  # a server that does not say
+                if info["size"] is None:  # the server does not report the size
                     return len(self._call("cat_file", path))
                 return int(info["size"])
         except MISSING:
             return None
 
     def write(self, key: str, value: bytes) -> None:
-        """Store a value as a file; the class says what a reader may see during the write."""
+        """Store a value as a file; the docstring of the class says what a reader may see during the write."""
         path = self._names.path(key)
         if HIDDEN in key and any(segment.startswith(HIDDEN) for segment in key.split("/")):
             raise StoreError(f"names that begin with {HIDDEN!r} are the store's own", key=key)
         with self._asking("write", key, missing=True):
-            for _ in range(_ATTEMPTS):  # another thread may remove the directory when it falls empty
+            for _ in range(_ATTEMPTS):  # another thread may remove the directory when it becomes empty
                 try:
                     self._put(path, value)
                     return
                 except Exception as error:
                     parent = path.rpartition("/")[0]
-                    # a directory that is there now may have been made a moment ago
+                    # the directory may exist now because another thread has just made it
                     gone = isinstance(error, FileNotFoundError)
                     if not self._directories or (not gone and self._call("isdir", parent)):
                         raise
@@ -228,7 +229,7 @@ class FsspecStore(BlockedKeys, Ranged, FileCalls):
         path = self._names.path(key)
         by_pattern = self.fs.async_impl and not overrides(self.fs, "_rm_file")
         if by_pattern and not _MAGIC.isdisjoint(path):
-            raise StoreError(f"{self!r} would take this name for a pattern, and delete others too", key=key)
+            raise StoreError(f"{self!r} would treat this name as a pattern, and delete other files, too", key=key)
         try:
             with self._asking("delete", key):
                 self._call("rm" if by_pattern else "rm_file", path)
@@ -239,7 +240,7 @@ class FsspecStore(BlockedKeys, Ranged, FileCalls):
                 raise
 
     def delete_prefix(self, prefix: str) -> None:
-        """Remove every key that starts with `prefix`, and the directories that are empty then."""
+        """Remove every key that starts with `prefix`, and directories that become empty."""
         check_prefix(prefix)
         if self.read_only:
             raise ReadOnlyError(f"{self!r} is read-only", key=prefix)
@@ -248,7 +249,7 @@ class FsspecStore(BlockedKeys, Ranged, FileCalls):
             self._remove_directories(prefix)
 
     def blocked_by(self, key: str) -> str | None:
-        """Say that a directory stands in the place of `key`, where the file system has directories."""
+        """Return a description of a directory in the place of `key`, or ``None`` if there is none."""
         path = self._names.path(check_key(key))
         if not self._directories or self.size(key) is not None:
             return None
@@ -273,7 +274,7 @@ class FsspecStore(BlockedKeys, Ranged, FileCalls):
         return below(self._names.keys(found), prefix)
 
     def list_dir(self, prefix: str) -> tuple[list[str], list[str]]:
-        """Return the keys and the prefixes (each ending in ``/``) that stand directly below `prefix`, each sorted."""
+        """Return the keys and the prefixes (each ending in ``/``) directly below `prefix`, each sorted."""
         path = self._listed(prefix)
         try:
             with self._asking("list", prefix):
@@ -305,7 +306,7 @@ class FsspecStore(BlockedKeys, Ranged, FileCalls):
 
     def _listed(self, prefix: str) -> str:
         path = self._names.directory(check_prefix(prefix))
-        if not self.listable:  # pages of links leave out names, and a missing page is no empty directory
+        if not self.listable:  # pages of links may leave out names, and a missing page does not mean an empty directory
             raise UnsupportedError(
                 f"{self!r} can't be listed, because it is a web server: open a member by its name, or the group by "
                 "tegula.open_group(…, consolidated=True) if it has consolidated metadata"
@@ -313,7 +314,7 @@ class FsspecStore(BlockedKeys, Ranged, FileCalls):
         return path
 
     def _remove_directories(self, prefix: str) -> None:
-        """Remove the empty directories below a prefix; one that is filled again in the process stays."""
+        """Remove the empty directories below a prefix; a directory that gets a file meanwhile stays."""
         root = self._names.directory(prefix)
         pending, found = [root], []
         while pending:

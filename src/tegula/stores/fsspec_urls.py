@@ -1,4 +1,4 @@
-"""URLs that fsspec knows, and chains of them, as stores."""
+"""Opening URLs of fsspec, and chains of them, as stores."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def open_url(url: str, options: Mapping[str, Any], read_only: bool) -> Store:
     url : str
         The URL.
     options : mapping
-        Arguments of the file system; for a chain of URLs also mappings of them by scheme.
+        Arguments of the file system; for a chain of URLs, also mappings of arguments by scheme.
     read_only : bool
         Whether to open the store for reading only.
 
@@ -63,12 +63,12 @@ def open_url(url: str, options: Mapping[str, Any], read_only: bool) -> Store:
 
 
 def store_for(fs: Any, root: str, *, read_only: bool, url: str | None = None) -> Store:
-    """Return the store for a directory of a file system: of this machine's own, a `LocalStore`.
+    """Return the store for a directory of a file system; for the local file system, a `LocalStore`.
 
     Raises
     ------
     StoreError
-        If `root` is no directory.
+        If `root` is not a directory.
 
     Examples
     --------

@@ -1,10 +1,11 @@
-"""The generation of a file: a token that differs between any two states of it, even where time stamps are coarse.
+"""The generation of a file: a token that differs between any two states of it, even if time stamps are coarse.
 
-It is the inode number, the time of the last change and the size. The time is stamped to the nanosecond, since inode
-numbers are used again at once and the system's own stamps are milliseconds apart. That is not enough on a file system
-that keeps whole seconds only, for example. Such a time is recognised: a stamp from here never has whole microseconds
-unless the file system has rounded it. The generation of a file with such a time has one more number: the version of the
-inode, which the system draws for each new file, or a digest of the contents where there is none.
+It consists of the inode number, the time of the last change and the size. This module sets the time to the nanosecond,
+since inode numbers are reused at once and the system's own time stamps are milliseconds apart. That is not enough on a
+file system that keeps only whole seconds, for example. Such a time is recognised, since a time set here is never a
+whole number of microseconds unless the file system has rounded it. The generation of a file with such a time has one
+more number: the version of the inode, a random number that the system assigns to each new file, or if there is none, a
+digest of the contents.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ __all__ = ["FileGeneration", "fine_time", "generation_of", "is_later", "needs_mo
 FileGeneration: TypeAlias = tuple[int, int, int] | tuple[int, int, int, int]
 
 _MICROSECOND = 1000
-_KEPT = 100  # nanoseconds: stamps are kept where the system counts in hundreds of them (NTFS), too
-_TIMES = 1 << 13  # how many times a file may be stamped with: one is drawn, since a clock may stand still
+_KEPT = 100  # nanoseconds: the coarsest resolution that keeps these times (NTFS)
+_TIMES = 1 << 13  # how many times to choose from at random, since the clock may stand still
 _PIECE = 1 << 20
 _READ_VERSION = (2 << 30) | (struct.calcsize("l") << 16) | (ord("v") << 8) | 1  # FS_IOC_GETVERSION
 
 
 def new_time(now: int, chance: bytes) -> int:
-    """Return a time within 10 µs of `now` to stamp a file with, chosen by two random bytes; see `fine_time`.
+    """Return a time within 10 µs of `now` to set on a file, chosen by two random bytes; see `fine_time`.
 
     Examples
     --------
@@ -41,7 +42,7 @@ def new_time(now: int, chance: bytes) -> int:
 
 
 def fine_time(time: int) -> int:
-    """Return a time that shows whether the file system keeps it, at most 100 ns later.
+    """Return a time at most 100 ns later that shows whether the file system has rounded it.
 
     Examples
     --------
@@ -52,7 +53,7 @@ def fine_time(time: int) -> int:
 
 
 def needs_more(status: os.stat_result) -> bool:
-    """Return whether inode, time and size are not enough to tell the states of a file apart."""
+    """Return whether inode, time and size are not enough to distinguish the states of a file."""
     return not status.st_mtime_ns % _MICROSECOND
 
 
@@ -66,7 +67,7 @@ def generation_of(status: os.stat_result, fd: int, contents: memoryview | None =
     fd : int
         Its descriptor.
     contents : memoryview, optional
-        The contents of the file, if they are known; else the file is read if necessary.
+        The contents of the file, if they are known; otherwise the file is read if necessary.
 
     Raises
     ------
@@ -78,12 +79,12 @@ def generation_of(status: os.stat_result, fd: int, contents: memoryview | None =
 
 
 def is_later(generation: FileGeneration, other: FileGeneration) -> bool:
-    """Return whether two states of one place are told apart by more than the inode, which may be used again."""
+    """Return whether two states of one path differ in more than the inode number, which may be reused."""
     return generation[3:] != other[3:] or generation[1] > other[1]
 
 
 def _version(fd: int) -> int:
-    """Return the version number that the system drew for the inode, 0 if it draws none."""
+    """Return the version number that the system assigned to the inode; 0 if it assigns none."""
     if sys.platform != "linux":
         return 0
     from fcntl import ioctl  # noqa: PLC0415 - there is none on other systems

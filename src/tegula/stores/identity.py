@@ -1,4 +1,4 @@
-"""Names of storage: equal for two stores exactly if a key below them stands for the same value."""
+"""Identities of storage: equal for two stores exactly if each key refers to the same value in both."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ __all__ = ["Shared", "lasting_text", "location", "process_name", "shared", "uniq
 
 _PLAIN = (str, int, float, bytes, bool, type(None))
 _numbers = itertools.count(1)
-_process = ""  # text that no other process has, made when it is first asked for
+_process = ""  # text that is unique to this process, made when it is first needed
 _known: dict[int, tuple[weakref.ref[object], str]] = {}
 _lock = threading.Lock()
 
 
 class Shared:
-    """The identity of storage that exists in this process only; stores hold it.
+    """The identity of storage that exists in this process only, held by its stores.
 
     Parameters
     ----------
     storage : object
-        What this object keeps alive, so that its address stands for nothing else in the meantime.
+        The storage, which this object keeps alive, so that its address is not reused in the meantime.
     """
 
     def __init__(self, storage: object) -> None:
@@ -39,9 +39,9 @@ def shared(storage: object, *place: object) -> Shared:
     Parameters
     ----------
     storage : object
-        What the values are in.
+        The object that holds the values.
     place : hashable
-        What stores over the same place have in common.
+        A part of the storage; equal for stores over the same part.
 
     Examples
     --------
@@ -63,7 +63,7 @@ def location(identity: object, key: str) -> str:
     Parameters
     ----------
     identity : object
-        `Store.identity`: text that keys continue, or an object that stands for the storage while it lives.
+        `Store.identity`: text to which keys are appended, or an object that identifies the storage while it is alive.
     key : str
         A key, or a prefix that is empty or ends in ``/``.
 
@@ -97,7 +97,7 @@ def unique_location(identity: object, key: str) -> str:
 
 
 def process_name() -> str:
-    """Return text that no other process has, on no machine.
+    """Return text that is unique to this process among all processes on all machines.
 
     Examples
     --------
@@ -111,7 +111,7 @@ def process_name() -> str:
 
 
 def lasting_text(generation: Any) -> str | None:
-    """Return a generation as text that stands for it in every process, or ``None`` if it is of some other type.
+    """Return a generation as text that is the same in every process, or ``None`` if its type does not allow that.
 
     Examples
     --------
@@ -127,7 +127,7 @@ def _is_plain(value: object) -> bool:
 
 
 def _name(identity: object) -> str:
-    """Return a name that no other object of this process gets, not even a later one at the same address."""
+    """Return a name that no other object of this process has, not even a later one at the same address."""
     known = _known.get(id(identity))
     if known is not None and known[0]() is identity:
         return known[1]

@@ -1,8 +1,8 @@
 """The store interface: keys to bytes, with byte ranges, listings and generations.
 
 The operations are those of the abstract store interface of the Zarr v3 core specification ("stores"), plus
-*generations*: an opaque token for one state of one key. A conditional `Store.set` or `Store.delete` compares the token
-and acts in one step, which is all that atomic read-modify-write needs, on any kind of storage.
+*generations*: opaque tokens, each for one state of one key. A conditional `Store.set` or `Store.delete` compares the
+token and changes the value in one step, which is all that atomic read-modify-write needs on any kind of storage.
 """
 
 from __future__ import annotations
@@ -47,22 +47,22 @@ __all__ = [
 
 
 class Store(Writable, Listable, FormerNames):
-    """Base class of all stores: five abstract operations and a name, the rest derived from them.
+    """Base class of all stores: five abstract operations and a name, from which the other operations are derived.
 
-    A missing key is ``None``, not an error. Every operation may be called from several threads at once. Keys are
-    checked by each operation before anything else: non-empty text without empty, ``.`` or ``..`` segments (so no
-    leading or trailing ``/`` either), NUL or lone surrogates; anything else raises `StoreError`. A prefix is ``""`` or
-    a key followed by ``/``.
+    The value of a missing key is ``None``, not an error. Every operation may be called from several threads at once.
+    Each operation first checks its keys: a key is non-empty text without empty, ``.`` or ``..`` segments (so without a
+    leading or trailing ``/``), NUL or lone surrogates; any other key raises `StoreError`. A prefix is ``""`` or a key
+    followed by ``/``.
 
-    A store declares what it can do beyond that: `tegula.stores.capabilities`.
+    For optional operations see `tegula.stores.capabilities`.
 
     Attributes
     ----------
     read_only : bool
         Whether `set` and `delete` raise `ReadOnlyError`.
     concurrency : int
-        How many requests one operation should have under way at once, for stores where waiting takes longer than
-        working; 0 for as many as there are threads to work with.
+        How many requests one operation should have under way at once, for stores with a long latency; 0 for as many as
+        there are worker threads.
     single_writer, conditional_delete, fresh_generations : bool
         What conditional writes guarantee; see `tegula.stores.operations.Writable`.
 
@@ -82,7 +82,7 @@ class Store(Writable, Listable, FormerNames):
 
     @property
     def capabilities(self) -> Capabilities:
-        """Capabilities of the store, at a glance.
+        """Summary of the capabilities of the store.
 
         Examples
         --------
@@ -98,7 +98,7 @@ class Store(Writable, Listable, FormerNames):
             self.delete(key)
 
     def flush(self) -> None:
-        """Write out what is pending; a store that buffers nothing, like this one, does nothing.
+        """Write out pending values; by default a store buffers nothing, and this does nothing.
 
         Examples
         --------
@@ -108,7 +108,7 @@ class Store(Writable, Listable, FormerNames):
         return
 
     def close(self) -> None:
-        """Write out what is pending and release what is held; the store can't be used afterwards."""
+        """Write out pending values and release resources; the store can't be used afterwards."""
         self.flush()
 
     def __repr__(self) -> str:

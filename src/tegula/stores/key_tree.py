@@ -1,4 +1,4 @@
-"""Keys by the prefix that they stand directly below, so that a listing looks at no other keys."""
+"""Keys grouped by the prefix directly above them, so that a listing visits no other keys."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["KeyTree"]
 
 
 class KeyTree:
-    """The keys of a store that knows all of them.
+    """The keys of a store that knows all its keys.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class KeyTree:
             child = parent
 
     def discard(self, key: str) -> None:
-        """Remove a key if it is there, and the prefixes that are empty then."""
+        """Remove a key if it is there, and prefixes that become empty."""
         child = key
         while child:
             parent = _parent(child)
@@ -55,7 +55,7 @@ class KeyTree:
             child = parent
 
     def children(self, prefix: str) -> tuple[list[str], list[str]]:
-        """Return the keys and the prefixes that stand directly below a prefix, each sorted."""
+        """Return the keys and the prefixes directly below a prefix, each sorted."""
         below = self._below.get(prefix, {})
         return sorted(child for child in below if child[-1] != "/"), sorted(
             child for child in below if child[-1] == "/"

@@ -1,13 +1,13 @@
 """A store of files below a directory (Zarr v3, "file system store").
 
-Where that text leaves a choice, the store decides as follows, and a test holds each decision:
+Where the specification leaves a choice, the store decides as follows; there is a test of each decision:
 
 - A value is replaced in one step: it is written to a hidden temporary file beside its final place, which is then
   renamed. Readers take no lock and see the old value or the new one, even if a writer is killed.
 - Writers of one directory exclude each other by locking the directory, only while they compare the generation and
   rename. The lock ends with its holder. Where directories can't be locked, writers lock a hidden file.
 - Only a file that does not exist is a missing value. A dangling or circular link, a file in the place of a directory
-  and a refused permission are errors. A directory in the place of a value is not a value; see `LocalStore.blocked_by`.
+  and a denied permission are errors. A directory in the place of a value is not a value; see `LocalStore.blocked_by`.
 - A directory is never replaced or removed as if it were a value; directories that become empty are removed.
 
 The kernel follows the same steps; ``docs/design/local-files.md`` describes them.
@@ -38,12 +38,12 @@ from tegula.stores.sweeping import is_swept, sweep
 
 __all__ = ["LocalStore"]
 
-# O_NONBLOCK: opening a pipe that lies among the files would block until it has a writer
+# O_NONBLOCK: otherwise opening a named pipe among the files would block until it has a writer
 _READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 _READ_HERE = _READ | getattr(os, "O_NOFOLLOW", 0)
-_TOGETHER = 2**20  # bytes of each value that are read together with others
+_TOGETHER = 2**20  # bytes of each value that one call of the kernel reads for many keys
 _TYPE, _REGULAR = 0o170000, 0o100000
-# keys that pass every check, such as those of documents and most chunks; on Windows each file has to be looked at
+# keys that pass every check, such as those of documents and most chunks; on Windows each file has to be checked
 _PLAIN_NAME = r"[0-9_](?:[0-9A-Za-z_.]*[0-9A-Za-z])?|zarr\.json|\.z(?:array|attrs|group)"
 _PLAIN_KEY = "(?!)" if sys.platform == "win32" else rf"(?:[0-9A-Za-z_][0-9A-Za-z_.-]*/)*(?:{_PLAIN_NAME})"
 # documents at the root, which opening an array reads before any other key, so that it compiles no pattern
@@ -51,7 +51,7 @@ _AT_ROOT = frozenset(() if sys.platform == "win32" else ("zarr.json", ".zarray",
 
 
 def _is_plain(key: str) -> re.Match[str] | None:
-    """Return whether a key is plain; compile the pattern at the first call, and take the place of this function."""
+    """Return whether a key is plain; the first call compiles the pattern, which then replaces this function."""
     global _is_plain
     _is_plain = re.compile(_PLAIN_KEY).fullmatch  # type: ignore[assignment]
     return _is_plain(key)
@@ -60,9 +60,9 @@ def _is_plain(key: str) -> re.Match[str] | None:
 class LocalStore(Locking, BlockedKeys, Copying, LocalPrefixes):
     """Files below a directory, which the first write creates.
 
-    Each operation is atomic between threads, processes and, where the file system's locks are, machines. A symbolic
-    link below the root is followed to where it leads inside the root, and refused where it leads out; what is checked
-    once for a directory is remembered. Writing or deleting a key that is a link replaces or removes the link.
+    Each operation is atomic between threads and processes, and between machines if the locks of the file system work
+    between them. A symbolic link below the root is followed if it leads inside the root, and refused if it leads out;
+    the result is remembered for each directory. Writing or deleting a key that is a link replaces or removes the link.
 
     On a file system that ignores case, a key that differs from a stored one only in case counts as missing, and can't
     be written. Names that begin with ``.tegula-`` are reserved for the store.
@@ -70,20 +70,19 @@ class LocalStore(Locking, BlockedKeys, Copying, LocalPrefixes):
     Parameters
     ----------
     root : str or path-like
-        The base directory, which may be a symbolic link or missing; a relative one is taken relative to the current
-        directory.
+        The base directory, which may be a symbolic link or missing; a relative path starts at the current directory.
     read_only : bool
         Whether `set` and `delete` raise `ReadOnlyError`.
     durability : {"rename", "fsync"}
-        ``"rename"`` survives the death of the process; ``"fsync"`` also that of the machine: each value, its name and
-        the names of new directories are on the disk when `set` returns.
+        Values stored with ``"rename"`` survive a crash of the process, with ``"fsync"`` also one of the machine: each
+        value, its name and the names of new directories are on the disk when `set` returns.
     follow_symlinks : bool
         Whether links may lead out of the root.
 
     Raises
     ------
     StoreError
-        If `root` exists and is not a directory, or can't be looked at.
+        If `root` exists and is not a directory, or can't be examined.
 
     Examples
     --------
@@ -183,7 +182,7 @@ class LocalStore(Locking, BlockedKeys, Copying, LocalPrefixes):
         return self.size(key) is not None
 
     def blocked_by(self, key: str) -> str | None:
-        """Say that a directory stands in the place of `key`, or another spelling of it; ``None`` if neither does."""
+        """Describe a directory, or another spelling of `key`, in the place of `key`; ``None`` if there is neither."""
         self._root.check(key)
         try:
             if self.size(key) is not None:
@@ -212,7 +211,7 @@ class LocalStore(Locking, BlockedKeys, Copying, LocalPrefixes):
     def copy_from(
         self, source: Any, key: str, new: str, *, create: bool = False, nbytes: int | None = None
     ) -> int | None:
-        """Copy the file of a key, by the operating system where it can; see `Copying.copy_from`."""
+        """Copy the file of a key, by the operating system if possible; see `Copying.copy_from`."""
         self._check_writable(new)
         opened: list[int] = []
         try:

@@ -1,4 +1,4 @@
-"""Base directory of a local store: paths, errors, and the directories that writing makes and deleting removes."""
+"""The base directory of a local store: paths, errors, and making and removing directories."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ __all__ = ["ATTEMPTS", "LocalBase", "kernel_in_use"]
 _modules = sys.modules
 
 ATTEMPTS = 50
-"""How often a write makes its directory anew, if others remove it each time while it is empty."""
+"""How often a write makes its directory again, if others keep removing it while it is empty."""
 
 
 def kernel_in_use() -> Any | None:
-    """Return the kernel if it is in use. Only the main thread loads it, since others import nothing."""
+    """Return the kernel if it is in use; only the main thread loads it, since other threads import nothing."""
     if config.current().executor == "reference":
         return None
     found = _modules.get("tegula._kernel")
     if found is None and threading.current_thread() is threading.main_thread():
         found = executors.kernel()
-    return found if hasattr(found, "put_file") else None  # else it is being loaded
+    return found if hasattr(found, "put_file") else None  # otherwise it is still being loaded
 
 
 class LocalBase(Anchoring, Store):
@@ -85,7 +85,7 @@ class LocalBase(Anchoring, Store):
 
     @property
     def ignores_case(self) -> bool | None:
-        """True if the file system ignores case; ``None`` until the first name with letters has been looked for.
+        """True if the file system ignores case; ``None`` until the first name with letters has been looked up.
 
         Examples
         --------
@@ -110,12 +110,12 @@ class LocalBase(Anchoring, Store):
     def prepare(self, parent: str) -> bool:
         """Make the directory of keys that start with `parent` and a slash, and remove what dead writers left in it.
 
-        The kernel calls it before it puts files there by itself, following the rules of this store.
+        The kernel calls this before it writes files to the directory itself, by the rules of this store.
 
         Returns
         -------
         bool
-            Whether it may; not if the directory keeps vanishing.
+            Whether the kernel may write there; false if the directory keeps vanishing.
 
         Raises
         ------
@@ -146,7 +146,7 @@ class LocalBase(Anchoring, Store):
     def anchored(self, document: str) -> Self:
         """Return this store for values that belong to a document: it makes no directories once the document is gone.
 
-        Writing raises `NotFoundError` then; see `Anchoring.anchored` of `tegula.stores.capabilities`.
+        Writing then raises `NotFoundError`; see `Anchoring.anchored` of `tegula.stores.capabilities`.
         """
         self._root.check(document)
         found = object.__new__(type(self))

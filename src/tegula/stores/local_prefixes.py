@@ -1,4 +1,4 @@
-"""Prefixes of a local store: listing, moving and deleting directories, and what dead writers left in them."""
+"""Prefixes of a local store: listing, moving and deleting directories, and removing files of dead writers."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ else:
 __all__ = ["LocalPrefixes"]
 
 _TYPE, _REGULAR = 0o170000, 0o100000
-_TOGETHER = 128  # prefixes below which documents are looked for together
+_TOGETHER = 128  # prefixes whose documents are looked up together
 
 
 class LocalPrefixes(EmptyDirectories, Reclaiming, Renaming, LocalBase):
     """Operations of a `tegula.stores.LocalStore` on prefixes, which are directories."""
 
     def list_prefix(self, prefix: str) -> Iterator[str]:
-        """Yield every key that starts with `prefix`, in the order of the file system; links that dangle are listed."""
+        """Yield every key that starts with `prefix`, in the order of the file system, including dangling links."""
         check_prefix(prefix)
         return self._walk(prefix)
 
     def list_dir(self, prefix: str) -> tuple[list[str], list[str]]:
-        """Return the keys and the prefixes that stand directly below `prefix`, sorted; see `Store.list_dir`.
+        """Return the keys and the prefixes directly below `prefix`, sorted; see `Store.list_dir`.
 
         Directories that hold no key are left out.
         """
@@ -69,18 +69,18 @@ class LocalPrefixes(EmptyDirectories, Reclaiming, Renaming, LocalBase):
                 self._make_directory(top)
 
     def has_prefix(self, prefix: str) -> bool:
-        """Return whether a directory of that prefix exists, even an empty one; see `EmptyDirectories.has_prefix`."""
+        """Return whether a prefix has a directory, even an empty one; see `EmptyDirectories.has_prefix`."""
         with self._reporting("look at", check_prefix(prefix)):
             return self._listed(prefix) is not None
 
     def delete_prefix(self, prefix: str) -> None:
-        """Remove every key that starts with `prefix`, links as links, and directories that become empty."""
+        """Remove every key that starts with `prefix` and directories that become empty; links are not followed."""
         top = check_prefix(prefix)[:-1]
         if top:
             self._root.check(top)
         if self.read_only:
             raise ReadOnlyError(f"{self!r} is read-only", key=prefix)
-        with self._reporting("delete", prefix), suppress(NotADirectoryError):  # no key begins with that of a file
+        with self._reporting("delete", prefix), suppress(NotADirectoryError):  # a file has no keys below it
             if self._root.directory(top.rpartition("/")[0]) is None:
                 return
             if top and os.path.islink(self._root.base + top):
@@ -93,9 +93,9 @@ class LocalPrefixes(EmptyDirectories, Reclaiming, Renaming, LocalBase):
                 self._prune(top)
 
     def move_prefix(self, prefix: str, target: Writable, new: str) -> bool:
-        """Rename the directory of a prefix, where both are on one file system; see `Renaming.move_prefix`.
+        """Rename the directory of a prefix if both places are on one file system; see `Renaming.move_prefix`.
 
-        A directory that is a symbolic link is not moved in this way: relative links would lead elsewhere.
+        A directory that is a symbolic link is not renamed, since relative links would then lead elsewhere.
         """
         top, place = check_prefix(prefix)[:-1], check_prefix(new)[:-1]
         if not isinstance(target, LocalBase) or type(target) is not type(self):
@@ -103,7 +103,7 @@ class LocalPrefixes(EmptyDirectories, Reclaiming, Renaming, LocalBase):
         for store, name in ((self, top), (target, place)):
             store._check_writable(name or "-")
         with self._reporting("move", prefix):
-            # the directory, and an empty place for it
+            # the directory, and a free place for it
             path = self._root.directory(top)
             if path is None or os.path.islink(path[:-1]):
                 return False
@@ -115,7 +115,7 @@ class LocalPrefixes(EmptyDirectories, Reclaiming, Renaming, LocalBase):
             with suppress(OSError):  # an empty directory does no harm
                 os.rmdir(there)
 
-            # the rename, which takes back the new directories if it fails
+            # rename it; if that fails, remove the new directories again
             try:
                 os.rename(path[:-1], there)
             except OSError as error:
@@ -130,7 +130,7 @@ class LocalPrefixes(EmptyDirectories, Reclaiming, Renaming, LocalBase):
                 self._root.forget("")
                 target._root.forget("")
 
-            # the disk, and directories that are empty now
+            # sync to the disk, and remove directories that are now empty
             for store, name in ((target, above), (self, os.path.dirname(path[:-1]))):
                 if store._sync:
                     sync_directory(name)
@@ -145,7 +145,7 @@ class LocalPrefixes(EmptyDirectories, Reclaiming, Renaming, LocalBase):
         Raises
         ------
         StoreError
-            If `prefix` is not valid, or a directory can't be looked at.
+            If `prefix` is not valid, or a directory can't be read.
 
         Examples
         --------
@@ -174,7 +174,7 @@ class LocalPrefixes(EmptyDirectories, Reclaiming, Renaming, LocalBase):
         Raises
         ------
         StoreError, ReadOnlyError
-            If a directory can't be looked at, or the store is read-only.
+            If a directory can't be read, or the store is read-only.
 
         Examples
         --------
@@ -196,7 +196,7 @@ class LocalPrefixes(EmptyDirectories, Reclaiming, Renaming, LocalBase):
             return count
 
     def _with_one_of(self, names: Sequence[str], found: list[tuple[str, os.DirEntry[str]]]) -> Iterator[str]:
-        """Yield the prefixes under which one of `names` has a value; the kernel looks for many plain files at once."""
+        """Yield the prefixes under which one of `names` has a value; the kernel looks up many plain files at once."""
         kernel = kernel_in_use() if len(found) > 1 and self._root.ignores_case is False else None
         directory, threads = os.path.dirname(found[0][1].path), config.current().threads
         there: set[str] = set()

@@ -15,12 +15,12 @@ from tegula.stores.single_writer import KeyLocks, SingleWriterStore, digest
 
 __all__ = ["MappingStore"]
 
-_LARGE = 1 << 12  # shorter values are digested about as fast as they are looked up
+_LARGE = 1 << 12  # digests of shorter values are computed about as fast as they are looked up
 _MAX_DIGESTS = 32
 
 
 class _Shared(KeyLocks):
-    """The state that all stores over one mapping share: locks, and digests of values together with the values."""
+    """The state that all stores over one mapping share: locks, and values with their digests."""
 
     def __init__(self) -> None:
         super().__init__(1)
@@ -31,7 +31,7 @@ class _Shared(KeyLocks):
         self.writer = threading.RLock()
 
 
-# One for each mapping in use. A store holds its mapping, so an id is not used again while its entry is alive.
+# One for each mapping in use. A store holds its mapping, so an id is not reused while its entry is alive.
 _shared: weakref.WeakValueDictionary[int, _Shared] = weakref.WeakValueDictionary()
 _shared_lock = KeyLocks(1)
 
@@ -39,19 +39,19 @@ _shared_lock = KeyLocks(1)
 class MappingStore(Locking, SingleWriterStore):
     """Any ``MutableMapping`` with text keys and bytes-like values: a ``dict``, a shelf, a store of another library.
 
-    A ``KeyError`` of the mapping means that a key is missing; any other exception surfaces as `StoreError`. Keys of the
-    mapping that are not valid keys of a store are not listed.
+    A ``KeyError`` of the mapping means that a key is missing; any other exception is raised as `StoreError`. Keys of
+    the mapping that are not valid keys of a store are not listed.
 
     If the mapping itself buffers values, `flush` calls its ``flush()`` or ``sync()``. `close` flushes and leaves
     the mapping open.
 
-    A generation is a digest of the value, and conditional writes are atomic between the threads of a process, through
-    however many stores they share a mapping. Between processes they are not (`single_writer`).
+    A generation is a digest of the value. Conditional writes are atomic between the threads of a process, even if they
+    use different stores over the mapping, but not between processes (`single_writer`).
 
     Parameters
     ----------
     mapping : MutableMapping
-        Where the values are kept. Arrays and memoryviews found in it count as their bytes; `bytes` are put into it.
+        The mapping that holds the values. Arrays and memoryviews in it are read as their bytes; `bytes` are written.
     read_only : bool
         Whether `set` and `delete` raise `ReadOnlyError`.
 
@@ -72,7 +72,7 @@ class MappingStore(Locking, SingleWriterStore):
         self.mapping = mapping
 
     def read(self, key: str, byte_range: ByteRange | None = None) -> bytes | None:
-        """Return what the mapping has for a key, as bytes; see `SingleWriterStore.read`."""
+        """Return the value of a key in the mapping, as bytes; see `SingleWriterStore.read`."""
         return self.ranged(self._value(key), byte_range)
 
     def write(self, key: str, value: bytes) -> None:
@@ -93,7 +93,7 @@ class MappingStore(Locking, SingleWriterStore):
             raise self._failure("delete", key, error) from error
 
     def lock(self, key: str) -> AbstractContextManager[bool]:
-        """Keep other threads waiting, whatever their key: equal values have one generation here; see `Locking`."""
+        """Lock out other threads, whatever their key, since equal values have equal generations here; see `Locking`."""
         check_key(key)
         return self._shared.writer
 
@@ -122,7 +122,7 @@ class MappingStore(Locking, SingleWriterStore):
             raise self._failure("look up", key, error) from error
 
     def flush(self) -> None:
-        """Call the mapping's own ``flush()``, or ``sync()`` as of a shelf, if it has one.
+        """Call the mapping's own ``flush()``, or ``sync()`` as a shelf has, if it has one.
 
         Raises
         ------
@@ -139,7 +139,7 @@ class MappingStore(Locking, SingleWriterStore):
 
     @property
     def url(self) -> str:
-        """A name for messages; it says which mapping this is and can't be opened."""
+        """A name for messages that identifies the mapping; it can't be opened."""
         return f"mapping://{type(self.mapping).__name__}-{id(self.mapping):x}"
 
     @property
@@ -169,7 +169,7 @@ class MappingStore(Locking, SingleWriterStore):
         if known is not None and known[0] is value:
             return known[1]
         generation = digest(value)
-        # Noted only for an object that the mapping itself holds: it returns the same object again, and keeps it alive.
+        # Remembered only for an object that the mapping itself holds, since it then returns the same object again.
         held: object = dict.get(self.mapping, key) if isinstance(self.mapping, dict) else None
         if held is value and len(value) >= _LARGE:
             if len(digests) >= _MAX_DIGESTS:

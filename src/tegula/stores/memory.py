@@ -1,4 +1,4 @@
-"""A store whose values live in memory."""
+"""A store whose values are in memory."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tegula.stores.key_tree import KeyTree
 __all__ = ["MemoryStore"]
 
 next_generation = itertools.count(1).__next__
-"""Return the generation of the next value that any memory store takes."""
+"""Return the generation for the next value of any memory store."""
 
 
 class MemoryStore(Store):
@@ -106,7 +106,7 @@ class MemoryStore(Store):
             return iter(self._listed().keys(prefix))
 
     def list_dir(self, prefix: str) -> tuple[list[str], list[str]]:
-        """Return the keys and the prefixes (each ending in ``/``) that stand directly below `prefix`, each sorted."""
+        """Return the keys and the prefixes (each ending in ``/``) directly below `prefix`, each sorted."""
         check_prefix(prefix)
         with self._lock:
             return self._listed().children(prefix)
@@ -123,7 +123,7 @@ class MemoryStore(Store):
 
     @property
     def url(self) -> str:
-        """A name for messages; it says which object this is and can't be opened."""
+        """A name for messages that identifies this object; it can't be opened."""
         return f"memory://{id(self):x}"
 
     def _check_writable(self, key: str) -> None:
@@ -148,7 +148,7 @@ _stores: weakref.WeakSet[MemoryStore] = weakref.WeakSet()
 
 
 def _free_locks() -> None:
-    """In a forked child, free the locks that threads of the parent held: they do not exist here."""
+    """In a forked child, free the locks of the parent's threads, which do not exist here."""
     for store in _stores:
         store._lock = threading.Lock()
 

@@ -1,4 +1,4 @@
-"""A memory store whose keys may be any text, including text that could not name a file."""
+"""A memory store whose keys may be any text, even text that can't be the name of a file."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ class MemoryKeys(MemoryStore):
         Parameters
         ----------
         changes : mapping of str to (bytes or None, generation or None)
-            The new value of each key, ``None`` to delete it, and the generation it must have before.
+            The new value of each key (``None`` to delete it), and the generation that the key must have.
 
         Raises
         ------
         ConflictError
-            If a key has another generation; then nothing is changed.
+            If a key has another generation; nothing is then changed.
         """
         with self._lock:
             for key, (_, expected) in changes.items():
@@ -64,5 +64,5 @@ class MemoryKeys(MemoryStore):
         return (key for key in keys if key.startswith(start))
 
     def list_dir(self, prefix: str) -> tuple[list[str], list[str]]:
-        """Return the keys and the prefixes (each ending in ``/``) that stand directly below `prefix`, each sorted."""
+        """Return the keys and the prefixes (each ending in ``/``) directly below `prefix`, each sorted."""
         return split_children(self.list_prefix(prefix), prefix)

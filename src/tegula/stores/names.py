@@ -1,4 +1,4 @@
-"""Keys as names of files: reserved names, names that differ only in case, and ``file:`` URLs."""
+"""Keys as file names: reserved names, names that differ only in case, and ``file:`` URLs."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ __all__ = [
 ]
 
 HIDDEN = ".tegula-"
-"""How the names of the store's own files begin: no key may have such a segment, and no listing shows one."""
+"""Prefix of the names of the store's own files; no key may have a segment that begins with it, and none is listed."""
 
 _WINDOWS_DEVICE = r"(?:CON|PRN|AUX|NUL|CONIN\$|CONOUT\$|COM[0-9¹²³]|LPT[0-9¹²³])(?:\.|\Z)"
 _WINDOWS_FORBIDDEN = r'[<>:"\\|?*\x01-\x1f]'
 
 
 def name_flaw(key: str, platform: str = sys.platform) -> str | None:
-    """Say why a valid key can't be the relative path of a file on `platform`, or return ``None`` if it can.
+    """Return why a valid key can't be the relative path of a file on `platform`, or ``None`` if it can.
 
-    On POSIX only the store's own names are refused, and a backslash is a character like any other. Windows refuses
-    backslashes, colons (and so drive letters and streams), device names, and segments that end in a dot or a space.
+    On POSIX only the store's own names are refused; a backslash is an ordinary character. On Windows backslashes,
+    colons (and so drive letters and streams), device names, and segments that end in a dot or a space are refused.
 
     Examples
     --------
@@ -64,7 +64,7 @@ def name_flaw(key: str, platform: str = sys.platform) -> str | None:
 
 
 def has_twins(name: str) -> bool:
-    """Return whether a file system that ignores case or the composition of Unicode finds `name` by other spellings too.
+    """Return whether file systems that ignore case or Unicode normalization find `name` by other spellings, too.
 
     Examples
     --------
@@ -75,7 +75,7 @@ def has_twins(name: str) -> bool:
 
 
 def swap_case(name: str) -> str | None:
-    """Return `name` in another spelling that only a case-insensitive file system takes for the same, or ``None``."""
+    """Return `name` in a spelling that only a case-insensitive file system treats as the same, or ``None``."""
     return name.swapcase() if name.isascii() and has_twins(name) else None
 
 

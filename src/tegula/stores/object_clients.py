@@ -1,8 +1,8 @@
-"""Stores of obstore that this process keeps, so that whatever opens the same bucket next uses their connections.
+"""A cache of obstore's stores, so that opening the same bucket again reuses their connections.
 
-Making one takes several milliseconds of processor time, and its first requests wait for new connections. One that is
-kept serves only for the same settings, in the same environment: the same variables and credential files. A key is a
-digest, so that it holds no secret.
+Making a store takes several milliseconds of processor time, and its first requests wait for new connections. A cached
+store is used only for the same settings in the same environment: the same variables and credential files. Its cache key
+is a digest, so that it holds no secret.
 """
 
 from __future__ import annotations
@@ -20,29 +20,29 @@ from tegula.stores.single_writer import digest
 __all__ = ["LIMIT", "drop", "forget_all", "shared"]
 
 LIMIT: Final = 32
-"""How many are kept, those that were used last. Each takes a quarter of a megabyte, and its open connections."""
+"""How many of the most recently used stores are cached; each takes 256 KiB, and its open connections."""
 _REMOTE: Final = ("url", "S3Store", "GCSStore", "AzureStore", "HTTPStore")  # others have no connections
 _PLAIN: Final = (str, bytes, int, float, bool, type(None), timedelta)
 _VARIABLES: Final = (
     "AWS_", "GOOGLE_", "SERVICE_ACCOUNT", "CLOUDSDK_", "AZURE_", "MSI_", "IDENTITY_", "SSL_CERT_", "HTTP_PROXY",
     "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "HOME", "USERPROFILE", "APPDATA",
 )  # fmt: skip
-"""How the names of variables begin that obstore, its HTTP client or boto3 reads, in any case."""
+"""Prefixes of the environment variables that obstore, its HTTP client or boto3 reads, in lower or upper case."""
 _FILES: Final = ("~/.aws/credentials", "~/.aws/config", "~/.config/gcloud/application_default_credentials.json")
 
 _kept: OrderedDict[object, Any] = OrderedDict()
-_lock = threading.RLock()  # one thread makes a store, while others that want it wait
+_lock = threading.RLock()  # one thread makes a store, while others that need it wait
 
 
 def shared(name: str, positional: tuple[Any, ...], named: Mapping[str, Any], make: Callable[[], Any]) -> Any:
-    """Return the store that was made of the same settings, or what `make` returns, for the next time.
+    """Return the cached store for the same settings; otherwise call `make`, and cache and return its result.
 
     Parameters
     ----------
     name : str
         The name of its class, or ``"url"``.
     positional, named
-        What it is made of. Where that holds objects that can't be compared, nothing is kept.
+        The arguments of the store. If they hold objects that can't be compared, the store is not cached.
     make : callable
         Makes the store.
     """
@@ -61,14 +61,14 @@ def shared(name: str, positional: tuple[Any, ...], named: Mapping[str, Any], mak
 
 
 def drop(store: object) -> None:
-    """Stop keeping a store, since its credentials have been refused."""
+    """Remove a store from the cache, since its credentials have been refused."""
     with _lock:
         for key in [key for key, kept in _kept.items() if kept is store]:
             del _kept[key]
 
 
 def forget_all() -> list[Any]:
-    """In a forked child, keep nothing, and return the parent's stores, which must not be released there."""
+    """In a forked child, empty the cache, and return the parent's stores, which must not be released in the child."""
     global _kept, _lock
     _lock, found = threading.RLock(), [*_kept.values()]
     _kept = OrderedDict()
@@ -76,7 +76,7 @@ def forget_all() -> list[Any]:
 
 
 def _key(name: str, positional: tuple[Any, ...], named: Mapping[str, Any]) -> object:
-    """Return what tells stores apart: a digest of settings and environment, and the credential provider."""
+    """Return the cache key of a store: a digest of settings and environment, and the credential provider."""
     provider = named.get("credential_provider")
     settings = {key: value for key, value in named.items() if key != "credential_provider"}
     try:
@@ -93,7 +93,7 @@ def _key(name: str, positional: tuple[Any, ...], named: Mapping[str, Any]) -> ob
 
 
 def _text(value: Any) -> str:
-    """Return a text that equal values have, and no others."""
+    """Return a text that is equal for equal values only."""
     if isinstance(value, Mapping):
         return "{" + ",".join(sorted(f"{_text(key)}:{_text(each)}" for key, each in value.items())) + "}"
     if isinstance(value, (list, tuple)):
@@ -104,7 +104,7 @@ def _text(value: Any) -> str:
 
 
 def _paths(value: Any) -> Iterator[str]:
-    """Yield the texts in settings that may be the paths of files, such as keys of service accounts."""
+    """Yield the texts in settings that may be paths of files, such as keys of service accounts."""
     if isinstance(value, Mapping):
         for each in value.values():
             yield from _paths(each)
@@ -113,7 +113,7 @@ def _paths(value: Any) -> Iterator[str]:
 
 
 def _state(path: str) -> object:
-    """Return what changes when a file does, ``None`` if there is no file."""
+    """Return a value that changes when a file does; ``None`` if there is no file."""
     try:
         found = os.stat(path)
     except (OSError, ValueError):

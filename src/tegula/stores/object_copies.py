@@ -1,9 +1,9 @@
-"""Copies within a bucket, which the service makes by itself.
+"""Copies within a bucket, made by the service itself.
 
-A copy that must not replace anything is a conditional write. Google Cloud Storage and Azure copy on that condition; S3
-does so at the end of a multipart upload whose only part is the old object. Not every S3-compatible service honours the
-condition there, and some store an empty object instead of a copy. So an endpoint that a user configures is tested, once
-per process, as it is for other conditional writes.
+A copy that must not replace an object is a conditional write. Google Cloud Storage and Azure support the condition when
+they copy; on S3 it is checked at the end of a multipart upload whose only part is the old object. Some S3-compatible
+services ignore the condition there, and some store an empty object instead of a copy. So an endpoint that a user
+configures is tested once per process, as for other conditional writes.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Copies(NamedTuple):
     plain : bool
         Whether the service copies objects at all.
     create : bool
-        Whether it refuses to replace an object if it must not.
+        Whether it refuses to replace an object if the request says so.
     """
 
     plain: bool
@@ -50,7 +50,7 @@ _lock = threading.Lock()
 
 
 def _forget_lock() -> None:
-    """In a forked child, make a new lock: the thread of the parent that held it does not exist here."""
+    """In a forked child, make a new lock, since the parent's thread that may hold it does not exist here."""
     global _lock
     _lock = threading.Lock()
 
@@ -60,14 +60,14 @@ if hasattr(os, "register_at_fork"):  # not on Windows
 
 
 class Bucket:
-    """The bucket of an object store, with all its objects, by their whole names.
+    """The bucket of an object store, whose objects are addressed by their full names.
 
     Attributes
     ----------
     settings : object
-        Equal for stores over one bucket that reach it in the same way; ``None`` where nothing can be copied.
+        Equal for stores over one bucket that access it in the same way; ``None`` if nothing can be copied.
     prefix : str
-        What the names of the store's objects begin with in the bucket.
+        Prefix of the names of the store's objects in the bucket.
     """
 
     def __init__(self, reader: ObjectReader) -> None:
@@ -90,7 +90,7 @@ class Bucket:
             self._handle = StoreHandle(make_store(handle.name, whole), named.get("retry_config") or {})
 
     def send(self, old: str, new: str, *, create: bool) -> Failure | None:
-        """Have the service copy an object once; return what went wrong, if anything did."""
+        """Request a copy of an object once; return the failure if there was one."""
         handle = self._handle
         answer: Failure | None = self.reader.requests.once(
             lambda library, _: library.copy(handle.get(), old, new, overwrite=not create)
@@ -100,12 +100,12 @@ class Bucket:
         return answer
 
     def copies(self, storage: object) -> Copies:
-        """Return what the service's copies guarantee; try them if that is not known.
+        """Return what the service's copies guarantee; test them if that is not known.
 
         Parameters
         ----------
         storage : object
-            What identifies endpoint and bucket, ``None`` if they need not be tested.
+            Identifies endpoint and bucket; ``None`` if they need not be tested.
         """
         if storage is None:
             return _SOUND
@@ -115,7 +115,7 @@ class Bucket:
         return _found[storage]
 
     def _probe(self) -> Copies:
-        """Copy to places that are free, and on condition to one that is not."""
+        """Copy to names that are free, and on condition to one that is not."""
         requests = self.reader.requests
         names = [f"{self.reader.prefix}.tegula-probe-{secrets.token_hex(8)}" for _ in range(4)]
         above = self.prefix[: len(self.prefix) - len(self.reader.prefix)]
@@ -143,7 +143,7 @@ class Bucket:
 def copy_object(bucket: Bucket, source: Any, key: str, reader: Any, new: str, *, create: bool) -> bool:
     """Copy the value of a key of one store to a key of another store over the same bucket; see `Copying.copy_from`.
 
-    What the service can't copy, such as an object of more than 5 GB, goes through this process.
+    Objects that the service can't copy, such as those of more than 5 GB, are copied through this process.
     """
     requests, begin, attempts, unclear = reader.requests, time.monotonic(), 0, False
     source.path_of(key), reader.path_of(new)  # check the keys
@@ -155,7 +155,7 @@ def copy_object(bucket: Bucket, source: Any, key: str, reader: Any, new: str, *,
         if answer.kind == "missing":
             return False
         if answer.kind == "conflict" and create:
-            # an attempt whose answer was lost may have met its own result
+            # a repeated attempt may have conflicted with the result of an earlier one whose answer was lost
             if unclear and source.get(key) == reader.get(new):
                 return True
             raise ConflictError("the value has changed since it was read", key=new)

@@ -1,9 +1,9 @@
-"""Whose credentials sign requests: those of the options, before any of the environment, or those of a profile of AWS.
+"""The choice of credentials: those in the options take precedence over the environment, and over an AWS profile.
 
-obstore reads the environment whatever the options are, and has an order of its own: a session token of the environment
-would join the keys of the options, and an account key of the environment would count before the signature of the
-options. So credentials of the options become a credential provider, which counts before everything else. Where there is
-no provider for a kind of credentials, a variable that would count before them is an error.
+obstore always reads the environment, too, and has its own precedence: it would combine a session token of the
+environment with the keys of the options, and prefer an account key of the environment to a signature in the options. So
+credentials in the options become a credential provider, which obstore prefers to everything else. If obstore has no
+provider for a kind of credentials, an environment variable that it would prefer is an error.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _PROVIDED: Final[Mapping[str, Sequence[Mapping[str, str]]]] = {
     "s3": [{"access_key_id": "access_key_id", "secret_access_key": "secret_access_key"}],
     "az": [{"token": "token"}, {"account_key": "access_key"}, {"sas_key": "sas_token"}],
 }
-"""Settings that become a provider, in the order in which obstore looks at them, and what it calls them there."""
+"""Settings that become a provider, in the order in which obstore checks them, and their names in the provider."""
 
 _IN_TURN: Final[Mapping[str, Sequence[str]]] = {
     "s3": (
@@ -41,12 +41,12 @@ _IN_TURN: Final[Mapping[str, Sequence[str]]] = {
     "az": ("token", "account_key", "federated_token_file", "client_secret", "sas_key", "use_azure_cli"),
     "gs": ("service_account", "service_account_key", "application_credentials"),
 }  # fmt: skip
-"""Settings for credentials; of two in the environment and the options obstore takes the first one."""
-_EXCLUSIVE: Final = ("service_account", "service_account_key")  # obstore refuses both together
+"""Settings for credentials; if the environment and the options have different ones, obstore uses the first of them."""
+_EXCLUSIVE: Final = ("service_account", "service_account_key")  # obstore refuses the combination
 
 
 class StaticCredentials:
-    """Credentials of the options, as obstore asks for them.
+    """A credential provider for credentials in the options.
 
     Parameters
     ----------
@@ -80,21 +80,22 @@ class StaticCredentials:
 
 
 def own_credentials(kind: str, settings: Mapping[str, Any], prefixes: Sequence[str]) -> StaticCredentials | None:
-    """Return a provider of the credentials among the settings of obstore, ``None`` if they need none.
+    """Return a provider for the credentials in the settings of obstore; ``None`` if they need none.
 
     Parameters
     ----------
     kind : str
         The service: ``s3 gs az http``.
     settings : mapping
-        Settings for obstore, without prefixes of their names.
+        Settings for obstore, by names without prefixes.
     prefixes : sequence of str
-        The prefixes that names have in the environment, in lower case.
+        The prefixes of the names in the environment, in lower case.
 
     Raises
     ------
     MetadataError
-        If obstore would use other credentials, of the environment, or one of two that belong together is not given.
+        If obstore would use credentials of the environment instead, or one of two settings that belong together is
+        missing.
 
     Examples
     --------
@@ -123,8 +124,8 @@ def own_credentials(kind: str, settings: Mapping[str, Any], prefixes: Sequence[s
             name = _plain(variable, prefixes)
             if os.environ[variable] and aliases.get(name, name) in first:
                 raise MetadataError(
-                    f"the environment variable {variable} would count instead of this option; remove it for this "
-                    "process",
+                    f"the environment variable {variable} would take precedence over this option; remove it "
+                    "from the environment of this process",
                     field=chosen,
                 )
     return None
@@ -142,7 +143,7 @@ def _check_values(kind: str, given: Mapping[str, Any]) -> None:
 
 
 def _plain(variable: str, prefixes: Sequence[str]) -> str:
-    """Return the setting that an environment variable stands for, ``""`` if it stands for none."""
+    """Return the setting that an environment variable sets; ``""`` if it sets none."""
     name = variable.lower()
     found = next((prefix for prefix in prefixes if name.startswith(prefix)), None)
     return name.removeprefix(found) if found else "service_account" if variable == "SERVICE_ACCOUNT" else ""
@@ -152,7 +153,7 @@ def _plain(variable: str, prefixes: Sequence[str]) -> str:
 
 
 def profile_credentials(settings: Mapping[str, Any]) -> ProfileCredentials | None:
-    """Return credentials of ``~/.aws``, if nothing else names any, there are such files, and boto3 is installed."""
+    """Return credentials of ``~/.aws`` if no others are given, such files exist, and boto3 is installed."""
     elsewhere = ("access_key_id", "skip_signature", "web_identity_token_file", "container_credentials_relative_uri",
                  "container_credentials_full_uri")  # fmt: skip
     if any(settings.get(name) or os.environ.get(f"AWS_{name.upper()}") for name in elsewhere):

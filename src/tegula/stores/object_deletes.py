@@ -1,7 +1,7 @@
-"""Conditional deletion of objects of S3, which obstore has no call for: a request with a signed URL and ``If-Match``.
+"""Conditional deletion of S3 objects, which obstore lacks, by a request with a signed URL and ``If-Match``.
 
-Only endpoints that were tried are asked (`deletes_on_condition`): some services ignore the condition and delete. The
-requests are sent by Python's own client, which knows none of obstore's settings for proxies and certificates; where
+It is used only for endpoints that have passed a test (`deletes_on_condition`), since some services ignore the condition
+and delete. Python's own HTTP client sends the requests, without obstore's settings for proxies and certificates; if
 there are such settings, nothing is deleted on condition.
 """
 
@@ -25,29 +25,29 @@ from tegula.stores.object_requests import Requests
 __all__ = ["can_be_sent", "delete_if", "deletes_on_condition"]
 
 _SIGNED_FOR: Final = timedelta(minutes=5)
-_SECONDS: Final = 30.0  # for one request, as obstore waits by default
+_SECONDS: Final = 30.0  # time limit of one request, as by default in obstore
 _NEEDLESS: Final = frozenset({"allow_http", "timeout", "connect_timeout", "read_timeout", "user_agent"})
-"""Options of obstore's client that make no difference to whether a server is reached."""
+"""Options of obstore's client that do not affect whether a server can be reached."""
 
 
 def can_be_sent(handle: StoreHandle) -> bool:
-    """Return whether requests of this module reach a storage as those of obstore do."""
+    """Return whether requests of this module reach the storage as obstore's requests do."""
     if handle.name != "S3Store" or handle.settings is None:
         return False
-    import_module("urllib.request")  # here, and not in a thread that sends the first request while another one forks
+    import_module("urllib.request")  # not in a thread, since another thread may fork during the import
     return not {*(handle.settings[1].get("client_options") or {})} - _NEEDLESS
 
 
 def delete_if(reader: ObjectReader, key: str, before: Generation) -> Failure | None:
     """Delete the value of a key on condition that its state is still `before`.
 
-    After an answer was lost, a value that is gone counts as deleted, and another value as a conflict; so does one that
-    was stored after this deletion took place.
+    If an answer was lost, a missing value counts as deleted and another value as a conflict, even if that was stored
+    after this deletion took place.
 
     Returns
     -------
     Failure or None
-        What kept the value from being deleted, if anything did.
+        The failure that kept the value from being deleted, if any.
 
     Raises
     ------
@@ -84,16 +84,16 @@ def _changed(key: str) -> ConflictError:
 
 
 def deletes_on_condition(requests: Requests, path: str, old: str, present: str) -> bool:
-    """Try conditional deletion on an object that nothing else uses, and return whether it can be relied upon.
+    """Test conditional deletion on an object that nothing else uses, and return whether it works.
 
-    It can if an outdated condition is refused, the present one is not, and a missing object is no success.
+    It works if an outdated condition is refused, the present one is not, and deleting a missing object is refused.
 
     Parameters
     ----------
     requests : Requests
         Sends the requests.
     path : str
-        The name of the object, which is gone afterwards, or not.
+        The name of the object, which may be deleted afterwards.
     old, present : str
         Its former and its present ETag.
     """
@@ -108,7 +108,7 @@ def deletes_on_condition(requests: Requests, path: str, old: str, present: str) 
 
     if not refused(old) or tag() != present:
         return False
-    requests.send(_request(path, present))  # what it answers says nothing if it was sent twice
+    requests.send(_request(path, present))  # the answer is not reliable if the request was sent twice
     return tag() == "missing" and refused(present)
 
 
@@ -122,7 +122,7 @@ def _request(path: str, e_tag: str) -> Callable[[Any, Any], Failure | None]:
 
 
 def _sent(url: str, e_tag: str) -> Failure | None:
-    """Send the request and return what went wrong, if anything did; the URL is a secret and gets into no message."""
+    """Send the request and return the failure if there was one; the URL is secret and must not appear in a message."""
     client, errors = import_module("urllib.request"), import_module("urllib.error")
     try:
         with client.urlopen(client.Request(url, method="DELETE", headers={"If-Match": e_tag}), timeout=_SECONDS):

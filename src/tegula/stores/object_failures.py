@@ -1,7 +1,7 @@
-"""Failures of requests to object storage: what kind they are, and how to report them without a secret.
+"""Failures of requests to object storage: their kinds, and messages without secrets.
 
-The texts of obstore's errors hold URLs, which may be signed, and answers of servers, which may repeat what was sent.
-No part of them gets into a message: a text is searched for a status code, and for a few words that tell the kind.
+The texts of obstore's errors contain URLs, which may be signed, and answers of servers, which may repeat the request.
+No part of them is put into a message: a text is only searched for a status code, and for words that show the kind.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ __all__ = ["Failure", "FailureKind", "ShortBody", "failure_of"]
 FailureKind: TypeAlias = Literal[
     "missing",  # there is no such object
     "conflict",  # a condition does not hold
-    "unchanged",  # the object still has the generation that was named
+    "unchanged",  # the object still has the given generation
     "range",  # a byte range begins at or after the end of the object
-    "whole",  # the server returns the whole object where a range was asked for
+    "whole",  # the server returns the whole object when a range is requested
     "throttled",  # too many requests
     "transient",  # may succeed if it is sent again
-    "unreachable",  # the same, but no server was there to answer
+    "unreachable",  # may succeed if it is sent again, but no server answered
     "expired",  # may succeed with new credentials
     "unsupported",  # the storage has no such operation
     "fatal",
@@ -75,7 +75,7 @@ _SIGN: Final = {
     "AzureStore": "the options account_name and account_key, sas_key or token, or set AZURE_STORAGE_ACCOUNT_NAME and "
     "AZURE_STORAGE_ACCOUNT_KEY, AZURE_STORAGE_SAS_KEY or AZURE_STORAGE_TOKEN",
 }
-"""Credentials that each of obstore's stores takes, as options and in the environment."""
+"""Credentials for each of obstore's stores, as options and in the environment."""
 _SIGN_ON_THE_WEB: Final = (
     "pass user and password in the URL, https://USER:PASSWORD@host/path, or a header authorization in the option "
     "default_headers"
@@ -124,12 +124,12 @@ _WORDS: Final[tuple[tuple[str, FailureKind, str], ...]] = (
     ("kind: Request", "transient", "the connection failed"),
     ("kind: Decode", "transient", "the answer can't be decoded"),
     ("kind: Unknown", "transient", "the request failed"),
-    ("Content-Range", "transient", "the answer has another byte range than was asked for"),
+    ("Content-Range", "transient", "the answer has another byte range than the requested one"),
 )
 
 
 class ShortBody(Exception):
-    """An answer that is shorter than it announces, which obstore does not notice for byte ranges."""
+    """An answer that is shorter than its headers say, which obstore does not notice for byte ranges."""
 
 
 class Failure(NamedTuple):
@@ -138,9 +138,9 @@ class Failure(NamedTuple):
     Attributes
     ----------
     kind : FailureKind
-        What to do about it.
+        The kind of failure, which decides what to do about it.
     reason : str
-        What to report; it holds no secret.
+        Text to report, without secrets.
     status : int or None
         The status code of the answer, if there was one.
     """
@@ -151,24 +151,24 @@ class Failure(NamedTuple):
 
     @property
     def final(self) -> bool:
-        """Whether the storage certainly did not do what was asked."""
+        """Whether the storage certainly did not carry out the request."""
         return self.kind in ("fatal", "unsupported", "expired")
 
 
 def failure_of(error: BaseException, service: str = "") -> Failure:
-    """Return what kind of failure an exception of obstore stands for.
+    """Return the failure for an exception of obstore.
 
     Parameters
     ----------
     error : BaseException
         The exception.
     service : str
-        The class of the obstore store, if it is known: it decides which credentials are recommended.
+        The class of the obstore store, if it is known; it decides which credentials the message recommends.
 
     Raises
     ------
     BaseException
-        If it is an interrupt and no error, or a `TegulaError`, which says what is wrong by itself.
+        If it is an interrupt and not an error, or a `TegulaError`, which already says what is wrong.
 
     Examples
     --------
@@ -178,15 +178,15 @@ def failure_of(error: BaseException, service: str = "") -> Failure:
     Failure(kind='throttled', reason='the server answers 503 Service Unavailable', status=503)
     """
     if isinstance(error, ShortBody):
-        return Failure("transient", "the answer is shorter than it announces")
-    # a panic of obstore is not an `Exception`, but no reason to end a program
+        return Failure("transient", "the answer is shorter than its headers say")
+    # a panic of obstore is not an `Exception`, but should not end the program
     panicked = type(error).__name__ == "PanicException"
     if isinstance(error, TegulaError) or not (panicked or isinstance(error, Exception)):
         raise error
     text = str(error)
     found = _status(text)
     status = None if found is None else int(found[1])
-    if _token_request(text):  # of the service that gives out credentials: says nothing about the object
+    if _token_request(text):  # the service that issues credentials has failed; this says nothing about the object
         advice = _NO_CREDENTIALS + (_PROFILES if "S3" in text else "")
         return Failure("transient" if status in _TRANSIENT else "expired", advice)
     if "credential provider" in text and status is None:
@@ -199,7 +199,7 @@ def failure_of(error: BaseException, service: str = "") -> Failure:
         return Failure("whole", "the server does not return byte ranges")
     named = _NAMED.get(name)
     odd = _odd_name(text) if name == "InvalidPathError" else None
-    if odd is not None:  # obstore lists nothing of a page that holds such a name
+    if odd is not None:  # obstore can't list a page with such a name
         return Failure("fatal", _ODD.format(odd[1]), status)
     if named is not None:
         return Failure(*named, status)
@@ -235,12 +235,12 @@ def _advice(status: int, code: str, service: str) -> str:
             return _UNKNOWN_USER.format(_SIGN_ON_THE_WEB)
         what = _SIGN.get(service, "credentials as options or in the environment")
         return _UNKNOWN_USER.format(f"pass {what}; public data are read with the option anonymous=True")
-    # an answer to HEAD, for one, has no code
+    # for example, an answer to HEAD has no code
     return _ADVICE.get(code, _NOT_ALLOWED if status == HTTPStatus.FORBIDDEN else "")
 
 
 def _phrase(status: int) -> str:
     try:
         return f"{status} {HTTPStatus(status).phrase}"
-    except ValueError:  # a code that no standard has
+    except ValueError:  # not a standard code
         return str(status)

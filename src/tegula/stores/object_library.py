@@ -1,8 +1,8 @@
 """The package obstore and its stores, usable in any process.
 
 The runtime that sends obstore's requests does not survive a fork: in the child every request would wait forever. So a
-child loads the package's extension module once more, from a copy of its file, which gives it a runtime of its own, and
-makes each store again from its settings. The parent's stores are never released there, as a thread that the child does
+child loads the package's extension module again from a copy of its file, which has its own runtime, and makes each
+store again from its settings. The parent's stores are never released in the child, since a thread that the child does
 not have may hold their locks.
 """
 
@@ -46,7 +46,7 @@ class _Loaded:
         with self.lock:
             if self.module is None:
                 original = library("obstore")._obstore
-                import_module("ctypes")  # for `_keep`: a child had better not import much
+                import_module("ctypes")  # for `_keep`: a child should import as little as possible
                 self.module = _copy_of(original) if self.forked else original
             return self.module
 
@@ -68,7 +68,7 @@ if hasattr(os, "register_at_fork"):  # not on Windows
 
 
 def obstore() -> Any:
-    """Return obstore's extension module, which has all its functions; in a forked child it is a copy.
+    """Return obstore's extension module, which has all its functions; in a forked child, a copy of the module.
 
     Raises
     ------
@@ -115,7 +115,7 @@ def class_of(store: object) -> str:
 
 
 def kind_of(class_name: str) -> str:
-    """Return what an obstore class is for, as the scheme of a URL: ``s3 gs az http file memory``."""
+    """Return the kind of storage of an obstore class, as the scheme of a URL: ``s3 gs az http file memory``."""
     return _KINDS[class_name]
 
 
@@ -128,13 +128,13 @@ def _settings_of(store: Any) -> Settings:
     else:
         return positional, named
     raise MetadataError(
-        "obstore can't tell the settings of this store: options of the client, such as allow_http and timeout, "
+        "obstore can't report the settings of this store: options of the client, such as allow_http and timeout, "
         "belong in its client_options, not in its config"
     )
 
 
 def make_store(class_name: str, settings: Settings) -> Any:
-    """Return an obstore store, with the connections of another one of the same settings."""
+    """Return an obstore store that shares connections with others of the same settings."""
     positional, named = settings
     return shared(class_name, positional, named, lambda: getattr(obstore()._store, class_name)(*positional, **named))
 
@@ -154,7 +154,7 @@ class StoreHandle:
     name : str
         The name of its class.
     settings : Settings or None
-        What to make it from; ``None`` if its values live in its memory.
+        The arguments to make it from; ``None`` if its values are in its memory.
     """
 
     def __init__(self, store: Any, retry_config: dict[str, Any]) -> None:
@@ -173,7 +173,7 @@ class StoreHandle:
         Raises
         ------
         StoreError
-            If its values live in the memory of the process that this one was forked from.
+            If its values are in the memory of the process that this one was forked from.
         """
         module, store = self._made
         if store is not None and module is obstore():
@@ -185,13 +185,13 @@ class StoreHandle:
         return store
 
     def after_fork(self) -> None:
-        """In a forked child, keep the parent's store as it is and out of use."""
+        """In a forked child, stop using the parent's store, without releasing it."""
         _keep(self._made[1])
         if self.settings is not None:
             self._made = None, None
 
     def renew(self) -> None:
-        """Make the store again when it is used next, so that its credentials are fetched anew, also for others."""
+        """Make the store again at its next use, so that it fetches new credentials, also for stores that share it."""
         if self.settings is not None:
             drop(self._made[1])
             self._made = None, None

@@ -1,4 +1,4 @@
-"""Options for opening object storage: which of them obstore takes where, and which are tegula's own."""
+"""Options for opening object storage: those of obstore, by where it accepts them, and tegula's own."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ KNOWN: Final[dict[str, tuple[str, ...]]] = {
     ),
     "http": (),
 }  # fmt: skip
-"""The settings of obstore for each kind of storage, by the names that it gives them; it knows others for some."""
+"""The settings of obstore for each kind of storage, by its own names; it accepts other names for some of them."""
 
 _PREFIXES: Final = {"s3": ("aws_",), "gs": ("google_", "gcp_"), "az": ("azure_storage_", "azure_"), "http": ()}
 _ENDPOINTS: Final = ("endpoint", "endpoint_url", "endpoint_url_s3", "base_url")
@@ -69,7 +69,7 @@ _has_controls = re.compile(r"[\x00-\x1f\x7f]").search
 
 
 class Options(NamedTuple):
-    """Options, sorted by who takes them.
+    """Options, sorted by where they are used.
 
     Attributes
     ----------
@@ -91,15 +91,15 @@ class Options(NamedTuple):
 
 
 def sort_options(kind: str, options: Mapping[str, Any]) -> Options:
-    """Sort the options for opening object storage by who takes them.
+    """Sort the options for opening object storage by where they are used.
 
     Parameters
     ----------
     kind : str
         The service: ``s3 gs az http``.
     options : mapping
-        Names in any case, with or without a prefix such as ``aws_``; ``config``, ``client_options`` and
-        ``retry_config`` may hold some of them in mappings of their own, as obstore takes them.
+        Options by name, in lower or upper case, with or without a prefix such as ``aws_``; ``config``,
+        ``client_options`` and ``retry_config`` may be mappings of further options, as in obstore.
 
     Raises
     ------
@@ -132,7 +132,9 @@ def sort_options(kind: str, options: Mapping[str, Any]) -> Options:
         flat["skip_signature"] = True
     provider = ours.pop("credential_provider", None)
     if provider is not None and not callable(provider):
-        raise MetadataError("a credential_provider is a callable that returns credentials", field="credential_provider")
+        raise MetadataError(
+            "credential_provider must be a callable that returns credentials", field="credential_provider"
+        )
     if kind == "http":
         if flat or provider is not None:
             raise unknown_option(kind, min(flat, default="credential_provider"))
@@ -148,7 +150,7 @@ def sort_options(kind: str, options: Mapping[str, Any]) -> Options:
 
 
 def unknown_option(kind: str, name: str) -> MetadataError:
-    """Return the error for an unknown option, with the names that are most like it.
+    """Return the error for an unknown option, with the most similar names.
 
     Examples
     --------
@@ -180,7 +182,7 @@ def names_server(url: str) -> bool:
 
 def _plain(kind: str, name: object) -> str:
     if not isinstance(name, str):
-        raise MetadataError(f"the name of an option is text, not {name!r:.60}")
+        raise MetadataError(f"the name of an option must be text, not {name!r:.60}")
     plain = name.lower()
     for prefix in _PREFIXES[kind]:
         if plain.startswith(prefix) and plain not in KNOWN[kind]:
@@ -195,15 +197,15 @@ def _client_value(name: str, value: Any) -> Any:
 
 
 def _truth(name: str, value: Any) -> bool:
-    """Return the truth that an option says, also in the words that obstore takes for its own."""
+    """Convert the value of an option to a bool; accept the same words as obstore."""
     found = _WORDS.get(value.lower() if isinstance(value, str) else value) if isinstance(value, (str, int)) else None
     if found is None:
-        raise MetadataError(f"{name} is true or false", field=name)
+        raise MetadataError(f"{name} must be true or false", field=name)
     return found
 
 
 def _endpoints(kind: str, settings: Mapping[str, Any]) -> dict[str, str]:
-    """Return the endpoints that options or, without such options, environment variables name."""
+    """Return the endpoints given by options or, if there are none, by environment variables."""
     named = {name: str(settings[name]) for name in _ENDPOINTS if name in settings}
     named = named or {name: os.environ[name] for name in _ENVIRONMENT[kind] if os.environ.get(name)}
     for name, endpoint in named.items():

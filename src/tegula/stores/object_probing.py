@@ -1,12 +1,12 @@
-"""Trials of conditional writes at an endpoint, once for each bucket and process.
+"""Tests of conditional writes at an endpoint, once for each bucket and process.
 
-Many services speak the protocol of S3, and some of them ignore the headers that make a write conditional: then two
-writers both succeed, and one of the results is lost. So the first conditional write is preceded by a few others, to an
-object of their own, which is deleted again. Reading never does that.
+Many services implement the protocol of S3, and some of them ignore the headers that make a write conditional: then two
+writers both succeed, and one of the results is lost. So before the first conditional write, a few test writes are made
+to a separate object, which is then deleted. Reading never causes a test.
 
 The endpoints that AWS, Google and Microsoft run themselves need no test: their documentation promises conditional
-writes and metadata for every bucket, and the certificate proves who answers. An endpoint that a user configures is
-tested, whatever its name. Conditional deletion is tried on both, since it is newer and less common.
+writes and metadata for every bucket, and the certificate proves the identity of the server. An endpoint that a user
+configures is tested, whatever its name. Conditional deletion is tested on both, since it is newer and less common.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Conditions(NamedTuple):
     hold : bool
         Whether a write happens only if its condition holds.
     metadata : bool
-        Whether objects keep the metadata that tells which write made them.
+        Whether objects keep the metadata that shows which write created them.
     delete : bool
         Whether an object is deleted only if the condition of the request holds.
     """
@@ -57,21 +57,21 @@ _VARIABLES: Final = {
     "az": ("AZURE_ENDPOINT", "AZURE_STORAGE_ENDPOINT", "AZURE_USE_", "AZURE_STORAGE_USE_"),
 }
 _ACCOUNTS: Final = ("service_account_key", "service_account", "service_account_path")
-"""Settings of Google Cloud Storage that hold a key, or the path of one, which may name another server."""
+"""Settings of Google Cloud Storage that hold a key or its path; the key may name another server."""
 
 _SERVICES: Final[dict[str, list[tuple[str, ...]]]] = {
     "s3": [("endpoint", "endpoint_url", "endpoint_url_s3")],
     "gs": [("base_url",)],
     "az": [("account_name",), ("endpoint",), ("use_emulator",)],
 }
-"""Settings that say whose bucket is meant, with other names of the same one."""
+"""Settings that name the account of a bucket, each with its other names."""
 
 _found: dict[object, Conditions] = {}
 _lock = threading.Lock()
 
 
 def _forget_lock() -> None:
-    """In a forked child, make a new lock: the thread of the parent that held it does not exist here."""
+    """In a forked child, make a new lock, since the parent's thread that may hold it does not exist here."""
     global _lock
     _lock = threading.Lock()
 
@@ -81,7 +81,7 @@ if hasattr(os, "register_at_fork"):  # not on Windows
 
 
 def storage_of(kind: str, settings: Settings | None) -> object:
-    """Return what identifies the endpoint and bucket of an obstore store, ``None`` if it need not be tested."""
+    """Return a value that identifies the endpoint and bucket of an obstore store; ``None`` if no test is needed."""
     if settings is None:
         return None  # in memory
     positional, named = settings
@@ -98,7 +98,7 @@ def storage_of(kind: str, settings: Settings | None) -> object:
 
 
 def service_of(kind: str, settings: Settings | None) -> tuple[str, ...]:
-    """Return what the name of a bucket belongs to: endpoint and account; empty for the provider's own endpoint.
+    """Return the scope of a bucket's name: endpoint and account; empty for the provider's own endpoint.
 
     Examples
     --------
@@ -116,7 +116,7 @@ def service_of(kind: str, settings: Settings | None) -> tuple[str, ...]:
 
 
 def _other_servers(config: dict[str, Any]) -> list[str]:
-    """Return the keys of Google Cloud Storage that name a server of their own."""
+    """Return the keys of Google Cloud Storage that name another server."""
     given = [config[name] for name in _ACCOUNTS if name in config]
     given += [value for name in _ACCOUNTS if (value := os.environ.get(f"GOOGLE_{name.upper()}"))]
     found = []
@@ -134,12 +134,12 @@ def _other_servers(config: dict[str, Any]) -> list[str]:
 
 
 def known_conditions(storage: object) -> Conditions | None:
-    """Return what is known of a bucket without asking it."""
+    """Return what is known about a bucket, without a request."""
     return _SOUND if storage is None else _found.get(storage)
 
 
 def conditions_of(storage: object, requests: Requests, prefix: str, url: str) -> Conditions:
-    """Return what conditional writes to a bucket guarantee; try them if that is not known yet.
+    """Return what conditional writes to a bucket guarantee; test them if that is not known yet.
 
     Raises
     ------
@@ -156,9 +156,9 @@ def conditions_of(storage: object, requests: Requests, prefix: str, url: str) ->
 
 
 def probe(requests: Requests, prefix: str, url: str) -> Conditions:
-    """Try conditional writes on an object of a name that nothing else has, and delete it.
+    """Test conditional writes on an object with a unique name, and delete it.
 
-    An attempt that is repeated may meet its own result, so what counts is the state afterwards, and that writes which
+    A repeated attempt may conflict with its own result. So the test checks the state afterwards, and that writes which
     must fail do fail.
     """
     path = f"{prefix}.tegula-probe-{secrets.token_hex(8)}"
@@ -190,13 +190,13 @@ def probe(requests: Requests, prefix: str, url: str) -> Conditions:
         first, _ = head()
         if not first or not refused(put(b"2", "create")):
             return Conditions(hold=False, metadata=False)
-        # replace it, and then try to replace the state that is gone
+        # replace it, and then try to replace its former state
         updated = put(b"3", first)
         if isinstance(updated, Failure) and updated.kind == "unsupported":
             return Conditions(hold=False, metadata=False)
         second, history = head()
         holds = second != first and refused(put(b"4", first)) and head()[0] == second
-        # delete it on condition, where that is possible
+        # delete it on condition, if that is possible
         tags = first.get("e_tag"), second.get("e_tag")
         deletes = holds and can_be_sent(requests.single) and deletes_on_condition(requests, path, *map(str, tags))
         return Conditions(holds, attributes == attributes_of(history), deletes)

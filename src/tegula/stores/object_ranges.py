@@ -1,4 +1,4 @@
-"""Byte ranges of one object: how obstore is asked for them, and which of them share a request."""
+"""Byte ranges of one object: obstore's options for them, and which of them share a request."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _LONGEST: Final = 16 << 20
 
 
 class Span(NamedTuple):
-    """Bytes that one request reads, for several of the ranges that are wanted.
+    """Bytes that one request reads, for one or several ranges.
 
     Attributes
     ----------
     start, stop : int
-        Where it begins and ends in the value.
+        Where the bytes begin and end in the value.
     wanted : list of (int, int, int)
-        Index, start and stop of the ranges in it.
+        Index, start and stop of the ranges in them.
     """
 
     start: int
@@ -31,7 +31,7 @@ class Span(NamedTuple):
 
 
 def spans_of(ranges: Sequence[tuple[int, int]], gap: int = _GAP, longest: int = _LONGEST) -> list[Span]:
-    """Return what to read for ranges, given as ``(start, stop)``; empty ones need nothing.
+    """Return the spans to read for ranges given as ``(start, stop)``; empty ranges need none.
 
     Examples
     --------
@@ -51,7 +51,7 @@ def spans_of(ranges: Sequence[tuple[int, int]], gap: int = _GAP, longest: int = 
 
 
 def range_options(byte_range: ByteRange | None) -> tuple[dict[str, Any], ByteRange | None]:
-    """Return obstore's options that read a byte range, and the range to cut from the answer, if that is needed.
+    """Return obstore's options for reading a byte range, and the range to cut from the answer if necessary.
 
     Examples
     --------

@@ -42,7 +42,7 @@ class ObjectReader(Ranged, Revalidating, SizedListing, Store):
     requests : Requests
         Sends requests.
     prefix : str
-        What the names of all objects begin with, ``""`` or a key followed by ``/``.
+        Prefix of the names of all objects: ``""`` or a key followed by ``/``.
     missing : frozenset of int
         Status codes that mean that there is no object.
     """
@@ -51,14 +51,14 @@ class ObjectReader(Ranged, Revalidating, SizedListing, Store):
     requests: Requests
     prefix: str
     missing: frozenset[int]
-    _whole = False  # whether the server returns whole objects only
+    _whole = False  # whether the server returns only whole objects
 
     def path_of(self, key: str) -> str:
         """Return the name of the object that holds the value of a key, if the key is valid."""
         return self.prefix + self._check_name(check_key(key))
 
     def _check_name(self, name: str) -> str:
-        """Return a key or a prefix if the service keeps it apart from all others, and raise `StoreError` if not."""
+        """Return a key or a prefix; raise `StoreError` if the service does not distinguish it from all others."""
         if self.kind == "az" and "\\" in name:
             raise StoreError(
                 "Azure turns a backslash in the name of a blob into a slash, so it would be another blob; use a name "
@@ -89,7 +89,7 @@ class ObjectReader(Ranged, Revalidating, SizedListing, Store):
     def read(
         self, key: str, byte_range: ByteRange | None, conditions: Mapping[str, Any] = _NONE, *, state: bool = True
     ) -> _Answer | Failure:
-        """Return the value of a key, or a range of it, and its generation, or what went wrong.
+        """Return the value of a key, or a range of it, and its generation; or the failure.
 
         Parameters
         ----------
@@ -98,13 +98,13 @@ class ObjectReader(Ranged, Revalidating, SizedListing, Store):
         conditions : mapping
             ``if_match`` or ``if_none_match``.
         state : bool
-            Whether the generation is wanted; without it, a range after the end needs no second request.
+            Whether the generation is needed; if not, a range after the end needs no second request.
         """
         path = self.path_of(key)
         answer = self._read(path, byte_range, conditions, state=state)
         if isinstance(answer, Failure) or byte_range is None or not getattr(answer[1], "unknown", False):
             return answer
-        # where nothing but the bytes tells one state from another, all of them are read
+        # if only the bytes distinguish one state from another, all of them are read
         whole = self._of(self.requests.send(self._reading(path, None, conditions)))
         if isinstance(whole, Failure) or whole[0] is None:
             return whole
@@ -124,7 +124,7 @@ class ObjectReader(Ranged, Revalidating, SizedListing, Store):
             if answer.kind == "range":
                 return self._of(self.requests.send(self._reading(path, (0, 0), conditions))) if state else (b"", ABSENT)
             if answer.kind == "whole" and byte_range is not None:
-                self._whole = self.kind == "http"  # others only do so for empty objects
+                self._whole = self.kind == "http"  # other services do so for empty objects only
                 return self._read_part(path, byte_range, conditions)
         return self._of(answer)
 
@@ -133,7 +133,7 @@ class ObjectReader(Ranged, Revalidating, SizedListing, Store):
         return (None, ABSENT) if absent else answer
 
     def _read_part(self, path: str, byte_range: ByteRange, conditions: Mapping[str, Any]) -> _Answer | Failure:
-        """Read a range that the server can't find by itself: one from the end, or any if it returns whole objects."""
+        """Read a range that the server does not support: a suffix, or any range if it returns only whole objects."""
         if self._whole and byte_range[1] != 0:
             answer = self._of(self.requests.send(self._reading(path, None, conditions)))
             if isinstance(answer, Failure) or answer[0] is None:
@@ -151,7 +151,7 @@ class ObjectReader(Ranged, Revalidating, SizedListing, Store):
             wanted = self.requests.send(self._reading(path, (start, stop - start), {**state.reading(), **conditions}))
             if isinstance(wanted, Failure):
                 changed = wanted.kind == "conflict"
-            else:  # where the state is no condition, it is compared
+            else:  # the state can't be a condition, so it is compared
                 changed = state.e_tag is not None and wanted[1] != state
             if conditions or not changed:
                 return self._of(wanted)
@@ -185,7 +185,7 @@ class ObjectReader(Ranged, Revalidating, SizedListing, Store):
                 if cut is not None:
                     begin, end = clip_range(cut, result.meta["size"])
                     value = value[begin - start : end - start]
-            if not state:  # most readers want the value only
+            if not state:  # most readers need only the value
                 return value, ABSENT
             whole = value if byte_range is None else None
             return value, generation_from(self.kind, result.meta, history_of(result.attributes), whole)
@@ -193,7 +193,7 @@ class ObjectReader(Ranged, Revalidating, SizedListing, Store):
         return read
 
     def get_many(self, requests: Iterable[tuple[str, ByteRange | None]]) -> list[bytes | None]:
-        """Return the answers of `get` for each ``(key, byte_range)``, in order; they are under way at once."""
+        """Return the results of `get` for each ``(key, byte_range)``, in order; all requests are under way at once."""
         return in_threads(lambda request: self.get(*request), [*requests], self.concurrency)
 
     def get_ranges(
@@ -203,7 +203,7 @@ class ObjectReader(Ranged, Revalidating, SizedListing, Store):
         limit, first = 1 << 62, generation
         needs_size = any(start < 0 or length is None for start, length in ranges)
         if generation == ABSENT or needs_size or not any(length for _, length in ranges):
-            # where ranges end depends on the size, or there is nothing else to ask for
+            # the ends of ranges depend on the size, or there are no bytes to request
             head = self.requests.send(self._sized(self.path_of(key)))
             if isinstance(head, Failure):
                 return self._gone(key, head, first)
@@ -216,7 +216,7 @@ class ObjectReader(Ranged, Revalidating, SizedListing, Store):
         spans = spans_of([clip_range(each, limit) for each in ranges])
         if not spans and first is None:
             first = self.get(key, (0, 0), with_generation=True)[1]
-        if spans and first is None:  # the first answer says what state the others have to be of
+        if spans and first is None:  # the first answer tells which state the others must have
             answer = self._read_span(key, spans.pop(0), None, parts)
             if isinstance(answer, Failure):
                 return self._gone(key, answer, None)
@@ -274,7 +274,7 @@ class ObjectReader(Ranged, Revalidating, SizedListing, Store):
         return None if answer[1] == generation else answer
 
     def generation_of(self, plain: Any) -> Generation:
-        """Return the generation that a tuple stands for; see `ObjectGeneration.plain`."""
+        """Return the generation for a tuple of `ObjectGeneration.plain`."""
         return ObjectGeneration.restore(plain) if type(plain) is tuple else plain
 
     def size(self, key: str) -> int | None:
@@ -301,8 +301,8 @@ class ObjectReader(Ranged, Revalidating, SizedListing, Store):
     def _listed(self, prefix: str) -> Iterator[tuple[str, int]]:
         wanted = (self.prefix + prefix).rstrip("/") or None
         pages: Iterator[Any] | None = None
-        last: str | None = None  # a listing that breaks off is continued after its last object
-        in_order = True  # unless the service lists in another order than that of the names
+        last: str | None = None  # an interrupted listing is continued after its last object
+        in_order = True  # as long as the service lists in the order of the names
 
         def next_page(library: Any, store: Any) -> Any:
             nonlocal pages
@@ -328,7 +328,7 @@ class ObjectReader(Ranged, Revalidating, SizedListing, Store):
             yield from self._valid(page, prefix)
 
     def list_dir(self, prefix: str) -> tuple[list[str], list[str]]:
-        """Return the keys and the prefixes (each ending in ``/``) that stand directly below `prefix`, each sorted."""
+        """Return the keys and the prefixes (each ending in ``/``) directly below `prefix`, each sorted."""
         self._check_listable(check_prefix(prefix))
         wanted = (self.prefix + prefix).rstrip("/") or None
         answer = self.requests.listing(lambda library, store: library.list_with_delimiter(store, wanted))
@@ -343,8 +343,8 @@ class ObjectReader(Ranged, Revalidating, SizedListing, Store):
     def _valid(self, objects: Iterable[Mapping[str, Any]], prefix: str) -> Iterator[tuple[str, int]]:
         """Yield the keys and sizes of listed objects.
 
-        obstore drops the slash from the name of an empty object that stands for a directory, as consoles create them,
-        so of an empty object in a bucket it is asked whether it can be read by its name.
+        Consoles create an empty object for a directory, with a slash at the end of its name, and obstore drops this
+        slash. So an empty object in a bucket is listed only if it can be read by its name.
         """
         for found in objects:
             key = self._key_of(found["path"], prefix)
@@ -371,9 +371,9 @@ class ObjectReader(Ranged, Revalidating, SizedListing, Store):
 
 
 def _head(library: Any, store: Any, path: str, conditions: Mapping[str, Any] = _NONE) -> Any:
-    """Ask obstore for what is known of an object; of a web server that has no HEAD, by a GET of which little is read.
+    """Return obstore's metadata of an object; from a web server without HEAD, by a GET of which little is read.
 
-    obstore takes the answer 405 of a web server for a missing object.
+    obstore interprets the answer 405 of a web server as a missing object.
     """
     try:
         return library.get(store, path, options={"head": True, **conditions})

@@ -1,4 +1,4 @@
-"""Requests to object storage: each is sent until it succeeds or is given up."""
+"""Requests to object storage, each sent until it succeeds or the retries are used up."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _T = TypeVar("_T")
 class Requests:
     """One obstore store, with retries, and a limit on the requests under way.
 
-    Single requests are repeated here: so a server that asks for fewer requests is heard, and a conditional write is
-    looked up before it is repeated. Operations of many requests (listings, uploads in parts, deletion in bulk) are
-    left to obstore, which repeats only those of them that failed. Both follow the same `Retries`.
+    Single requests are retried here, so that fewer are sent if the server asks for it, and a conditional write is
+    looked up before it is retried. Operations of many requests (listings, uploads in parts, deletion in bulk) are left
+    to obstore, which retries only the requests that failed. Both follow the same `Retries`.
     """
 
     def __init__(self, store: Any, retries: Retries, limiter: Limiter) -> None:
@@ -63,7 +63,7 @@ class Requests:
         return answer
 
     def send(self, action: Callable[[Any, Any], _T]) -> _T | Failure:
-        """Send a request until it succeeds or is given up, and return what `action` returns, or the last `Failure`."""
+        """Send a request with retries, and return what `action` returns, or the last `Failure`."""
         return self._repeated(lambda: self.once(action))
 
     def _repeated(self, attempt: Callable[[], _T | Failure]) -> _T | Failure:
@@ -81,7 +81,7 @@ class Requests:
             attempts += 1
 
     def bulk(self, action: Callable[[Any, Any], _T]) -> _T | Failure:
-        """Do what takes many requests, and return what `action` returns, or the `Failure`."""
+        """Carry out an operation of many requests, and return what `action` returns, or the `Failure`."""
         self._check_open()
         try:
             return action(obstore(), self.bulk_handle.get())
@@ -96,7 +96,7 @@ class Requests:
             raise StoreError(f"{self.closed_as} is closed; open it again")
 
     def listing(self, action: Callable[[Any, Any], _T]) -> _T | Failure:
-        """List as `bulk` does, and again after an answer that broke off, which obstore does not repeat."""
+        """List as `bulk` does, but also retry after an incomplete answer, which obstore does not."""
 
         def attempt() -> _T | Failure:
             answer = self.bulk(action)

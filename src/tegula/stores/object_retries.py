@@ -1,4 +1,4 @@
-"""Retries of requests to object storage, and how many of them are under way at once."""
+"""Retries of requests to object storage, and the number of requests under way at once."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from tegula.stores.object_failures import Failure
 
 __all__ = ["Limiter", "Retries"]
 
-_RENEWALS: Final = 2  # wrong credentials do not get better
+_RENEWALS: Final = 2  # repeating does not help if the credentials are wrong
 _INTRODUCTIONS: Final = 6  # about five seconds
 _GROWTH: Final = 4
-_MOST: Final = 256  # as many threads wait for answers at most
+_MOST: Final = 256  # the most threads that wait for answers
 _GAIN: Final = 1.2
 _REST: Final = 1.0, 32.0  # seconds: at first, and at most
 _REFUSED: Final = 10.0  # seconds
 _FOR_EVER: Final = 1e9  # seconds; a timedelta can't be much longer
-_LOOK_AGAIN: Final = 1.0  # seconds: an interrupted thread may have taken the notice that was meant for another
+_LOOK_AGAIN: Final = 1.0  # seconds: an interrupted thread may have received the notification that was meant for another
 
 
 @dataclass(frozen=True)
 class Retries:
-    """How often, and for how long, a request is repeated.
+    """How often, and for how long, a request is retried.
 
     Parameters
     ----------
     count : int
-        How many times.
+        The most retries.
     budget : float
-        For how many seconds after the first attempt.
+        Seconds after the first attempt in which retries may start.
     first, longest : float
-        Seconds to wait before the first repetition, and at most; they double each time.
+        Seconds to wait before the first retry, and the most seconds to wait; the wait doubles each time.
 
     Examples
     --------
@@ -52,7 +52,7 @@ class Retries:
 
     @classmethod
     def of(cls, config: Mapping[str, Any] | None) -> Retries:
-        """Return the retries that a ``retry_config`` of obstore asks for; times may be numbers of seconds.
+        """Return the retries for a ``retry_config`` of obstore; times may be numbers of seconds.
 
         Raises
         ------
@@ -76,22 +76,22 @@ class Retries:
             if count >= 0 and all(0 <= each < _FOR_EVER for each in seconds):
                 return cls(count, *seconds)
         except (TypeError, ValueError, OverflowError, AttributeError):
-            pass  # so that the error below has no cause that repeats the value
+            pass  # so that the error below has no cause, which would repeat the value
         raise MetadataError(
-            "retries is a whole number, and retry_timeout a number of seconds, neither below 0; in retry_config they "
-            "are max_retries, retry_timeout and backoff, as obstore takes them",
+            "retries must be a whole number and retry_timeout a number of seconds, neither below 0; in retry_config "
+            "they are max_retries, retry_timeout and backoff, as obstore takes them",
             field="retries",
         )
 
     def pause(self, failure: Failure, attempts: int, elapsed: float) -> float | None:
-        """Return for how many seconds to wait before a request is repeated; ``None`` if it is not.
+        """Return how many seconds to wait before a request is retried; ``None`` if it is not.
 
         Parameters
         ----------
         failure : Failure
-            Of the last attempt.
+            The failure of the last attempt.
         attempts : int
-            How many repetitions there were already.
+            How many retries there were already.
         elapsed : float
             Seconds since the first attempt.
         """
@@ -103,7 +103,7 @@ class Retries:
         return None if elapsed + pause > self.budget else pause
 
     def introduction(self) -> Retries:
-        """Return the retries while no server has answered yet: a wrong address does not get better.
+        """Return the retries as long as no server has answered, since retries do not help if the address is wrong.
 
         Examples
         --------
@@ -127,19 +127,18 @@ def _seconds(value: Any) -> float:
 
 
 class Limiter:
-    """How many requests all threads together have under way: as many as pay off, and fewer if the server asks for it.
+    """A limit on the requests of all threads together, raised as long as that helps, and lowered if the server asks.
 
-    While requests wait for their turn, a round of them shows how many are answered in a second. Twice as many are
-    allowed, up to `most`, as long as that raises the rate by a fifth or more: then the time passes waiting for
-    answers. Once it does not, as on a saturated line, the number goes back to `first` for a second, or longer if that
-    has happened before.
+    While requests wait for their turn, the limiter measures how many are answered per second in a round. It doubles the
+    limit, up to `most`, as long as that raises the rate by at least a fifth. If it does not, as on a saturated
+    connection, the limit returns to `first` for a second, or for longer if that has happened before.
 
     Parameters
     ----------
     first : int
-        How many there are at first.
+        The limit at first.
     most : int, optional
-        How many there are at most; as many as `first` if it is not given.
+        The highest limit; by default `first`.
 
     Examples
     --------
@@ -169,7 +168,7 @@ class Limiter:
 
     @classmethod
     def of_bucket(cls, bucket: object, first: int) -> Limiter:
-        """Return the limiter that all stores of a bucket in this process share, which begin with this many requests."""
+        """Return the limiter that all stores of a bucket in this process with the same `first` share."""
         return _of_buckets.setdefault((bucket, first), cls(first, min(_GROWTH * first, _MOST)))
 
     @property
@@ -179,7 +178,7 @@ class Limiter:
 
     @property
     def wanted(self) -> int:
-        """How many threads should ask: more than are allowed where more might pay off, so that some wait."""
+        """How many threads should make requests: more than are allowed if more might help, so that some wait."""
         return self.most if time.monotonic() >= self._rest_until else self._level
 
     def begin(self, request: object) -> None:
@@ -195,14 +194,14 @@ class Limiter:
             self._under_way[request] = None
 
     def end(self, request: object) -> None:
-        """Count a request no longer, if a signal has not come before it was counted."""
+        """Stop counting a request, unless a signal came before it was counted."""
         with self._lock:
             self._under_way.pop(request, None)
             if self._waiting:
                 self._free.notify()
 
     def halve(self) -> None:
-        """Allow half as many requests, unless that was done a moment ago, for answers to the same burst."""
+        """Halve the limit, unless that was done a moment ago for an answer to the same burst of requests."""
         now = time.monotonic()
         with self._lock:
             if now - self._halved > 0.1:
@@ -211,9 +210,9 @@ class Limiter:
                 self._level, self._lower_rate = max(self.first, int(self._allowed)), 0.0
 
     def answered(self, seconds: float) -> None:
-        """Allow more where that pays off, after a request that has taken so long and went well.
+        """Raise the limit if that helps, after a successful request that took so many seconds.
 
-        After the server has asked for fewer it is one more for each round of all that are allowed.
+        After the server has asked for fewer requests, the limit rises by one for each full round.
         """
         with self._lock:
             if self._allowed < self._level:
@@ -226,7 +225,7 @@ class Limiter:
                     self._end_round()
 
     def _end_round(self) -> None:
-        """Choose the next level by the rate of a round."""
+        """Choose the next limit from the rate of a round."""
         ended, self._round = self._round, _Round()
         now = time.monotonic()
         rate = self._level * ended.number / max(ended.seconds, 1e-9)
@@ -244,7 +243,7 @@ class Limiter:
 
 @dataclass(slots=True)
 class _Round:
-    """Answers: how many, the seconds that they have taken in all, and whether a request has waited for its turn."""
+    """The answers of a round: their number and total seconds, and whether a request has waited for its turn."""
 
     number: int = 0
     seconds: float = 0.0

@@ -40,7 +40,7 @@ class ObjectStore(Copying, ObjectReader):
     """Objects in a bucket or container, through a store of the package obstore.
 
     Conditional writes are those of the service: several writers, even on different machines, never lose each other's
-    changes. Before the first one, a test with a separate object finds out whether the service really has them; if
+    changes. Before the first one, a test with a separate object finds out whether the service really supports them; if
     not, `single_writer` becomes true, and conditions hold between the threads of this process only. Where S3
     deletes on condition, `conditional_delete` becomes true. `probe` tests both at once.
 
@@ -53,7 +53,7 @@ class ObjectStore(Copying, ObjectReader):
         Where the objects are: an ``S3Store``, ``GCSStore``, ``AzureStore``, ``HTTPStore``, ``LocalStore`` or
         ``MemoryStore`` of ``obstore.store``.
     prefix : str
-        What the object names begin with: ``""`` or a path.
+        Prefix of the object names: ``""`` or a path.
     read_only : bool
         Whether `set` and `delete` raise `ReadOnlyError`. A web server is always read-only.
     missing : sequence of int
@@ -142,7 +142,7 @@ class ObjectStore(Copying, ObjectReader):
     def probe(self) -> Capabilities:
         """Test conditional writes now, as the first conditional write would do, and return the capabilities.
 
-        `capabilities` by itself sends no request: until the first conditional write it says what is known or expected.
+        `capabilities` alone sends no request: until the first conditional write it reports what is known or expected.
         For AWS endpoints, only this method finds out whether they delete on condition. A read-only store is not
         tested.
 
@@ -180,7 +180,7 @@ class ObjectStore(Copying, ObjectReader):
         path = self.path_of(key)
         self._check_writable(key)
         view = flat_view(value, key)
-        data = bytes(view) if self.kind == "memory" else view  # which would keep the buffer itself
+        data = bytes(view) if self.kind == "memory" else view  # in memory obstore would keep the caller's buffer
         if if_generation is not None:
             answer = self._set_if(key, data, if_generation)
         else:
@@ -204,7 +204,7 @@ class ObjectStore(Copying, ObjectReader):
             raise ConflictError("the value has changed since it was read", key=key)
         conditions = self._conditions()
         if isinstance(before, ObjectGeneration) and before.restored and conditions.metadata:
-            # the object must keep the identifiers of earlier writes, whose writers may still look for them
+            # the object must keep the identifiers of earlier writes, since their writers may still look for them
             now = self.read(key, (0, 0))
             if isinstance(now, Failure):
                 return now
@@ -217,17 +217,17 @@ class ObjectStore(Copying, ObjectReader):
             return put_if_alone(self, key, data, before)
 
     def _lock_of(self, key: str) -> Lock:
-        # not by `url`, as a bucket may have many
+        # not by `url`, since a bucket may have several
         return _locks.of("|".join((*self._service, f"{self._place}/{key}")))
 
     @property
     def _uses_locks(self) -> bool:
-        """Whether locks of this process stand in for conditions, as any store over the bucket may have found out."""
+        """Whether locks of this process replace conditions, as found out by any store over the bucket."""
         known = known_conditions(self._storage)
         return known is not None and not known.hold
 
     def _alone(self, key: str) -> AbstractContextManager[object]:
-        """Return what keeps threads that write on condition from the key, where the service has no conditions."""
+        """Return a context that locks out conditional writes to the key if the service has no conditions."""
         return self._lock_of(key) if self._uses_locks else nullcontext()
 
     def copies_from(self, source: object, *, create: bool = False) -> bool:
@@ -243,7 +243,7 @@ class ObjectStore(Copying, ObjectReader):
     def copy_from(
         self, source: Any, key: str, new: str, *, create: bool = False, nbytes: int | None = None
     ) -> int | None:
-        """Have the service copy an object within the bucket; see `Copying.copy_from`."""
+        """Let the service copy an object within the bucket; see `Copying.copy_from`."""
         self._check_writable(new)
         if not copy_object(self._own_bucket(), source, key, self, new, create=create):
             return None
@@ -270,11 +270,11 @@ class ObjectStore(Copying, ObjectReader):
             self.fail("delete", key, answer)
 
     def delete_prefix(self, prefix: str) -> None:
-        """Remove every key that starts with `prefix`, many with one request."""
+        """Remove every key that starts with `prefix`, many by one request."""
         self._check_writable(check_prefix(prefix))
         keys = iter(self.list_prefix(prefix))
         while batch := [*islice(keys, _BATCH)]:
-            if self._uses_locks:  # one by one, each under its lock: else a conditional write could bring a value back
+            if self._uses_locks:  # one by one under its lock, or a conditional write could bring a value back
                 in_threads(self.delete, batch, self.concurrency)
             else:
                 self._delete_all(batch)
@@ -285,7 +285,7 @@ class ObjectStore(Copying, ObjectReader):
         if isinstance(answer, Failure):
             if answer.kind != "missing":
                 self.fail("delete", keys[0], answer)
-            for key in keys:  # another writer has deleted one of them, and perhaps the others are still there
+            for key in keys:  # another writer has deleted one of them, and the others may still be there
                 self.delete(key)
 
     def _check_writable(self, key: str) -> None:
@@ -293,7 +293,7 @@ class ObjectStore(Copying, ObjectReader):
             raise ReadOnlyError(f"{self!r} is read-only", key=key)
 
     def close(self) -> None:
-        """Send no more requests: the store can't be used afterwards."""
+        """Stop sending requests; the store can't be used afterwards."""
         self.requests.closed_as = repr(self)
 
     # -- the store as an object
@@ -335,7 +335,7 @@ def _statuses(missing: Sequence[int]) -> frozenset[int]:
     except TypeError:
         found = frozenset([missing])  # type: ignore[list-item]
     if not all(type(status) is int and 400 <= status < 500 for status in found):
-        raise MetadataError("missing lists status codes from 400 to 499, such as (403, 404)", field="missing")
+        raise MetadataError("missing must list status codes from 400 to 499, such as (403, 404)", field="missing")
     return found
 
 

@@ -29,7 +29,7 @@ SCHEMES: Final = {
     "http": "http",
     "https": "http",
 }
-"""The schemes that `open_url` knows, and the service that each stands for."""
+"""The schemes that `open_url` accepts, and their services."""
 
 _CANONICAL: Final = {"s3a": "s3", "gcs": "gs", "azure": "az"}
 _is_bucket = re.compile(r"(?!\.\.?$)[\w$.-]+", re.ASCII).fullmatch
@@ -39,7 +39,7 @@ _unknown_key = re.compile(r"(?:Configuration key: '|Invalid key: )([A-Za-z0-9_]+
 def open_url(url: str, options: Mapping[str, Any] | None = None, read_only: bool = False) -> ObjectStore:
     """Open object storage by its URL.
 
-    Nothing is requested before the store is used. Options that are left out come from where the service's own tools
+    No request is sent before the store is used. Options that are not given are taken from where the service's own tools
     look for them: environment variables, profiles, the machine's role.
 
     Parameters
@@ -78,7 +78,7 @@ def open_url(url: str, options: Mapping[str, Any] | None = None, read_only: bool
         if not names_server(url):
             raise MetadataError(f"{bare_url(url)!r} names no server", field="url")
         client = {"allow_http": True, **found.client} if scheme == "http" else found.client
-        if parts.username is not None:  # which obstore leaves out
+        if parts.username is not None:  # obstore ignores it
             client = {**client, "default_headers": _with_user(parts, client.get("default_headers"))}
             url = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
         store = _made(kind, "HTTPStore", (url,), found._replace(client=client))
@@ -95,13 +95,13 @@ def _split(url: str) -> SplitResult:
         parts = urlsplit(url)
     except ValueError:
         raise MetadataError("this is not a URL", field="url") from None
-    if not {"\t", "\r", "\n"}.isdisjoint(url):  # they would be left out, and the rest name something else
+    if not {"\t", "\r", "\n"}.isdisjoint(url):  # they would be dropped, and the rest would name another place
         raise MetadataError("a URL can't hold tabs and line breaks", field="url")
     return parts
 
 
 def _with_user(parts: SplitResult, headers: Any) -> Any:
-    """Return headers of requests with user and password of a URL; headers that name credentials themselves count."""
+    """Return headers with the user and password of a URL, unless the headers already have credentials."""
     given = headers if isinstance(headers, Mapping) else {}
     if (headers and given is not headers) or any(str(name).lower() == "authorization" for name in given):
         return headers
@@ -157,7 +157,7 @@ def _made(kind: str, class_name: str | None, positional: tuple[Any, ...], option
 
 
 class _Refusal:
-    """The text of obstore's error for settings that it does not take; it may repeat them."""
+    """The text of obstore's error for settings that it refuses; the text may contain secrets."""
 
     def __init__(self, error: Exception) -> None:
         self.text = str(error)

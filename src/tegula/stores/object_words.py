@@ -1,4 +1,4 @@
-"""Settings of object storage in the words of fsspec's file systems, translated into those of obstore."""
+"""Translation of settings of object storage from the names of fsspec's file systems to those of obstore."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _NOT_NEEDED: Final = frozenset(
 
 
 def obstore_words(scheme: str, options: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return settings by the names of obstore; those that it has no use for are left out.
+    """Return settings by the names of obstore, without those that obstore does not need.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Conditional writes to object storage, each of which happens once or not at all, whatever becomes of the answers."""
+"""Conditional writes to object storage; each happens once or not at all, even if answers are lost."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def put_if(
 ) -> ObjectGeneration | Failure:
     """Store a value on condition that the state of its key is still `before`, and return the new generation.
 
-    A write that fails, or that is refused, may have happened all the same. So the object is asked whether this write
-    is among the last ones; only if it is not, and the state is still `before`, is the write repeated.
+    A write that fails or is refused may have happened nevertheless. So the history of the object is read; only if it
+    does not have this write, and the state is still `before`, the write is repeated.
 
     Parameters
     ----------
@@ -38,22 +38,22 @@ def put_if(
     key : str
         A valid key.
     value : bytes or memoryview
-        What to store.
+        The value to store.
     before : Generation
         The condition.
     metadata : bool
-        Whether objects keep metadata. If not, a state with the same bytes counts as the result of this write once an
-        answer to it was lost.
+        Whether objects keep metadata. If not, a state with the same bytes counts as the result of this write if one of
+        its answers was lost.
 
     Returns
     -------
     ObjectGeneration or Failure
-        The generation, or what kept the value from being written.
+        The generation, or the failure that kept the value from being written.
 
     Raises
     ------
     ConflictError
-        If the state is another one, or becomes another one.
+        If the state is another one, or changes during the write.
     """
     write, history = new_write(before)
     options: dict[str, Any] = {"mode": "create" if before == ABSENT else before.condition()}  # type: ignore[attr-defined]
@@ -66,7 +66,7 @@ def put_if(
         if not isinstance(answer, Failure):
             return generation_from(reader.kind, answer, history)
         if answer.kind == "missing" and before == ABSENT:
-            return answer  # it is the bucket that does not exist
+            return answer  # the bucket does not exist
         if not answer.final:
             # the write may have happened: look for it
             unclear = unclear or answer.kind not in ("conflict", "missing")
@@ -87,7 +87,7 @@ def put_if(
                 )
             if now != before:
                 raise ConflictError("the value has changed since it was read", key=key)
-        # it has not: repeat it; a service also refuses a write while another one to the same key is under way
+        # it has not happened: repeat it; a service also refuses a write during another write to the same key
         again = answer._replace(kind="transient") if answer.kind in ("conflict", "missing") else answer
         pause = reader.requests.retries.pause(again, attempts, time.monotonic() - begin)
         if pause is None:
@@ -106,7 +106,7 @@ def _look(reader: ObjectReader, key: str, value: _Value | None) -> tuple[Generat
 
 
 def put_if_alone(reader: ObjectReader, key: str, value: _Value, before: Generation) -> ObjectGeneration | Failure:
-    """Store a value if the state of its key is `before`, where the service has no conditions.
+    """Store a value if the state of its key is `before`, in a service without conditional writes.
 
     The caller holds a lock that keeps other threads from writing to the key.
 

@@ -1,10 +1,10 @@
-"""Open files: who owns them and their locks, and the differences between operating systems.
+"""Open files and their locks, closed and released reliably, and the differences between operating systems.
 
-A signal handler, above all that of Ctrl-C, may raise an exception after any call and at the start of any Python
-function. A descriptor that a call returns may then never reach a variable, and an ``__exit__`` in Python may end before
-its first line. `Held` is safe from that, and everything in this package that opens or locks files goes through it.
-Where every microsecond counts, a list holds a single file instead: ``opened.extend(map(os.open, (path,), (flags,)))``
-opens and notes it in one call, and ``finally`` begins with ``if opened: os.closerange(opened[0], opened[0] + 1)``.
+A signal handler, such as that of Ctrl-C, may raise an exception after any call and at the start of any Python function.
+A descriptor that a call returns may then never reach a variable, and an ``__exit__`` in Python may end before its first
+line. `Held` is safe from that, and everything in this package that opens or locks files uses it. Where every
+microsecond counts, a list holds a single file instead: ``opened.extend(map(os.open, (path,), (flags,)))`` opens and
+records it in one call, and ``finally`` begins with ``if opened: os.closerange(opened[0], opened[0] + 1)``.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ __all__ = [
 
 _copy_range: Any = getattr(os, "copy_file_range", None)
 _PIECE = 1 << 20
-# the system has no such call, or not for these two files: they are on different file systems, or on one that lacks it
+# the system can't copy these two files itself: it has no such call, or the file system or systems do not support it
 _CAN_NOT_COPY = {errno.EXDEV, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EINVAL, errno.EPERM, errno.EBADF}
 _pread: Any = getattr(os, "pread", None)
 _pwrite: Any = getattr(os, "pwrite", None)
@@ -46,7 +46,7 @@ _position_lock = _thread.allocate_lock()  # where a file has only one position: 
 _SHORTEST_PAUSE, _LONG_PAUSE, _LONGEST_PAUSE = 0.00002, 0.002, 0.05  # seconds between two attempts to lock
 _LONG = 1.0  # seconds of waiting after which attempts become rarer
 _SUSPICIOUS = 10.0  # seconds of waiting after which the log names the lock
-_exhaust: Callable[[Any], None] = deque[Any](maxlen=0).extend  # runs an iterator to its end without a step of Python
+_exhaust: Callable[[Any], None] = deque[Any](maxlen=0).extend  # exhausts an iterator without running Python code
 _locked: dict[int, list[int | None]] = {}  # by descriptor of a lock, all descriptors that its holder has open
 
 
@@ -69,14 +69,14 @@ class GaveUp(StoreError):
 class Held(io.IOBase):
     """Open files and locks, which are released together when a ``with`` statement ends.
 
-    No signal can come between opening a file and noting it, nor between forgetting it and closing it: each is one call
-    of compiled code. `io.IOBase` is the base because its ``__exit__`` and its finalizer are compiled as well and only
-    call `close`. Closing ignores errors, so a file that is written to must be closed by other means.
+    No signal can come between opening a file and recording it, or between removing the record and closing the file:
+    each is one call of compiled code. `io.IOBase` is the base because its ``__exit__`` and its finalizer are compiled,
+    too, and only call `close`. Closing ignores errors, so a file that is written to must be closed by other means.
 
     Parameters
     ----------
     before : iterable, optional
-        An iterator whose steps are taken before the files are closed.
+        An iterator that is exhausted before the files are closed.
 
     Attributes
     ----------
@@ -134,7 +134,7 @@ class Held(io.IOBase):
 
 
 def _closing(descriptors: Iterator[Any]) -> Iterator[None]:
-    """Return an iterator that closes the descriptors of another one, and ignores errors."""
+    """Return an iterator that closes the descriptors of another iterator, and ignores errors."""
     first, after = tee(descriptors)
     return map(os.closerange, first, map((1).__add__, after))
 
@@ -142,7 +142,7 @@ def _closing(descriptors: Iterator[Any]) -> Iterator[None]:
 if sys.platform == "win32":
     import msvcrt
 
-    # Windows lets no other process read locked bytes, so the byte to lock lies far beyond the end of any file.
+    # On Windows other processes can't read locked bytes, so the locked byte is far beyond the end of any file.
     _FAR = 1 << 60
 
     def _try(fd: int) -> bool:
@@ -189,13 +189,13 @@ def acquire(fd: int, path: str, *, wait: bool = True) -> bool:
     OSError
         If the file system has no locks.
     GaveUp
-        If the wait is over.
+        If `waiting.is_over` ended the wait.
     """
     if _try(fd):
         return True
     if not wait:
         return False
-    # Attempts, and not one call that waits: it could only be interrupted in the main thread, and reports nothing.
+    # Repeated attempts, since a single call that waits can be interrupted only in the main thread, and can't log.
     start = time.monotonic()
     pause, report, is_over = _SHORTEST_PAUSE, _SUSPICIOUS, waiting.is_over
     while True:
@@ -220,12 +220,12 @@ def _is_failed() -> bool:
 
 
 class _Waiting(_thread._local):
-    """A flag of each thread that ends its wait for a lock.
+    """A flag for each thread that ends its wait for a lock.
 
     Attributes
     ----------
     is_over : callable
-        Returns True when this thread must stop waiting. It is set by an assignment, in which no signal comes.
+        Returns True when this thread must stop waiting. It is set by an assignment, which no signal can interrupt.
     """
 
     is_over: Callable[[], bool] = staticmethod(_is_failed)
@@ -235,13 +235,13 @@ waiting = _Waiting()
 
 
 def _holder(fd: int) -> str:
-    """Name the process that has an open file locked, if the system tells, as the end of a sentence."""
+    """Return the process that has locked an open file, if the system reports it, as the end of a sentence."""
     with suppress(OSError, ValueError):
         status = os.fstat(fd)
         place = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
         with open("/proc/locks", encoding="ascii") as lines:
             for line in lines:
-                # 1: FLOCK ADVISORY WRITE 1234 08:01:5678 0 EOF; for a process that waits an arrow is inserted
+                # 1: FLOCK ADVISORY WRITE 1234 08:01:5678 0 EOF; with an arrow after the number if the process waits
                 fields = line.split()
                 if fields[1] == "FLOCK" and fields[5] == place and int(fields[4]) > 0:
                     with open(f"/proc/{int(fields[4])}/comm", encoding="utf-8", errors="replace") as name:
@@ -250,7 +250,7 @@ def _holder(fd: int) -> str:
 
 
 def sync_file(fd: int) -> None:
-    """Bring a file's contents to the disk, past the drive's own cache on macOS too."""
+    """Sync a file's contents to the disk, on macOS also from the drive's own cache."""
     if sys.platform == "darwin":
         fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
     else:
@@ -258,7 +258,7 @@ def sync_file(fd: int) -> None:
 
 
 def read_at(fd: int, start: int, stop: int) -> bytes:
-    """Return the bytes of a file from `start` to `stop`, in as many system calls as that takes.
+    """Return the bytes of a file from `start` to `stop`, in as many system calls as necessary.
 
     Raises
     ------
@@ -294,8 +294,8 @@ Contents = memoryview | OpenFile
 def write_to(fd: int, value: Contents) -> None:
     """Write bytes, or the contents of another file, into a new file.
 
-    The system copies from file to file where it can, without bringing the bytes into this process; a file system that
-    can do so lets both files share them. Elsewhere they are read and written in pieces.
+    If the system can copy from file to file, the bytes do not pass through this process, and some file systems let both
+    files share them. Otherwise they are read and written in pieces.
 
     Raises
     ------
@@ -326,13 +326,13 @@ def write_to(fd: int, value: Contents) -> None:
 
 
 def _copied(value: OpenFile, fd: int) -> int:
-    """Have the system copy the contents of a file, as far as it does, and return how many bytes it has copied."""
+    """Let the system copy the contents of a file as far as it can, and return how many bytes it has copied."""
     done = 0
     try:
         while _copy_range is not None and done < value.nbytes:
             count = _copy_range(value.fd, fd, value.nbytes - done, done, done)
             if not count:
-                break  # some file systems say so of files that they can't copy
+                break  # some file systems return 0 for files that they can't copy
             done += count
     except OSError as error:
         if error.errno not in _CAN_NOT_COPY:

@@ -1,4 +1,4 @@
-"""Operations that every store has: reading, writing and listing, each kind of them in a class of its own."""
+"""Operations that every store has: reading, writing and listing, each kind in a class of its own."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ __all__ = ["Listable", "Readable", "Writable"]
 
 
 class Readable(ABC):
-    """Reading values: `get`, `size` and a name are implemented by each store, the rest is derived from them.
+    """Reading values: a store implements `get`, `size` and `url`, from which the other operations are derived.
 
     Attributes
     ----------
     concurrency : int
-        How many requests one operation should have under way at once, for stores where waiting takes longer than
-        working; 0 for as many as there are threads to work with.
+        How many requests one operation should have under way at once, for stores with a long latency; 0 for as many as
+        there are worker threads.
     """
 
     concurrency: int = 0
@@ -40,22 +40,22 @@ class Readable(ABC):
         key : str
             The key to read.
         byte_range : (start, length), optional
-            Bytes to read; what lies beyond the end is left out, so the answer may be shorter or empty.
+            Bytes to read; bytes beyond the end are left out, so the result may be shorter or empty.
         with_generation : bool
-            Return ``(value, generation)`` instead, both of one and the same state.
+            Whether to return ``(value, generation)``, both of the same state.
 
         Raises
         ------
         StoreError
-            If the key is not valid or reading fails for any reason but the key's absence.
+            If the key is not valid, or reading fails for any other reason than a missing key.
         """
 
     def get_many(self, requests: Iterable[tuple[str, ByteRange | None]]) -> list[bytes | None]:
-        """Return the answers of `get` for each ``(key, byte_range)``, in order."""
+        """Return the results of `get` for each ``(key, byte_range)``, in order."""
         return [self.get(key, byte_range) for key, byte_range in requests]
 
     def view(self, key: str, *, with_generation: bool = False) -> Any:
-        """Return the value of `key` or ``None``, as `get` does, but as any read-only buffer: that may save a copy."""
+        """Return the value of `key` or ``None``, as `get` does, but as any read-only buffer, which may save a copy."""
         return self.get(key, with_generation=True) if with_generation else self.get(key)
 
     @abstractmethod
@@ -69,40 +69,40 @@ class Readable(ABC):
     @property
     @abstractmethod
     def url(self) -> str:
-        """A name for messages, and what `tegula.open` would open it by where that is possible."""
+        """A name for messages; the URL for `tegula.open`, if the store can be opened by URL."""
 
     @property
     def identity(self) -> object:
         """Value that is equal for stores over the same storage, in which each key has the same value and generation.
 
-        By default a store equals only itself. A store over lasting storage returns text, which, continued by ``/``
-        and a key, says in every process where a value is. By returning one object (which must allow weak references),
-        stores of one process say that they share storage. Caches identify stores by it, so it must never be the same
-        for different storage: it includes the endpoint, and the account if names depend on it.
+        By default the store itself. A store over persistent storage returns text; followed by ``/`` and a key, it
+        locates a value in every process. Stores that share storage within one process return the same object, which
+        must support weak references. Caches identify stores by this value, so it must never be the same for different
+        storage: it includes the endpoint, and the account if names depend on it.
         """
         return self
 
     def generation_of(self, plain: Any) -> Generation:
-        """Return the generation whose attribute ``plain`` is this value; without that attribute, it is the value."""
+        """Return the generation whose attribute ``plain`` has this value; the value itself, if generations lack it."""
         found: Generation = plain
         return found
 
 
 class Writable(ABC):
-    """Storing and deleting values, on condition that nothing has changed if the caller asks for that.
+    """Storing and deleting values, optionally on condition that they have not changed.
 
     Attributes
     ----------
     read_only : bool
         Whether `set` and `delete` raise `ReadOnlyError`.
     single_writer : bool
-        Whether conditions hold between the threads of this process only, because the storage can't compare and store
-        in one step. Then only one process may write to it at a time.
+        Whether conditions hold only between the threads of this process, because the storage can't compare and store
+        in one step. Only one process at a time may then write to it.
     conditional_delete : bool
-        Whether `delete` takes a condition; if not, it raises `UnsupportedError` when one is given.
+        Whether `delete` supports a condition; if not, it raises `UnsupportedError` when one is given.
     fresh_generations : bool
-        Whether each `set` gives a new generation, even if the bytes are the same. It does not where a generation is
-        a hash of the value.
+        Whether each `set` gives a new generation, even if the bytes are the same; false if a generation is a hash of
+        the value.
     """
 
     read_only: bool = False
@@ -121,18 +121,18 @@ class Writable(ABC):
         value : bytes-like
             The new value.
         if_generation : generation, optional
-            Write on condition that the stored value has this generation; `tegula.stores.ABSENT` if there must be none.
-            Without it the value is written in any case.
+            Write on condition that the stored value has this generation; `tegula.stores.ABSENT` if there must be no
+            value. By default the value is written unconditionally.
 
         Returns
         -------
         generation
-            A token for the new state; `fresh_generations` says whether it may return.
+            A token for the new state; `fresh_generations` says whether it may recur.
 
         Raises
         ------
         ConflictError
-            If `if_generation` is given and the key's state is another one; nothing is changed.
+            If `if_generation` is given and the key has another generation; nothing is changed.
         ReadOnlyError, StoreError
             If the store can't be written; the old value is left intact.
         """
@@ -158,7 +158,7 @@ class Writable(ABC):
 
 
 class Listable(Readable):
-    """Listing keys: `list_prefix` is implemented by each store, the rest is derived from it.
+    """Listing keys: a store implements `list_prefix`, from which the other operations are derived.
 
     Attributes
     ----------
@@ -173,9 +173,9 @@ class Listable(Readable):
         """Yield every key that starts with `prefix`, in no particular order."""
 
     def list_dir(self, prefix: str) -> tuple[list[str], list[str]]:
-        """Return the keys and the prefixes (each ending in ``/``) that stand directly below `prefix`, each sorted.
+        """Return the keys and the prefixes (each ending in ``/``) directly below `prefix`, each sorted.
 
-        A store that can list one level should do so: unless it is overridden, all keys below `prefix` are listed.
+        The default lists all keys below `prefix`; a store that can list a single level should override it.
         """
         return split_children(self.list_prefix(prefix), prefix)
 
@@ -187,12 +187,12 @@ class Listable(Readable):
         prefix : str
             ``""`` or a key followed by ``/``.
         names : sequence of str
-            What follows the prefixes in question.
+            Keys relative to each prefix.
 
         Raises
         ------
         StoreError
-            If `prefix` is not valid, or listing or looking fails.
+            If `prefix` is not valid, or a listing or lookup fails.
 
         Examples
         --------

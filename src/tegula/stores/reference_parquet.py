@@ -1,8 +1,8 @@
-"""kerchunk references in Parquet: files of rows, each for a fixed number of chunks of an array, read when needed.
+"""kerchunk references in Parquet: each file has the rows for a fixed number of chunks of an array, read when needed.
 
 The layout is that of fsspec's ``LazyReferenceMapper``: ``.zmetadata`` has the documents of all nodes and the number of
-rows of a file, and ``x/refs.3.parq`` has the rows of the chunks of ``x``, numbered in the order of the last axis
-fastest. A row has the columns ``path``, ``offset``, ``size`` and ``raw``, of which some may be left out.
+rows per file, and a file such as ``x/refs.3.parq`` has the rows for chunks of ``x``, which are numbered with the last
+axis fastest. A row has the columns ``path``, ``offset``, ``size`` and ``raw``, some of which may be missing.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class ParquetReferences(ReferenceSet):
     Raises
     ------
     NotFoundError, StoreError
-        If it is no such directory.
+        If the directory has no such references.
     UnsupportedError
         If pyarrow is not installed.
     """
@@ -68,7 +68,7 @@ class ParquetReferences(ReferenceSet):
         except (ValueError, RecursionError, KeyError, TypeError) as error:
             raise StoreError(f"this is not the document of references in Parquet: {error!r:.80}", key=INDEX) from error
         if not isinstance(documents, dict) or type(self._size) is not int or not 0 < self._size < 2**31:
-            raise StoreError("metadata is a JSON object and record_size a whole number of at least 1", key=INDEX)
+            raise StoreError("metadata must be a JSON object and record_size a whole number of at least 1", key=INDEX)
         self._documents = {key: value for key, value in documents.items() if is_key(key)}
         self._tree = KeyTree(self._documents)
         self._grids: dict[str, tuple[int, ...]] = {}
@@ -184,7 +184,7 @@ class ParquetReferences(ReferenceSet):
 
 
 def _number(chunk: str, grid: tuple[int, ...]) -> int | None:
-    """Return the number of a chunk by its name; ``None`` if that is no chunk of the grid."""
+    """Return the number of a chunk from its name; ``None`` if the grid has no such chunk."""
     parts, sizes = chunk.split("."), grid or (1,)
     if len(parts) != len(sizes) or not all(part.isascii() and part.isdigit() and len(part) < 20 for part in parts):
         return None
@@ -215,6 +215,6 @@ def _cell(table: Mapping[str, Any], name: str, row: int) -> Any:
     if column is None or row >= len(column):
         return None
     value = column[row].as_py()
-    if isinstance(value, float):  # fastparquet writes these for numbers and text where rows are missing
+    if isinstance(value, float):  # fastparquet writes NaN for missing numbers and text, and so floats for numbers
         return int(value) if value.is_integer() else None
     return value

@@ -30,9 +30,9 @@ class Reference(NamedTuple):
     url : str
         The file.
     offset : int
-        Where the part begins.
+        Offset of the part.
     length : int or None
-        How long it is; ``None`` up to the end.
+        Length of the part; ``None`` means up to the end.
     """
 
     url: str
@@ -59,7 +59,7 @@ class ReferenceSet(ABC):
 
     @abstractmethod
     def children(self, prefix: str) -> tuple[list[str], list[str]]:
-        """Return the keys and the prefixes that stand directly below a prefix, each sorted."""
+        """Return the keys and the prefixes directly below a prefix, each sorted."""
 
     @abstractmethod
     def some_url(self) -> str | None:
@@ -79,7 +79,7 @@ class JsonReferences(ReferenceSet):
     Raises
     ------
     StoreError
-        If it is no such document.
+        If the document does not have the form of references.
 
     Examples
     --------
@@ -99,11 +99,11 @@ class JsonReferences(ReferenceSet):
             raise StoreError(f"kerchunk references have version 0 or 1, not {document['version']!r:.40}")
         refs, own = document.get("refs", {}), document.get("templates", {})
         if not isinstance(refs, Mapping) or not isinstance(own, Mapping) or not isinstance(templates, Mapping | None):
-            raise StoreError("refs and templates of references are JSON objects")
+            raise StoreError("refs and templates of references must be JSON objects")
         self._templates = {**own, **(templates or {})}
         entries = document.get("gen", [])
         if not isinstance(entries, list):
-            raise StoreError("gen of references is a JSON list")
+            raise StoreError("gen of references must be a JSON list")
         made = {key: value for entry in entries for key, value in generated(entry, self._templates)}
         self._refs = {**refs, **made} if made else refs
 
@@ -167,12 +167,12 @@ def reference_from(value: Any, templates: Mapping[str, str]) -> Reference | byte
     if not part:
         return Reference(url)
     if any(type(number) is not int or not 0 <= number < 2**63 for number in part):
-        raise StoreError(f"offset and length of a reference are whole numbers of at least 0, not {part!r:.60}")
+        raise StoreError(f"offset and length of a reference must be whole numbers of at least 0, not {part!r:.60}")
     return Reference(url, *part)
 
 
 def inlined(value: bytes) -> bytes:
-    """Return a value that stands among the references, which may be encoded as base64."""
+    """Return a value stored among the references, which may be encoded as base64."""
     if not value.startswith(b"base64:"):
         return value
     try:

@@ -1,6 +1,6 @@
 """Templates of kerchunk references: ``{{name}}`` in URLs, and generators of many references.
 
-kerchunk's specification (version 1) has Jinja for them. Writers use a small part of it, and that part is read here:
+kerchunk's specification (version 1) uses Jinja for them. Writers use a small part of it, which this module supports:
 names, integer arithmetic, and calls of templates with named arguments. Nothing else is evaluated.
 """
 
@@ -21,7 +21,7 @@ __all__ = ["generated", "render"]
 
 _MARKED = re.compile(r"\{\{(.*?)\}\}", re.DOTALL)
 _LONGEST: Final = 2**16  # characters of a result
-_DEEPEST: Final = 16  # templates that call templates
+_DEEPEST: Final = 16  # nested calls of templates
 _LARGEST: Final = 2**63
 _ARITHMETIC: Final[Mapping[type, Callable[[Any, Any], Any]]] = {
     ast.Add: operator.add,
@@ -33,7 +33,7 @@ _ARITHMETIC: Final[Mapping[type, Callable[[Any, Any], Any]]] = {
 
 
 def render(text: Any, names: Mapping[str, Any], depth: int = 0) -> str:
-    """Replace what stands between double braces.
+    """Replace expressions between double braces by their values.
 
     Parameters
     ----------
@@ -42,12 +42,12 @@ def render(text: Any, names: Mapping[str, Any], depth: int = 0) -> str:
     names : mapping
         The templates, and the values of a generator's dimensions.
     depth : int
-        How many templates have called each other.
+        How deeply calls of templates are nested.
 
     Raises
     ------
     StoreError
-        If a name is not known, or an expression is no arithmetic.
+        If a name is not known, or an expression is not supported.
 
     Examples
     --------
@@ -55,7 +55,7 @@ def render(text: Any, names: Mapping[str, Any], depth: int = 0) -> str:
     's3://b/d/x.21'
     """
     if not isinstance(text, str):
-        raise StoreError(f"a template is text, not {text!r:.60}")
+        raise StoreError(f"a template must be text, not {text!r:.60}")
     if depth > _DEEPEST:
         raise StoreError("templates refer to each other endlessly")
     found = _MARKED.sub(lambda match: str(_value(match[1], names, depth)), text)
@@ -103,7 +103,7 @@ def generated(entry: Any, names: Mapping[str, str]) -> Iterator[tuple[str, list[
     Raises
     ------
     StoreError
-        If the entry is not valid, or stands for more than ``max_chunks`` references.
+        If the entry is not valid, or generates more than ``max_chunks`` references.
 
     Examples
     --------
@@ -115,11 +115,11 @@ def generated(entry: Any, names: Mapping[str, str]) -> Iterator[tuple[str, list[
     if not isinstance(entry, dict) or not isinstance(entry.get("dimensions"), dict):
         raise StoreError(f"{entry!r:.80} is not a generator of references")
     if ("offset" in entry) != ("length" in entry):
-        raise StoreError("a generator has both an offset and a length, or neither")
+        raise StoreError("a generator needs both an offset and a length, or neither")
     dimensions = {name: _dimension(name, values) for name, values in entry["dimensions"].items()}
     count, limit = prod(map(len, dimensions.values())), config.current().max_chunks
     if count > limit:
-        raise StoreError(f"a generator stands for {count} references, more than max_chunks, {limit}")
+        raise StoreError(f"a generator makes {count} references, more than max_chunks, {limit}")
     for values in itertools.product(*dimensions.values()):
         known = {**names, **dict(zip(dimensions, values))}
         made: list[Any] = [render(entry.get("url"), known)]

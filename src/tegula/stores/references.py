@@ -40,17 +40,18 @@ def _cut(value: bytes | None, byte_range: ByteRange | None) -> bytes | None:
 
 
 class ReferenceStore(Store):
-    """Parts of files elsewhere, by the references that kerchunk and others write; it can only be read.
+    """Parts of files elsewhere, given by the references that kerchunk and other programs write; read-only.
 
-    Parts of one file that lie close together are read by one request, and all requests of an operation go at once. A
-    part that reaches beyond the end of its file, and a file that does not exist, are errors and never absent chunks.
+    Parts of one file that lie close together are read by one request, and all requests of an operation are sent at
+    once. A part that reaches beyond the end of its file, or a file that does not exist, is an error and never an absent
+    chunk.
 
     Parameters
     ----------
     references : ReferenceSet
         The references.
     resolve : callable
-        Returns the store that holds a file, and the file's key there, by its URL.
+        Returns the store that holds the file of a URL, and the file's key in it.
     url : str
         The name of the store.
 
@@ -79,11 +80,11 @@ class ReferenceStore(Store):
 
     @cached_property
     def concurrency(self) -> int:  # type: ignore[override]
-        """How many requests go at once: as many as the store of the files wants."""
+        """How many requests one operation should have under way at once: the `concurrency` of the files' store."""
         try:
             url = self.references.some_url()
             return 0 if url is None else self.resolve(url)[0].concurrency
-        except TegulaError:  # reading raises it, with the key
+        except TegulaError:  # reading raises this error, with the key
             return config.current().concurrency
 
     # --- values
@@ -99,7 +100,7 @@ class ReferenceStore(Store):
         try:
             if not with_generation:
                 return self._checked(wanted, store.get(wanted.name, wanted.part))
-            if store.single_writer and isinstance(store, Ranged):  # whose generations take the whole file
+            if store.single_writer and isinstance(store, Ranged):  # `get` would read the whole file for a generation
                 parts, generation = store.get_ranges(wanted.name, [wanted.part])
                 value = parts[0] if parts else None
             else:
@@ -110,7 +111,7 @@ class ReferenceStore(Store):
         return self._checked(wanted, value), (generation, found)
 
     def get_many(self, requests: Iterable[tuple[str, ByteRange | None]]) -> list[bytes | None]:
-        """Return the answers of `get` for each ``(key, byte_range)``, in order, with one wave of requests."""
+        """Return the results of `get` for each ``(key, byte_range)``, in order, with one wave of requests."""
         answers: list[bytes | None] = []
         by_store: dict[int, list[tuple[int, _Wanted]]] = {}
         for place, (key, byte_range) in enumerate(requests):
@@ -133,7 +134,7 @@ class ReferenceStore(Store):
         for place, wanted in enumerate(several):
             by_file.setdefault(wanted.name, []).append(place)
 
-        # what to ask for, and where the parts are in the answers
+        # the ranges to request, and where the parts are in them
         asked: list[tuple[str, ByteRange]] = []
         pieces: dict[int, tuple[int, int, int | None]] = {}
         for name, places in by_file.items():
@@ -166,7 +167,7 @@ class ReferenceStore(Store):
         return found.length if found.length is not None else self._rest(self._wanted(key, found, None))
 
     def exists(self, key: str) -> bool:
-        """Return whether `key` has a value; the file that holds it is not asked."""
+        """Return whether `key` has a reference or a value; the file is not looked up."""
         return self._find(key) is not None
 
     # --- references
@@ -180,7 +181,7 @@ class ReferenceStore(Store):
             raise
 
     def _wanted(self, key: str, found: Reference, byte_range: ByteRange | None) -> _Wanted:
-        """Return the part of a file that a range of a value is."""
+        """Return the part of a file for a range of a value."""
         wanted = _Wanted(key, found, self, "", (found.offset, found.length))
         try:
             store, name = self.resolve(found.url)
@@ -200,7 +201,7 @@ class ReferenceStore(Store):
         return wanted._replace(part=(found.offset + start, stop - start))
 
     def _rest(self, wanted: _Wanted) -> int:
-        """Return how many bytes a file has from the offset of a reference on."""
+        """Return how many bytes a file has after the offset of a reference."""
         try:
             size = wanted.store.size(wanted.name)
         except TegulaError as error:
@@ -209,7 +210,7 @@ class ReferenceStore(Store):
         return len(self._checked(wanted, None)) if size is None else max(0, size - wanted.found.offset)
 
     def _checked(self, wanted: _Wanted, value: bytes | None) -> bytes:
-        """Return what was read; refuse less than the reference promises."""
+        """Return the bytes that were read; raise if there are fewer than the reference says."""
         if value is None:
             raise self._locate(StoreError("the file that the reference names does not exist"), wanted)
         start, length = wanted.part
@@ -219,7 +220,7 @@ class ReferenceStore(Store):
         return value
 
     def _locate(self, error: TegulaError, wanted: _Wanted) -> TegulaError:
-        """Name key, references and file in an error."""
+        """Add key, references and file to an error."""
         error.key = wanted.key
         name = plain_url(wanted.found.url)[:200]
         if name not in error.message:
@@ -233,7 +234,7 @@ class ReferenceStore(Store):
         return self.references.keys(check_prefix(prefix))
 
     def list_dir(self, prefix: str) -> tuple[list[str], list[str]]:
-        """Return the keys and the prefixes (each ending in ``/``) that stand directly below `prefix`, each sorted."""
+        """Return the keys and the prefixes (each ending in ``/``) directly below `prefix`, each sorted."""
         return self.references.children(check_prefix(prefix))
 
     # --- changes

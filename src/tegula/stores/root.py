@@ -1,4 +1,4 @@
-"""Paths of keys below a base directory: where the value of a key lies, and whether it may lie there."""
+"""Paths of keys below a base directory: the path of a key's value, and whether it is allowed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Root"]
 
 _WINDOWS = sys.platform == "win32"
 _REMEMBERED = 4096
-# directories that are known not to ignore case, in the state they had when they were opened
+# directories that are known to distinguish case, by device, inode and ctime when they were opened
 _heeds_case: dict[tuple[int, int, int], None] = {}
 _MOST_STATES = 64
 
@@ -25,7 +25,7 @@ class Root:
     Parameters
     ----------
     path : str or path-like
-        The base directory; a relative one is taken from the current directory at this moment.
+        The base directory; a relative path starts at the present current directory.
     follow_symlinks : bool
         Whether links may lead out of it.
 
@@ -61,8 +61,7 @@ class Root:
         else:
             if not stat.S_ISDIR(status.st_mode):
                 raise StoreError(f"the root {self.name} is not a directory")
-            # only an empty directory can begin to ignore case, and every change gives the directory a new time of
-            # change (ctime)
+            # a directory can be made to ignore case only while it is empty, and every change gives it a new ctime
             self._state = status.st_dev, status.st_ino, status.st_ctime_ns
             if self._state in _heeds_case:
                 self.ignores_case = False
@@ -74,14 +73,14 @@ class Root:
             raise StoreError(flaw, key=key)
 
     def path(self, key: str) -> str | None:
-        """Check `key` and return the path of its value, or ``None`` if the directory of that is missing.
+        """Check `key` and return the path of its value, or ``None`` if its directory is missing.
 
         Raises
         ------
         StoreError
             If the key can't be the name of a file, or leads out of the root.
         OSError
-            If a file stands in the place of a directory, or the system can't say.
+            If a file is in the place of a directory, or the system can't tell.
         """
         self.check(key)
         parent, _, name = key.rpartition("/")
@@ -164,7 +163,7 @@ class Root:
                         _heeds_case.clear()
                     _heeds_case[self._state] = None
             except OSError:
-                return False  # another name may still tell
+                return False  # another name may still show it
         parent, _, name = key.rpartition("/")
         return self.ignores_case and has_twins(name) and name not in entry_names(self.base + parent)
 

@@ -1,4 +1,4 @@
-"""Stores over storage that can't compare and store in one step: conditions hold between the threads of one process."""
+"""Stores over storage that can't compare and store in one step: conditions hold only between threads of a process."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class KeyLocks:
     Parameters
     ----------
     count : int
-        How many locks there are; with one, anything done under a lock excludes everything else.
+        The number of locks; with a single one, all keys share it.
     """
 
     def __init__(self, count: int) -> None:
@@ -39,7 +39,7 @@ class KeyLocks:
         _all_locks.add(self)
 
     def renew(self) -> None:
-        """Make new locks, which no thread holds."""
+        """Replace the locks by new ones, which no thread holds."""
         self._locks = [threading.Lock() for _ in range(self._count)]
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -51,14 +51,14 @@ class KeyLocks:
 
 
 class PrefixedLocks(KeyLocks):
-    """Locks for the keys below a prefix, so that stores over one storage share its locks, whatever their roots.
+    """Locks for the keys below a prefix, so that stores over one storage share locks even if their roots differ.
 
     Parameters
     ----------
     locks : KeyLocks
         The locks of the storage.
     prefix : str
-        What stands before each key there.
+        The text before each key in that storage.
     """
 
     def __init__(self, locks: KeyLocks, prefix: str) -> None:
@@ -76,7 +76,7 @@ _all_locks: weakref.WeakSet[KeyLocks] = weakref.WeakSet()
 
 
 def _renew_all() -> None:
-    """In a forked child, renew the locks: threads of the parent that held them do not exist here."""
+    """In a forked child, renew the locks, since the parent's threads that may hold them do not exist here."""
     for locks in _all_locks:
         locks.renew()
 
@@ -88,9 +88,9 @@ if hasattr(os, "register_at_fork"):  # not on Windows
 class SingleWriterStore(Store):
     """Base class for stores over plain storage, which can read, write, remove and list, but not on condition.
 
-    A subclass implements `read`, `write`, `remove`, `size`, `list_prefix` and `url`. Keys and values are checked
-    before they are called. A generation is a digest of the value, and conditions are compared under a lock of the
-    process. So any number of threads may write through one store object, but only one process at a time.
+    A subclass implements `read`, `write`, `remove`, `size`, `list_prefix` and `url`, which get only valid keys and
+    values. A generation is a digest of the value, and conditions are compared under a lock of the process. So any
+    number of threads may write through one store object, but only one process at a time.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ class SingleWriterStore(Store):
     fresh_generations = False
 
     def __init__(self, *, read_only: bool = False, locks: KeyLocks | None = None) -> None:
-        import_module("hashlib")  # here, and not in a thread that makes the first digest while another one forks
+        import_module("hashlib")  # not in a thread, since another thread may fork during the import
         self.read_only = read_only
         self._locks = KeyLocks(64) if locks is None else locks
 
@@ -134,7 +134,7 @@ class SingleWriterStore(Store):
 
     @abstractmethod
     def write(self, key: str, value: bytes) -> None:
-        """Store a value in one step: a reader sees the old one or the new one."""
+        """Store a value in one step: a reader sees the old value or the new one."""
 
     @abstractmethod
     def remove(self, key: str) -> None:
@@ -142,7 +142,7 @@ class SingleWriterStore(Store):
 
     @staticmethod
     def ranged(value: bytes | None, byte_range: ByteRange | None) -> bytes | None:
-        """Return a range of a value, for storage that gives whole values only.
+        """Return a range of a value, for storage that returns only whole values.
 
         Examples
         --------
@@ -192,6 +192,6 @@ class SingleWriterStore(Store):
 
 
 def digest(value: bytes) -> bytes:
-    """Return a digest of a value, which tells it from any other value."""
+    """Return a digest of a value that distinguishes it from all other values."""
     found: bytes = import_module("hashlib").blake2b(value, digest_size=16).digest()
     return found

@@ -1,6 +1,6 @@
 """Stores as a transaction sees them: new values are kept in memory and stored when the transaction is committed.
 
-Keys of files are compared by their whole paths, so that one file is one key whatever the root of its store.
+Keys of files are compared by their full paths, so that a file is the same key in stores with different roots.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Changeable(Protocol):
     """A store in which several keys can change in one step."""
 
     def change(self, changes: dict[str, tuple[bytes | None, Generation | None]]) -> None:
-        """Set or delete the keys if each has the generation that is given with it."""
+        """Set or delete the keys if each has its expected generation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +76,9 @@ class Entry:
 
 
 class Stage:
-    """The new values of one transaction, and how to compute them again if the values that they depend on have changed.
+    """The new values of one transaction, and the calls that compute them again if values they depend on have changed.
 
-    A subclass may raise errors of its own from `refuse_second` and `refuse_change`.
+    A subclass may override `refuse_second` and `refuse_change` to raise its own errors.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ class Stage:
         self._lock = threading.RLock()
 
     def perform(self, function: Callable[..., Any], *args: Any) -> Any:
-        """Call a function, and note it so that `replay` can call it again."""
+        """Call a function, and record the call so that `replay` can repeat it."""
         with self._lock:
             self._performing += 1
         try:
@@ -112,7 +112,7 @@ class Stage:
                 self._performing -= 1
 
     def replay(self) -> None:
-        """Forget the new values that were not stored yet, and call the functions again that made them."""
+        """Drop the new values that were not stored yet, and repeat the calls that made them."""
         self.entries = {}
         self.replaying = True
         try:
@@ -169,7 +169,7 @@ class Stage:
 
 
 class StagedStore(BlockedKeys, Store):
-    """A store as a transaction sees it: the values of the store, and over them the new values of the transaction.
+    """A store as a transaction sees it: the new values of the transaction hide those of the store.
 
     Parameters
     ----------
@@ -178,8 +178,8 @@ class StagedStore(BlockedKeys, Store):
     store : Store
         The store below.
     gate : callable, optional
-        Called with ``None`` before each operation, to raise an error if the transaction is over, and with an error that
-        ends the transaction.
+        Called with ``None`` before each operation, to raise an error if the transaction has ended; and with an error
+        that ends the transaction.
 
     Examples
     --------
@@ -225,7 +225,7 @@ class StagedStore(BlockedKeys, Store):
         return self._put(key, bytes(flat_view(value, key)), if_generation)
 
     def delete(self, key: str, *, if_generation: Generation | None = None) -> None:
-        """Note that the commit deletes `key`; see `Store.delete`."""
+        """Delete `key` at the commit; see `Store.delete`."""
         self._put(key, None, if_generation)
 
     def change_if(self, key: str, value: bytes | None, expected: Generation | None) -> Generation:
@@ -268,11 +268,11 @@ class StagedStore(BlockedKeys, Store):
         return iter(found)
 
     def list_dir(self, prefix: str) -> tuple[list[str], list[str]]:
-        """Return the keys and the prefixes (each ending in ``/``) that stand directly below `prefix`, each sorted."""
+        """Return the keys and the prefixes (each ending in ``/``) directly below `prefix`, each sorted."""
         return split_children(self.list_prefix(prefix), prefix)
 
     def blocked_by(self, key: str) -> str | None:
-        """Say what stands in the place of a key of the store; see `BlockedKeys.blocked_by`."""
+        """Describe what is in the place of a key of the store; see `BlockedKeys.blocked_by`."""
         return blocked_by(self.base, self._check_key(key))
 
     def __repr__(self) -> str:
@@ -301,7 +301,7 @@ class StagedStore(BlockedKeys, Store):
                 raise ConflictError("the value has changed since it was read", key=key)
             expected = known.expected
             doomed = doomed or known.doomed
-        elif known is not None:  # the commit finds out whether it has changed since it was first read
+        elif known is not None:  # the commit checks whether it has changed since it was first read
             expected = known.expected
         elif now and expected is not None and self.base.get(key, (0, 0), with_generation=True)[1] != expected:
             raise ConflictError("the value has changed since it was read", key=key)

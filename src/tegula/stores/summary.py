@@ -1,4 +1,4 @@
-"""Capabilities of a store, and what its conditional writes are worth, in one value for people to look at."""
+"""A summary of what a store can do and of what its conditional writes guarantee, for people to read."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ __all__ = ["Capabilities", "capabilities_of"]
 
 
 class Capabilities(NamedTuple):
-    """Capabilities of a store, at a glance; ``store.capabilities`` returns it.
+    """A summary of the capabilities of a store, returned by ``store.capabilities``.
 
     Attributes
     ----------
     write, list : bool
-        Whether values can be stored, and keys be listed.
+        Whether values can be stored, and keys can be listed.
     conditional_write : bool
         Whether a condition of ``set`` holds between all writers of the storage.
     conditional_delete : bool
-        Whether ``delete`` takes a condition.
+        Whether ``delete`` supports a condition.
     fresh_generations : bool
         Whether each ``set`` gives a new generation, even if the bytes are the same.
     single_writer : bool
-        Whether conditions hold between the threads of this process only.
+        Whether conditions hold only between the threads of this process.
     lock : bool
-        Whether a writer can make others wait.
+        Whether keys can be locked.
     ranges, revalidate : bool
-        Whether ranges of one state, and a value that has changed, are read with one request.
+        Whether ranges of one state are read together, and one request reads a value only if it has changed.
     concurrency : int
-        How many requests one operation has under way at once, 0 for as many as there are threads.
+        How many requests one operation has under way at once; 0 for as many as there are worker threads.
     """
 
     write: bool

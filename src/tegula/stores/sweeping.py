@@ -25,7 +25,7 @@ def note_swept(path: str) -> None:
 
 
 def sweep(path: str, directory: Directory) -> None:
-    """Remove the temporary files of dead writers from a directory: once in a process, since it takes listing it."""
+    """Remove the temporary files of dead writers from a directory, once per process, since this lists the directory."""
     note_swept(path)
     with suppress(OSError):
         directory.reclaim()

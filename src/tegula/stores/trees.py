@@ -1,4 +1,4 @@
-"""Walking a tree of directories, for listing and for removing it."""
+"""Walking a directory tree, to list or remove it."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from tegula.stores.names import HIDDEN
 __all__ = ["children", "directories", "holding_temporaries", "remove_tree", "walk"]
 
 Enters = Callable[[str], bool]
-"""Returns whether a symbolic link is walked through, rather than listed as a key."""
+"""Returns whether to walk into a symbolic link, rather than list it as a key."""
 
 
 def walk(directory: str, prefix: str, enters: Enters) -> Generator[str, None, None]:
-    """Yield the key of every file below `directory`, which is that of `prefix`, holding one open directory a level.
+    """Yield the key of every file below `directory`, the directory of `prefix`, with one open directory per level.
 
     The store's own files, names that are not keys, and entries that are neither files, directories nor links are left
     out, as are entries that vanish during the walk.
@@ -58,7 +58,7 @@ def children(directory: str, prefix: str, enters: Enters) -> tuple[list[str], li
 
 
 def directories(directory: str, prefix: str, enters: Enters) -> Iterator[os.DirEntry[str]]:
-    """Yield the directories directly below `directory`, which is that of `prefix`, including empty ones."""
+    """Yield the directories directly below `directory`, the directory of `prefix`, including empty ones."""
     for entry in _scan(directory):
         if not _is_hidden(entry.name) and _is_prefix(entry, enters) and not _goes_round(entry, prefix):
             yield entry
@@ -77,7 +77,7 @@ def holding_temporaries(directory: str) -> Iterator[str]:
 
 
 def remove_tree(directory: str, *, sync: bool) -> None:
-    """Remove every file below `directory`, and the directories below it that are empty then; no link is followed."""
+    """Remove every file below `directory` and directories that become empty; no link is followed."""
     found, pending = [], [directory]
     while pending:
         current = pending.pop()
@@ -127,7 +127,7 @@ def _is_value(entry: os.DirEntry[str]) -> bool:
 
 
 def _goes_round(entry: os.DirEntry[str], prefix: str) -> bool:
-    """Return whether an entry of the directory of `prefix` is a link to one of the directories that lead to it."""
+    """Return whether an entry in the directory of `prefix` is a link to one of its parent directories."""
     if not entry.is_symlink():
         return False
     above = entry.path

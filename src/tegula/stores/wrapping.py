@@ -1,4 +1,4 @@
-"""A store around another one, which has the operations and the capabilities of that one."""
+"""A store that wraps another store, with the operations and capabilities of that store."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ T = TypeVar("T")
 
 
 class WrappingStore(Store):
-    """Base class of stores that pass operations on to another store: to count, delay, refuse or remember them.
+    """Base class of stores that pass operations to another store, and may count, delay, refuse or cache them.
 
-    A subclass overrides the operations that it changes, or `act`, through which all others go. Each object declares the
-    capabilities of the store that it is made for, except `Anchoring`, `Renaming`, `Reclaiming`, `SizedListing` and
+    A subclass overrides the operations that it changes, or `act`, which carries out all others. Each object declares
+    the capabilities of the store that it wraps, except `Anchoring`, `Renaming`, `Reclaiming`, `SizedListing` and
     `Copying`: values are written through the wrapper, and moved, copied and measured key by key.
 
     Parameters
@@ -53,7 +53,7 @@ class WrappingStore(Store):
     """
 
     def __new__(cls, store: Store, *_: Any, **__: Any) -> Self:
-        """Make a store that declares the capabilities of the other one, as far as there are classes for them below."""
+        """Make a store that declares those capabilities of the other store for which this module has a class."""
         bases = tuple(wrapper for has, wrapper in _WRAPPERS if has(store) and not issubclass(cls, wrapper))
         made: Any = super().__new__(_with_bases(cls, bases) if bases else cls)
         found: Self = made
@@ -73,7 +73,7 @@ class WrappingStore(Store):
         operation, key : str
             The name of the operation, and its key or prefix.
         work : callable
-            Does it and returns its result.
+            Carries out the operation and returns its result.
         """
         return work()
 
@@ -159,7 +159,7 @@ class _Ranged(Ranged, WrappingStore):
 
 
 class _Revalidating(Revalidating, WrappingStore):
-    """A wrapper of a store that can say whether a value has changed."""
+    """A wrapper of a store that can tell whether a value has changed."""
 
     store: Any
 

@@ -24,7 +24,7 @@ _CONCURRENCY: Final = 10  # as in zarr-python itself
 
 
 class _Loop:
-    """An event loop in a thread of its own, for the coroutines of stores; a forked child gets another one."""
+    """An event loop in a thread of its own, for the coroutines of stores; a forked child gets a new one."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -52,7 +52,7 @@ def _forget_loop() -> None:
 if hasattr(os, "register_at_fork"):  # not on Windows
     os.register_at_fork(after_in_child=_forget_loop)
 
-# One for each store in use. A store of tegula holds the other one, so an id is not used again while its entry is alive.
+# One for each store in use. A store of tegula holds the wrapped store, so an id is not reused while its entry is alive.
 _shared: weakref.WeakValueDictionary[int, KeyLocks] = weakref.WeakValueDictionary()
 _shared_lock = KeyLocks(1)
 
@@ -60,8 +60,8 @@ _shared_lock = KeyLocks(1)
 class ZarrPythonStore(CheckedRanges):
     """Any store of zarr-python 3, called through its own methods, which are coroutines.
 
-    Conditional writes hold between the threads of this process (`single_writer`). `tegula.store_of` uses this class for
-    stores that tegula has no store of its own for, such as wrappers and stores of other packages.
+    Conditional writes hold only between the threads of this process (`single_writer`). `tegula.store_of` uses this
+    class for stores that have no counterpart in tegula, such as wrappers and stores of other packages.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ class ZarrPythonStore(CheckedRanges):
     Raises
     ------
     StoreError
-        If `path` is not a valid one.
+        If `path` is not valid.
     """
 
     concurrency = _CONCURRENCY
@@ -93,7 +93,7 @@ class ZarrPythonStore(CheckedRanges):
     # --- values
 
     def fetch(self, key: str, limits: Limits) -> bytes | Exception:
-        """Ask the store for a value or a part of it; see `CheckedRanges`."""
+        """Read a value or a part of it; see `CheckedRanges`."""
         try:
             return _loop.run(self._fetch(key, limits))
         except Exception as error:  # noqa: BLE001 - stores raise anything, and `answer` tells what it means
@@ -114,7 +114,7 @@ class ZarrPythonStore(CheckedRanges):
         return value
 
     def get_many(self, requests: Iterable[tuple[str, ByteRange | None]]) -> list[bytes | None]:
-        """Return the answers of `get` for each ``(key, byte_range)``, in order; several are asked for at once."""
+        """Return the results of `get` for each ``(key, byte_range)``, in order; several are requested at once."""
         wanted = [(check_key(key), byte_range, self.limits(byte_range)) for key, byte_range in requests]
 
         async def fetch_all() -> list[Any]:
@@ -145,7 +145,7 @@ class ZarrPythonStore(CheckedRanges):
         return bool(self._run("look up", check_key(key), self.store.exists(self._prefix + key)))
 
     def write(self, key: str, value: bytes) -> None:
-        """Store a value; whether in one step depends on the store."""
+        """Store a value; whether this takes one step depends on the store."""
         self._run("write", key, self.store.set(self._prefix + key, self._buffers.buffer.from_bytes(value)))
 
     def remove(self, key: str) -> None:
@@ -169,7 +169,7 @@ class ZarrPythonStore(CheckedRanges):
         return (name[cut:] for name in names if is_key(name[cut:]))
 
     def list_dir(self, prefix: str) -> tuple[list[str], list[str]]:
-        """Return the keys and the prefixes (each ending in ``/``) that stand directly below `prefix`, each sorted."""
+        """Return the keys and the prefixes (each ending in ``/``) directly below `prefix`, each sorted."""
         inner = self._prefix + check_prefix(prefix)
 
         async def is_prefix(name: str) -> bool:

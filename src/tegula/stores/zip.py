@@ -1,9 +1,9 @@
-"""A store in one zip archive, which is a valid archive for any reader between any two commits.
+"""A store in one zip archive, which any reader can read between two commits.
 
-Nothing that a valid central directory refers to is ever written over. A commit appends the new members, a whole new
-central directory and an end record behind the old end; or, as long as there are no committed members to keep, it writes
-a new archive next to the old one and renames it. A writer that is killed during a commit leaves the last commit: bytes
-after its end record are not read, and the next commit cuts them off. Opening never changes an archive.
+Bytes that a valid central directory refers to are never overwritten. A commit appends the new members, a complete new
+central directory and an end record after the old end. Or, as long as there are no committed members to keep, it writes
+a new archive next to the old one and renames it. A writer that is killed during a commit leaves the last commit intact:
+bytes after its end record are not read, and the next commit cuts them off. Opening never changes an archive.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ class ZipStore(UnreachableNames, Store):
     """Values as the members of one zip archive.
 
     A value that is set can be read through the store at once, but is in the archive only after the next commit: by
-    `flush`, by `close`, when several MB are pending, when the store is collected, or when the interpreter exits. A
-    process that is killed loses the values that it has set since the last commit. Replaced and deleted values leave
-    dead bytes behind until `compact`. Of several members of one name, which other writers may leave, the last counts;
-    members whose names can't be keys are kept, and `unreachable` yields them.
+    `flush`, by `close`, when several MB are pending, when the store is garbage-collected, or when the interpreter
+    exits. A process that is killed loses the values that it has set since the last commit. The bytes of replaced and
+    deleted values stay in the archive until `compact`. Other writers may leave several members of one name, of which
+    the last is used; members whose names can't be keys are kept, and `unreachable` yields them.
 
     One store at a time may have an archive open for writing; stores that `tegula.open` and its relatives make for a
     path count as one within a process. After a fork the child can only read. A store that is pickled commits first, and
@@ -60,16 +60,16 @@ class ZipStore(UnreachableNames, Store):
         ``r`` reads; ``a`` reads and appends, creating the archive if there is none; ``w`` replaces the archive at the
         first commit; ``x`` creates an archive that must not exist yet.
     compression : {"stored", "deflated"}
-        How new members are packed. Chunks are compressed already, and only stored members are read in part.
+        How new members are packed. Chunks are already compressed, and only stored members can be read in part.
     durability : {"write", "fsync"}
-        Whether a commit is only handed to the system, or on the disk, when it is done.
+        Whether a completed commit has only been passed to the system, or is on the disk.
 
     Raises
     ------
     NotFoundError
         If there is no archive to read.
     AlreadyExistsError
-        If something already exists there and mode is ``"x"``.
+        If a file already exists at `path` and `mode` is ``"x"``.
     StoreError
         If it is not a sound zip archive, can't be opened, or is open for writing elsewhere.
 
@@ -85,7 +85,7 @@ class ZipStore(UnreachableNames, Store):
     >>> folder.cleanup()
     """
 
-    _session: Session | None = None  # also of a store that could not be made
+    _session: Session | None = None  # the class's value, for a store whose `__init__` failed
 
     def __init__(
         self,
@@ -109,7 +109,7 @@ class ZipStore(UnreachableNames, Store):
         self._holder = object()
         try:
             self._session = Session(self.path, mode, self._holder, sync=durability == "fsync", shared=False)
-        except BaseException:  # a signal may come when the session is open already
+        except BaseException:  # a signal may come after the session has been opened
             leave(self._holder)
             raise
 
@@ -143,18 +143,18 @@ class ZipStore(UnreachableNames, Store):
         self._held().remove(key, if_generation)
 
     def flush(self) -> None:
-        """Commit what is pending, for all stores that share the archive with this one.
+        """Commit pending changes of all stores that share the archive with this one.
 
         Raises
         ------
         StoreError
-            If the archive can't be written; it holds the last commit then, and what is pending stays so.
+            If the archive can't be written; it then holds the last commit, and the changes stay pending.
         """
         if self._session is not None:
             self._session.flush()
 
     def compact(self) -> None:
-        """Commit without dead bytes: the archive is written anew and replaced in one step.
+        """Commit, and remove the bytes of replaced and deleted values; the archive is replaced in one step.
 
         Raises
         ------
@@ -167,14 +167,14 @@ class ZipStore(UnreachableNames, Store):
         self._held().compact()
 
     def close(self) -> None:
-        """Commit what is pending and release the archive; the store can't be used afterwards."""
+        """Commit pending changes and release the archive; the store can't be used afterwards."""
         self._end(remove_empty=False)
 
     def _end(self, *, remove_empty: bool) -> None:
         """Close the store; with `remove_empty`, delete an archive in which nothing was stored."""
         session = self._session
         if session is not None:
-            session.flush()  # before the store lets go, so that closing can be tried again if this fails
+            session.flush()  # before the store releases the session, so that closing can be retried if this fails
             session.release(self._holder, remove_empty=remove_empty)
             self._session = None
 
@@ -184,7 +184,7 @@ class ZipStore(UnreachableNames, Store):
         return iter(self._held().keys(prefix))
 
     def list_dir(self, prefix: str) -> tuple[list[str], list[str]]:
-        """Return the keys and the prefixes (each ending in ``/``) that stand directly below `prefix`, each sorted."""
+        """Return the keys and the prefixes (each ending in ``/``) directly below `prefix`, each sorted."""
         check_prefix(prefix)
         return self._held().children(prefix)
 

@@ -1,4 +1,4 @@
-"""A zip archive as an open file: members read from it, commits appended to it or written as a new archive."""
+"""A zip archive as an open file: reading members, and appending commits or writing them as a new archive."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _BLOCK = 1 << 20
 
 
 class Archive:
-    """An archive that is open; the file is closed when nothing refers to this object any more.
+    """An open archive; the file is closed when nothing refers to this object any more.
 
     Attributes
     ----------
@@ -62,7 +62,7 @@ class Archive:
 
     @property
     def in_place(self) -> bool:
-        """True unless the archive has been moved, deleted or replaced: then the file at the path is another one."""
+        """False if the archive has been moved, deleted or replaced, so that it is no longer the file at the path."""
         try:
             return os.path.samestat(os.stat(self.path), os.fstat(self._fd))
         except FileNotFoundError:
@@ -105,7 +105,7 @@ class Archive:
             raise self._failure("read", error, member.name) from error
 
     def append(self, members: Sequence[Member], *, sync: bool) -> None:
-        """Append the members that are not written yet, and a directory of all members.
+        """Append the members that are not written yet, and a central directory of all members.
 
         Raises
         ------
@@ -165,14 +165,14 @@ class Archive:
             if hasattr(os, "fchmod"):
                 os.fchmod(fd, stat.S_IMODE(os.fstat(self._fd).st_mode))
 
-            # the members, and the directory behind them
+            # the members, and the directory after them
             out = _Appender(fd, 0)
             written = [self._copy(out, member) for member in members]
             archive.odd = [self._copy(out, member) for member in self.odd]
             archive._limit = archive._finish(out, [*written, *archive.odd], sync=sync)
             archive._stop, archive.directory_size = out.position, out.position - archive._limit
 
-            # the rename and its note in one step
+            # rename it and record that in one step
             state = archive, {member.name: member for member in written}
             replaced.extend(zip((state,), map(os.replace, (temporary,), (self.path,))))
         except BaseException as error:
@@ -208,7 +208,7 @@ class Archive:
         self._held.close()
 
     def _lock(self) -> None:
-        # The lock is not part of `Held`: a forked child that closes its copy must not unlock it.
+        # The lock is not part of `Held`, so that a forked child that closes its copy does not release it.
         if not acquire(self._fd, self.path, wait=False):
             raise StoreError(
                 f"another writer has the archive {self.path} open; write through that store, or close it first"
@@ -250,7 +250,7 @@ class Archive:
 
 
 class _Appender:
-    """A buffered writer, which appends to a file from some position on."""
+    """A buffered writer that appends to a file from a given position."""
 
     def __init__(self, fd: int, position: int) -> None:
         self.fd = fd
@@ -273,7 +273,7 @@ class _Appender:
 
 
 def _put(out: _Appender, member: Member) -> int:
-    """Write a new member, note where, and return where its packed bytes begin."""
+    """Write a new member, record its position, and return where its packed bytes begin."""
     member.offset = out.position
     member.record = central_record(member)
     out.write(local_header(member))
@@ -331,7 +331,7 @@ def open_for_writing(path: str, *, exclusive: bool, sync: bool = False) -> Archi
             archive = _open(path, flags)
             try:
                 archive._lock()
-                # Its last writer may have replaced it between the opening and the locking.
+                # Its last writer may have replaced the archive after it was opened and before it was locked.
                 if os.path.samestat(os.fstat(archive._fd), os.stat(path)):
                     _begin(archive, sync)
                     return archive
@@ -347,7 +347,7 @@ def open_for_writing(path: str, *, exclusive: bool, sync: bool = False) -> Archi
 
 
 def _begin(archive: Archive, sync: bool) -> None:
-    """Make an empty archive of a new file, and remove the temporary files of dead writers beside it."""
+    """Turn a new file into an empty archive, and remove the temporary files of dead writers beside it."""
     folder = os.path.dirname(archive.path)
     if archive._stop == 0:
         archive._stop = len(end_records(0, 0, 0, b""))

@@ -1,4 +1,4 @@
-"""Contents of a zip archive: its central directory, read from a file or from storage elsewhere."""
+"""The central directory of a zip archive, read from a file or from another store."""
 
 from __future__ import annotations
 
@@ -54,11 +54,11 @@ def read_directory(
     return end, {member.name: member for member in found if is_key(member.name)}, odd
 
 
-_warned: set[str] = set()  # archives whose odd names a warning has reported
+_warned: set[str] = set()  # archives that `warn_of` has warned about
 
 
 def warn_of(path: str, odd: Sequence[Member]) -> None:
-    """Warn, once in a process, about members whose names can't be keys."""
+    """Warn about members whose names can't be keys, once per archive and process."""
     if not odd or path in _warned:
         return
     _warned.add(path)

@@ -1,4 +1,4 @@
-"""A store over a zip archive that other programs change too: each change is committed at once."""
+"""A store over a zip archive that other programs may also change: each change is committed at once."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class ZipKeys(Store):
         Raises
         ------
         ConflictError
-            If a key has another generation than the one given with it; then nothing is changed.
+            If a key does not have its expected generation; nothing is then changed.
         """
         durability: Literal["fsync", "write"] = "fsync" if self._sync else "write"
         with self._lock:
@@ -93,14 +93,14 @@ class ZipKeys(Store):
             self._count_repeats(before)
 
     def _count_repeats(self, before: Mapping[str, Generation]) -> None:
-        """Count equal values that a commit has put at the same offset, so that their generations differ."""
+        """Count equal values that commits have put at the same offset, so that their generations differ."""
         archive = self._archive()
         for key, old in before.items():
             if archive is not None and old != ABSENT and archive.get(key, (0, 0), with_generation=True)[1] == old:
                 self._repeats[key] = self._repeats.get(key, 0) + 1
 
     def _fresh(self, key: str, generation: Generation) -> Generation:
-        """Return the generation of a member, different for each time its value was stored."""
+        """Return the generation of a member, which differs each time its value is stored."""
         repeats = self._repeats.get(key)
         return (*generation, repeats) if repeats and isinstance(generation, tuple) else generation
 
@@ -112,7 +112,7 @@ class ZipKeys(Store):
             return iter([] if archive is None else [*archive.list_prefix(prefix)])
 
     def list_dir(self, prefix: str) -> tuple[list[str], list[str]]:
-        """Return the keys and the prefixes (each ending in ``/``) that stand directly below `prefix`, each sorted."""
+        """Return the keys and the prefixes (each ending in ``/``) directly below `prefix`, each sorted."""
         with self._lock:
             check_prefix(prefix)
             archive = self._archive()

@@ -1,4 +1,4 @@
-"""Packing and unpacking of the members of a zip archive, whose sizes are checked before they are used."""
+"""Packing and unpacking the members of a zip archive, with checks of their sizes."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def pack(value: bytes, method: int) -> bytes:
 def read_member(read: ReadAt, member: Member, data: bytes | None, limit: int, byte_range: ByteRange | None) -> bytes:
     """Return the value of a member of an archive whose members end at `limit`, or a range of the value.
 
-    `data` are its packed bytes as long as they are not in the archive yet. Of a stored member only the range is read; a
-    whole value is checked against its CRC.
+    `data` are its packed bytes if they are not in the archive yet. Of a stored member only the range is read; a whole
+    value is checked against its CRC.
 
     Raises
     ------
@@ -88,7 +88,7 @@ def _unpack_lzma(packed: bytes, size: int) -> bytes:
     _, length, bits, dictionary = struct.unpack_from("<HHBI", packed)
     options = {
         "id": lzma.FILTER_LZMA1,
-        "dict_size": min(dictionary, max(size, 4096)),  # a larger one can't be used, only allocated
+        "dict_size": min(dictionary, max(size, 4096)),  # a larger one would only waste memory
         "lc": bits % 9,
         "lp": bits // 9 % 5,
         "pb": bits // 45,

@@ -42,12 +42,12 @@ _BLOCK = 1 << 20
 
 
 ReadAt: TypeAlias = Callable[[int, int], bytes]
-"""Returns the bytes of an archive from a start to a stop; raises ``OSError`` if the archive ends before."""
+"""Returns the bytes of an archive from start to stop; raises ``OSError`` if the archive ends before that."""
 
 
 @dataclass(slots=True)
 class Member:
-    """One member: its place, how it is packed, and its record as it stands in the central directory.
+    """One member: its position, how it is packed, and its record in the central directory.
 
     A member that is not written yet has its packed bytes in `data`.
     """
@@ -66,7 +66,7 @@ class Member:
 
 
 class End(NamedTuple):
-    """The end record: the number of members, the place of the directory, and where the archive ends."""
+    """The end record: the number of members, the position of the directory, and where the archive ends."""
 
     members: int
     directory: int
@@ -77,10 +77,11 @@ class End(NamedTuple):
 
 
 def find_end(read: ReadAt, size: int, reach: int | None = None) -> End:
-    """Find the end record of an archive in a file of `size` bytes; with `reach` in its last `reach` bytes only.
+    """Find the end record of an archive in a file of `size` bytes; with `reach`, only in its last `reach` bytes.
 
-    A record that ends the file is preferred; else the last record that is consistent with its place in the file, as a
-    killed writer leaves it behind; else a record that was shifted by data before the archive.
+    A record at the end of the file is preferred. The next choice is the last record that is consistent with its
+    position in the file, since a killed writer may leave bytes after it; then a record shifted by data before the
+    archive.
 
     Raises
     ------
@@ -171,7 +172,7 @@ def _decode_name(name: bytes, flags: int) -> str:
 
 
 def _wide(extra: bytes, size: int, packed: int, offset: int, name: str) -> tuple[int, int, int]:
-    """Replace sizes and an offset that do not fit 32 bits by the values of the zip64 field."""
+    """Return sizes and offset, with those that do not fit into 32 bits taken from the zip64 field."""
     if _MAX32 not in (size, packed, offset):
         return size, packed, offset
     at, stop = _zip64_span(extra)
@@ -188,7 +189,7 @@ def _wide(extra: bytes, size: int, packed: int, offset: int, name: str) -> tuple
 
 
 def _zip64_span(extra: bytes) -> tuple[int, int]:
-    """Return where the contents of the zip64 field of a record begin and end; (0, 0) if there is none."""
+    """Return start and stop of the contents of a record's zip64 field; (0, 0) if there is none."""
     at = 0
     while at + 4 <= len(extra):
         kind, length = struct.unpack_from("<HH", extra, at)
@@ -199,7 +200,7 @@ def _zip64_span(extra: bytes) -> tuple[int, int]:
 
 
 def member_start(read: ReadAt, member: Member, limit: int) -> int:
-    """Return where the packed bytes of a member begin; nothing of it may lie beyond `limit`.
+    """Return where the packed bytes of a member begin; no part of it may lie beyond `limit`.
 
     Raises
     ------
@@ -220,13 +221,13 @@ def member_start(read: ReadAt, member: Member, limit: int) -> int:
 
 
 def check_odd(read: ReadAt, member: Member, limit: int) -> None:
-    """Check that a name which can't be a key is the name of the member, and not a sign of damage.
+    """Check that a name which can't be a key is really the name of the member, and not a sign of damage.
 
     Raises
     ------
     StoreError
-        If the member has another name in front of its value, or if there is a NUL in it, which other programs take for
-        the end of a name: leaving the member out could hide a value that was stored under a sound name.
+        If the member's own header has another name, or if there is a NUL in the name, which other programs treat as its
+        end: leaving out the member could hide a value that was stored under a valid name.
     """
     if "\0" in member.name:
         raise StoreError("the archive has a member with a NUL in its name", key=member.name)
@@ -261,7 +262,7 @@ def central_record(member: Member) -> bytes:
     size, packed, offset = (min(value, _MAX32) for value in values)
     extra = struct.pack("<HH", 1, len(wide)) + wide if wide else b""
     day, clock = _dos_time()
-    made = (3 << 8) | 45  # on Unix, whose permissions stand in the upper half of the attributes
+    made = (3 << 8) | 45  # on Unix, whose permissions are in the upper half of the attributes
     needed = 45 if wide else 20
     head = _CENTRAL.pack(
         b"PK\1\2", made, needed, member.flags, member.method, clock, day, member.crc, packed, size,

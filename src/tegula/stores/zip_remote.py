@@ -1,4 +1,4 @@
-"""A zip archive as a value of any other store, such as an object of a bucket: only the parts needed are read."""
+"""A zip archive that is a value of another store, such as an object of a bucket; only the necessary parts are read."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from tegula.stores.zip_spans import Blocks, Source, Tail, header_span, spans_of
 
 __all__ = ["RemoteZipStore"]
 
-_REACH: Final = 8 << 20  # bytes at the end in which a torn archive is searched for its end
+_REACH: Final = 8 << 20  # bytes at the end of a torn archive to search for its end record
 
 
 class RemoteZipStore(UnreachableNames, Store):
-    """Members of a zip archive that another store has as one value; it can only be read.
+    """Members of a zip archive that is a value of another store; read-only.
 
     Opening reads the end of the archive, with its directory. A member is read by one request for its bytes, and the
-    members of `get_many` by one wave of requests; a part of a member that is not compressed is a part of its bytes.
-    Nothing else of the archive is transferred. Damaged archives are treated as by `ZipStore`.
+    members of `get_many` by one wave of requests; of an uncompressed member, only the requested part is read. Nothing
+    else of the archive is transferred. Damaged archives are treated as by `ZipStore`.
 
-    If the archive is replaced while the store is open, reading raises `StoreError`. Object storage says so with the
-    bytes. Other storage is asked after reading part of a member, since a whole one is checked against its CRC.
+    If the archive is replaced while the store is open, reading raises `StoreError`. Object storage reports this with
+    the bytes. Other storage is asked after reading part of a member; a whole member is checked against its CRC.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ class RemoteZipStore(UnreachableNames, Store):
         return value, ABSENT if member is None else member.generation
 
     def get_many(self, requests: Iterable[tuple[str, ByteRange | None]]) -> list[bytes | None]:
-        """Return the answers of `get` for each ``(key, byte_range)``, in order, with one wave of requests."""
+        """Return the results of `get` for each ``(key, byte_range)``, in order, with one wave of requests."""
         wanted = [(self._members.get(check_key(key)), byte_range) for key, byte_range in requests]
         values: list[bytes | None] = self._checked(None, partial(self._read, wanted))
         return values
@@ -139,7 +139,7 @@ class RemoteZipStore(UnreachableNames, Store):
         return iter(self._tree.keys(check_prefix(prefix)))
 
     def list_dir(self, prefix: str) -> tuple[list[str], list[str]]:
-        """Return the keys and the prefixes (each ending in ``/``) that stand directly below `prefix`, each sorted."""
+        """Return the keys and the prefixes (each ending in ``/``) directly below `prefix`, each sorted."""
         return self._tree.children(check_prefix(prefix))
 
     def unreachable(self, prefix: str = "") -> Iterator[str]:
@@ -149,14 +149,14 @@ class RemoteZipStore(UnreachableNames, Store):
 
     @property
     def url(self) -> str:
-        """The URL of the archive; `tegula.open` opens it if the store that has it can be opened by URL."""
+        """The URL of the archive; `tegula.open` can open it if it can open the URL of the store that holds it."""
         url = f"{self.store.url.rstrip('/')}/{self.key}"
         return url if url.endswith(".zip") else f"zip::{url}"
 
     # --- how it is done
 
     def _checked(self, key: str | None, read: Callable[[], Any]) -> Any:
-        """Read, and name the archive and the key in errors; say so if the archive is another one by now."""
+        """Call `read`, and add the archive and the key to errors; raise a special error if the archive has changed."""
         try:
             return read()
         except StoreError as error:

@@ -1,7 +1,7 @@
-"""A zip archive that is open in this process: its members, the changes not committed yet, and the stores that use it.
+"""A zip archive that is open in this process: its members, its uncommitted changes, and the stores that use it.
 
-Several stores of one process may write the same archive through one session. The last store that lets go of a session
-commits and unlocks the archive, and so does the end of the interpreter for every session that is still open then.
+Several stores of one process may write the same archive through one session. When the last store releases a session,
+the archive is committed and unlocked; at the exit of the interpreter the same happens to all sessions still open.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _PENDING = 4 << 20
 
 _opening = threading.Lock()
 _sessions: set[Session] = set()  # sessions of this process that are open for writing
-_exiting = False  # the interpreter ends and all is committed, so nothing may be left pending
+_exiting = False  # at exit everything has been committed, so each further change is committed at once
 _ends_with_process = False
 
 
 class Session:
-    """One open archive, used by one or several stores, each of which holds it by an object.
+    """One open archive, used by one or several stores; each store is represented by a holder object.
 
     Parameters
     ----------
@@ -41,17 +41,17 @@ class Session:
     mode : {"r", "a", "w", "x"}
         As for `ZipStore`.
     holder : object
-        The object by which the first store holds the session.
+        The holder object of the first store.
     sync : bool
-        Whether a commit is on the disk when it is done.
+        Whether a completed commit is on the disk.
     shared : bool
         Whether other stores may `join`.
 
     Attributes
     ----------
     lock : threading.Lock
-        Held by everything that changes the session. A finaliser never waits for it, since it may run in a thread that
-        has it.
+        Held during every change of the session. A finaliser never waits for it, since it may run in a thread that holds
+        it.
     contents : tuple of Archive and dict, or None
         Archive and members in one attribute, so that a reader never sees the members of one archive and the bytes of
         another; ``None`` once the session is closed.
@@ -86,7 +86,7 @@ class Session:
         ConflictError
             If the member has another generation than `expected`.
         StoreError
-            If the commit fails; the old member is left.
+            If the commit fails; the old member stays.
         """
         with self.lock:
             archive, members = self._open()
@@ -98,7 +98,7 @@ class Session:
             self._changed = True
             self._pending += member.packed
             try:
-                # Not more often than directories grow, or many members would cost as many directories.
+                # Wait until as many bytes are pending as a directory takes, or directories would fill the archive.
                 if _exiting or self._pending > max(_PENDING, archive.directory_size):
                     self._commit()
             except StoreError as error:
@@ -139,12 +139,12 @@ class Session:
         return [member.name for member in self._open()[0].odd]
 
     def flush(self) -> None:
-        """Commit what is pending; in a forked child nothing is.
+        """Commit pending changes; a forked child has none.
 
         Raises
         ------
         StoreError
-            If the archive can't be written; it holds the last commit then, and what is pending stays so.
+            If the archive can't be written; it then holds the last commit, and the changes stay pending.
         """
         if os.getpid() != self.process:
             return  # a thread of the parent, which does not exist here, may hold the lock
@@ -153,19 +153,19 @@ class Session:
                 self._commit()
 
     def compact(self) -> None:
-        """Commit by writing the archive anew, without dead bytes; raises as `flush` does."""
+        """Commit by rewriting the archive without bytes of replaced and deleted values; raises as `flush` does."""
         with self.lock:
             self._rewrite()
 
     def release(self, holder: object, *, wait: bool = True, remove_empty: bool = False) -> None:
-        """Let go of the session; the last holder commits what is pending, unlocks the archive and closes the session.
+        """Release the session; the last holder commits pending changes, unlocks the archive and closes the session.
 
         Parameters
         ----------
         holder : object
-            The object by which the session was held.
+            The holder object of the store.
         wait : bool
-            Whether to wait for the lock. A finaliser must not wait. It need not either: a thread that has the lock is a
+            Whether to wait for the lock. A finaliser must not wait, and need not: a thread that holds the lock is a
             holder itself, or is closing the session.
         remove_empty : bool
             Whether the last holder removes the archive if it has no members.
@@ -173,7 +173,7 @@ class Session:
         Raises
         ------
         StoreError
-            If the commit fails; the session stays open then.
+            If the commit fails; the session then stays open.
         """
         if os.getpid() != self.process or not self._writable:
             return
@@ -191,7 +191,7 @@ class Session:
             return
         taken: list[bool] = []
         try:
-            taken.extend(map(self.lock.acquire, (wait,)))  # one step, so that no signal comes before it is noted
+            taken.extend(map(self.lock.acquire, (wait,)))  # one step, so that no signal comes before it is recorded
             if not taken[0] or self._holders or self.contents is None:
                 return
             if remove_empty and not self.contents[1]:
@@ -205,7 +205,7 @@ class Session:
                 self.lock.release()
 
     def forget(self, holder: object) -> None:
-        """Let go for a store that is being collected; warn about changes that can't be committed, and so are lost."""
+        """Release the session for a store that is being garbage-collected; warn if changes can't be committed."""
         if _exiting is not False:  # also None, while the module is being torn down
             return  # everything is committed, and the lock ends with the process
         try:
@@ -213,10 +213,10 @@ class Session:
         except StoreError as error:
             message = self._loss(error)
             self._close()
-            warnings.warn(message, RuntimeWarning, stacklevel=2)  # a ResourceWarning is not shown unless asked for
+            warnings.warn(message, RuntimeWarning, stacklevel=2)  # a ResourceWarning is hidden by default
 
     def finish(self) -> None:
-        """Commit at the end of the interpreter; warn about changes that can't be committed, and so are lost."""
+        """Commit at the exit of the interpreter; warn about changes that can't be committed, and so are lost."""
         try:
             self.flush()
         except StoreError as error:
@@ -267,7 +267,7 @@ class Session:
         try:
             archive.rewrite([*members.values()], replaced, sync=self._sync)
         finally:
-            if replaced:  # even if an error or a signal came right after that
+            if replaced:  # even if an error or a signal came right after the replacement
                 self.contents = replaced[0][0]
         self._changed = False
         self._pending = 0
@@ -282,12 +282,12 @@ class Session:
 
 
 def join(path: str, holder: object) -> Session:
-    """Return the session of this process that writes an archive by name; make one if there is none.
+    """Return the session of this process that writes the archive at a path; make one if there is none.
 
     Raises
     ------
     StoreError
-        If the archive can't be opened for writing, or another store has it open alone.
+        If the archive can't be opened for writing, or another store has opened it without sharing.
     """
     with _opening:
         for session in _sessions_of(path):
@@ -297,7 +297,7 @@ def join(path: str, holder: object) -> Session:
 
 
 def leave(holder: object) -> None:
-    """Let go of the session that an interrupted call has opened or joined for a holder, if there is one."""
+    """Release the session that an interrupted call has opened or joined for a holder, if there is one."""
     for session in [*_sessions]:
         session.release(holder)
 
@@ -336,7 +336,7 @@ def _check_generation(key: str, member: Member | None, expected: Generation | No
 
 
 def _complete_all() -> None:
-    """Commit all sessions. From then on every change is committed at once, since other exit handlers may follow."""
+    """Commit all sessions; from then on commit every change at once, since other exit handlers may follow."""
     global _exiting
     _exiting = True
     with ExitStack() as stack:  # all are committed, even if one fails
@@ -361,7 +361,7 @@ def _forget_parent() -> None:
     _ends_with_process = False
 
 
-# After the threads of futures have ended, so after all writes in the background.
+# After the threads of futures have ended, and so after all writes in the background.
 at_exit(2, _complete_all)
 if hasattr(os, "register_at_fork"):  # not on Windows
     os.register_at_fork(after_in_child=_forget_parent)

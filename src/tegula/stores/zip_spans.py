@@ -1,4 +1,4 @@
-"""Which bytes of a zip archive a member takes, and how they are read from another store in one wave of requests."""
+"""The bytes that each member of a zip archive takes, and reading them from another store in one wave of requests."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ Span: TypeAlias = tuple[int, int]
 """Start and stop of bytes in an archive."""
 
 Tail: TypeAlias = tuple[int, bytes]
-"""Where the last bytes of an archive that were read begin, and the bytes."""
+"""Offset of the bytes read from the end of an archive, and the bytes."""
 
 _TAIL: Final = 256 << 10  # read at once when an archive is opened: the end record, and most directories
-_AHEAD: Final = 16 << 20  # a longer directory is not read in one with what follows it
+_AHEAD: Final = 16 << 20  # a longer directory is not read in one request with the bytes after it
 _HEADER: Final = 30  # length of a member's header without its name
-_SLACK: Final = 64  # room for what a header may have behind the name: less than a request costs
+_SLACK: Final = 64  # room for fields after the name in a header: reading them costs less than another request
 
 
 class Source:
@@ -44,7 +44,7 @@ class Source:
     size : int
         The length of the archive.
     has_failed : bool
-        Whether it is known that the archive has changed; then it can't be read any more.
+        Whether the archive is known to have changed; it can then no longer be read.
     """
 
     def __init__(self, store: Store, key: str) -> None:
@@ -53,7 +53,7 @@ class Source:
         self._store = store
         self._key = key
         self._state: Any = None
-        # an archive is checked less often than each range of a store of fsspec would be
+        # with fsspec, `get_ranges` would check the state at each call, more often than necessary
         self._has_states = isinstance(store, Ranged) and not isinstance(store, FsspecStore)
 
     def open(self) -> Tail | None:
@@ -101,8 +101,8 @@ class Source:
             raise self._changed()
 
     def _version(self) -> Generation:
-        """Return what tells one state of the archive from another, where ranges do not come with it."""
-        if isinstance(self._store, FsspecStore):  # its generations take the whole archive
+        """Return what distinguishes the states of the archive, for stores whose ranges have no generation."""
+        if isinstance(self._store, FsspecStore):  # `get` would read the whole archive for a generation
             return self._store.version(self._key)
         generation: Generation = self._store.get(self._key, (0, 0), with_generation=True)[1]
         return generation
@@ -113,14 +113,14 @@ class Source:
 
 
 class Blocks:
-    """Parts of an archive that were read ahead; whatever else is asked for is read then.
+    """Parts of an archive that were read ahead; other parts are read when they are needed.
 
     Parameters
     ----------
     source : Source
         The archive.
     tail : Tail, optional
-        Its end, which grows as far as is asked for.
+        Its end, which is extended as far as necessary.
     """
 
     def __init__(self, source: Source, tail: Tail | None = None) -> None:
@@ -142,7 +142,7 @@ class Blocks:
         Raises
         ------
         OSError
-            If the archive ends before.
+            If the archive ends before `stop`.
         """
         if start >= stop:
             return b""
@@ -165,15 +165,15 @@ class Blocks:
 
 
 def header_span(member: Member, limit: int) -> Span:
-    """Return where the header of a member with its name may be, as far as it lies before `limit`."""
+    """Return the span that may hold the header of a member with its name, up to `limit`."""
     return min(member.offset, limit), min(member.offset + _HEADER + _name_length(member), limit)
 
 
 def spans_of(member: Member, byte_range: ByteRange | None, limit: int) -> list[Span]:
-    """Return which bytes reading a member, or a range of it, takes; nothing of it lies beyond `limit`.
+    """Return the spans that are necessary to read a member, or a range of it; none goes beyond `limit`.
 
-    What follows the header of a member is not known before it is read, so a few bytes more are read where it was not
-    read yet. A member that `read_member` refuses takes nothing.
+    The length of a header is not known before it is read, so a few bytes more are read if it has not been read yet. A
+    member that `read_member` refuses needs no bytes.
     """
     stored = member.method == STORED
     if stored and member.size != member.packed:

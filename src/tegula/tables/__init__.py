@@ -11,5 +11,5 @@ __all__ = ["Table"]
 
 _HOMES = {"table": "Table"}
 
-if not TYPE_CHECKING:  # a checker would take every name for one of ours
+if not TYPE_CHECKING:  # otherwise type checkers accept any name
     __getattr__, __dir__ = on_first_use(__name__, _HOMES)

@@ -12,5 +12,5 @@ __all__ = ["new_format", "refuse_foreign"]
 
 _HOMES = {"foreign": "refuse_foreign", "suffixes": "new_format"}
 
-if not TYPE_CHECKING:  # a checker would take every name for one of ours
+if not TYPE_CHECKING:  # otherwise type checkers accept any name
     __getattr__, __dir__ = on_first_use(__name__, _HOMES)

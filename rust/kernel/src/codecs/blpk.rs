@@ -1,7 +1,7 @@
 //! `blpk`: the container around the Blosc frame in each chunk file of bcolz 1.x.
 //!
 //! Its header has sixteen bytes: the magic `blpk`, a version, three reserved bytes and the number of frames, always one.
-//! bcolz never checked them, and neither does this codec: the frame has a length of its own, and bytes after it are
+//! bcolz never checked the header, and neither does this codec: the frame states its own length, and bytes after it are
 //! ignored.
 
 use super::blosc::FrameBlocks;

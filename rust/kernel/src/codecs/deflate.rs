@@ -1,6 +1,6 @@
 //! `gzip` and `zlib`: DEFLATE in its two containers (RFC 1952 and RFC 1950), by libdeflate.
 //!
-//! Several gzip members may follow each other, with zero bytes between and after them; a zlib stream stands alone.
+//! There may be several gzip members in a row, with zero bytes between and after them, but only one zlib stream.
 
 use std::cell::{Cell, RefCell};
 use std::ffi::c_int;

@@ -1,5 +1,5 @@
-//! `lzma`: the XZ and LZMA formats of Python's `lzma` module, without custom filters. Several XZ streams may follow each
-//! other, with zero bytes between them; LZMA streams stand alone.
+//! `lzma`: the XZ and LZMA formats of Python's `lzma` module, without custom filters. There may be several XZ streams
+//! in a row, with zero bytes between them, but only one LZMA stream.
 
 use liblzma::stream::{Action, Check, Error as LzmaError, LzmaOptions, Status, Stream as Library};
 

@@ -51,8 +51,8 @@ pub trait Codec: Send + Sync {
     /// Decode to exactly `out.len()` bytes. The content of `out` is undefined after an error.
     fn decode(&self, data: &[u8], out: &mut [u8]) -> Result<()>;
 
-    /// Decode as `decode` does, but only the first `needed` bytes have to be right: the others are undefined, and damage to
-    /// them need not be noticed.
+    /// Decode as `decode` does, but only the first `needed` bytes have to be correct: the others are undefined, and damage
+    /// to them need not be noticed.
     fn decode_beginning(&self, data: &[u8], _needed: usize, out: &mut [u8]) -> Result<()> {
         self.decode(data, out)
     }
@@ -68,7 +68,7 @@ pub trait Codec: Send + Sync {
     /// Encode; the result replaces the content of `out`.
     fn encode(&self, data: &[u8], out: &mut Vec<u8>) -> Result<()>;
 
-    /// Encode to the same bytes as `encode`, with up to `threads` threads if that pays.
+    /// Encode to the same bytes as `encode`, with up to `threads` threads if that is faster.
     fn encode_by(&self, data: &[u8], _threads: usize, out: &mut Vec<u8>) -> Result<()> {
         self.encode(data, out)
     }
@@ -128,7 +128,7 @@ pub trait Blocks: Send + Sync {
 /// The layout of encoded data, as far as the head shows it.
 #[derive(Debug)]
 pub enum Layout {
-    /// The head has to be this long, in bytes.
+    /// The head is too short; it has to be this long, in bytes.
     More(usize),
     /// The content is stored uncompressed at this offset.
     Plain(u64),

@@ -23,11 +23,11 @@ const BLOCK: usize = 128 * 1024;
 /// Encoded bytes that are decoded at once where only the beginning of a frame is needed.
 const STEP: usize = 64 * 1024;
 
-/// The cheapest way of the library to look for places to divide a block. With 0 the library chooses, which takes a
-/// twelfth more time for one per cent less output.
+/// The library's cheapest way to find places to divide a block. With 0 the library chooses another, which takes a twelfth
+/// more time for one per cent less output.
 const SPLITTING: c_int = 2;
 
-/// The logarithm of the largest window that the library knows.
+/// The logarithm of the largest window that the library supports.
 const LARGEST_WINDOW: c_int = if usize::BITS == 64 { 31 } else { 30 };
 
 /// Larger contexts (of the highest levels) are not cached, in bytes.
@@ -234,14 +234,14 @@ fn decode_beginning(decoder: &mut Decoder, data: &[u8], needed: usize, mut buffe
 /// The context is alive, and no other thread uses it.
 pub(super) unsafe fn set_options(context: *mut ZSTD_CCtx, level: c_int, checksum: bool) -> Result<()> {
     // After an error, such as too little room, the context is in the middle of a frame.
-    // SAFETY: the caller vouches for the context.
+    // SAFETY: the caller guarantees the context.
     checked(unsafe { zstd_sys::ZSTD_CCtx_reset(context, ZSTD_ResetDirective::ZSTD_reset_session_only) })?;
     for (option, value) in [
         (ZSTD_cParameter::ZSTD_c_compressionLevel, level),
         (ZSTD_cParameter::ZSTD_c_checksumFlag, c_int::from(checksum)),
         (ZSTD_cParameter::ZSTD_c_experimentalParam20, SPLITTING),
     ] {
-        // SAFETY: the caller vouches for the context.
+        // SAFETY: the caller guarantees the context.
         checked(unsafe { zstd_sys::ZSTD_CCtx_setParameter(context, option, value) })?;
     }
     Ok(())

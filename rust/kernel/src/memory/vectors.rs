@@ -1,4 +1,4 @@
-//! Fallible vectors: where their length depends on data or on a request, missing memory is an error and never an abort.
+//! Fallible allocation of vectors whose length depends on data or on a request: missing memory is an error, not an abort.
 
 use crate::{Error, Result};
 

@@ -1,10 +1,10 @@
-//! On which processors the threads of the pool are woken.
+//! The processors on which the threads of the pool are woken.
 //!
-//! Linux wakes a thread on an idle processor. On a virtual machine it takes a processor for busy whose host has given it
-//! to others while it was idle, and wakes the thread on the processor of the thread that wakes it. Both share it then,
-//! for tens of milliseconds, and the first operations after a pause take twice as long. So a worker leaves out the
-//! processor that its last job came from, on which the next one most probably finds its caller. If there are only two
-//! processors, a caller that has moved to the other one changes that before it wakes the worker.
+//! Linux wakes a thread on an idle processor. But on a virtual machine it regards a processor as busy if the host has given
+//! it to others while it was idle, and then wakes the thread on the processor of the thread that wakes it. Both share that
+//! processor for tens of milliseconds, and the first operations after a pause take twice as long. So a worker avoids the
+//! processor that its last job came from, since the caller of the next job most probably runs there. If there are only
+//! two processors, a caller that has moved to the other one changes this before it wakes the worker.
 
 #[cfg(target_os = "linux")]
 mod system {

@@ -1,7 +1,7 @@
 //! Turns: a limit on the threads that work at the same time, for operations with many threads that mostly wait.
 //!
-//! If 64 threads get their answers together, all would encode or decode large chunks at the same time, on a few cores:
-//! each slowly, with its own working memory, and all would be ready at the end. In turns the first chunks are ready
+//! Without turns, if 64 threads get their answers at the same time, all encode or decode large chunks at once on a few
+//! cores, each slowly and with its own working memory, and all finish at the end. With turns the first chunks are finished
 //! early, and are sent while others are encoded.
 
 use std::cell::Cell;
@@ -66,7 +66,7 @@ fn has_turn() -> bool {
     HELD.get().is_some()
 }
 
-/// Working memory that threads with a turn leave to each other: there are at most as many pieces as turns.
+/// Working memory that threads with a turn pass to each other: there are at most as many pieces as turns.
 pub struct Spare<T>(Mutex<Vec<T>>);
 
 impl<T> Spare<T> {

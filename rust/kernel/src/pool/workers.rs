@@ -95,7 +95,7 @@ impl Pool {
     /// Add a job to the queue, and wake a worker.
     pub fn submit(&'static self, job: &Arc<Job>) {
         let mut state = self.lock();
-        // with two processors the workers could run nowhere but here if the caller has moved since the last job
+        // with two processors, if the caller has moved here since the last job, the workers could run only here
         if let Some(here) = job.came_from.filter(|_| self.cores == 2 && job.workers < self.cores) {
             state.elsewhere.iter_mut().for_each(|(_, elsewhere)| elsewhere.leave_out(here));
         }

@@ -21,7 +21,7 @@ pub(super) fn fill(chain: &Chain, shape: &[u64], item: &Item<'_>, value: &[u8], 
     let mut points = Vec::new();
     let copy = StridedCopy::new(item, chain.order.as_deref(), &stored, value.len(), &mut points)?;
     let value = &value[work.offset..work.offset + work.size];
-    // SAFETY: the caller of `read` vouches for the places in the work buffer.
+    // SAFETY: the caller of `read` guarantees the places in the work buffer.
     unsafe { strided::fill(work.start.offset(copy.target), &copy.dims, value) };
     Ok(())
 }
@@ -108,7 +108,7 @@ impl Reading<'_> {
         if !copy.is_contiguous || self.work.size != self.fill.len() {
             return None;
         }
-        // SAFETY: the caller of `read` vouches for the places in the work buffer, which are these; chunks do not overlap.
+        // SAFETY: the caller of `read` guarantees the places in the work buffer, which are these; chunks do not overlap.
         Some(unsafe { std::slice::from_raw_parts_mut(self.work.start.offset(copy.target), content) })
     }
 
@@ -130,7 +130,7 @@ impl Reading<'_> {
     ///
     /// All elements of `copy` lie within `chunk`.
     pub(super) unsafe fn copy_out(&self, chunk: &[u8], copy: &StridedCopy<'_>, swap: usize) {
-        // SAFETY: the caller vouches for the source, and the caller of `read` for the work buffer.
+        // SAFETY: the caller guarantees the source, and the caller of `read` for the work buffer.
         unsafe {
             let source = chunk.as_ptr().add(copy.source + self.work.offset);
             let target = self.work.start.offset(copy.target);

@@ -23,7 +23,7 @@ use crate::{Error, Result, backoff, pool};
 /// The error message for a missing chunk of a dense array.
 pub(crate) const MISSING: &str = "the chunk is missing";
 
-/// How many bytes of small chunks a thread takes at once: many chunks, since writers in one directory wait for each other.
+/// How many bytes of small chunks a thread takes at once; many chunks, since writers in one directory wait for each other.
 const SHARE: u64 = 1 << 18;
 /// How often each thread takes chunks, at least.
 const SHARES: usize = 16;
@@ -55,7 +55,7 @@ pub unsafe fn read(store: &dyn Store, array: &Array, plan: &Plan, work: WorkBuff
     })
 }
 
-/// Return how many threads are to wait for a store; 0 if the chunks come from memory.
+/// Return how many threads should wait for a store; 0 if the chunks come from memory.
 fn waiting(store: &dyn Store, array: &Array, plan: &Plan, threads: usize) -> usize {
     let far = store.concurrency();
     let (count, content) = (plan.len(), content(array));
@@ -125,7 +125,7 @@ fn content(array: &Array) -> u64 {
     array.chunk_axes.iter().fold(size, |bytes, chunk_axis| bytes.saturating_mul(chunk_axis.length(0)))
 }
 
-/// Call `work` for a key: up to `attempts` times if there are conflicts, and with the store's general implementation where
+/// Call `work` for a key: up to `attempts` times if there are conflicts, and with the store's general implementation if
 /// the key needs it.
 pub(crate) fn at_key(
     store: &dyn Store,

@@ -12,7 +12,7 @@ use crate::{Error, Result, pool, strided};
 /// Smaller blocks are not read one by one if all are needed, in bytes.
 const LEAST_BLOCK: usize = 1 << 14;
 
-/// So many bytes of an uncompressed chunk are read at once.
+/// How many bytes of an uncompressed chunk are read at once.
 const PIECE: usize = 1 << 18;
 
 /// The rows of a chunk: what lies between two indices of the outermost dimension of a copy.
@@ -47,8 +47,8 @@ impl Reading<'_> {
                     return Err(Error::wrong_size("bytes", found, inner.span));
                 }
                 let source = data.as_ptr().wrapping_offset(self.work.offset as isize - inner.low as isize);
-                // SAFETY: `data` holds the span of the inner dimensions from `source` on; for the work buffer the caller of
-                // `read` vouches.
+                // SAFETY: `data` holds the span of the inner dimensions from `source` on; the caller of `read` guarantees
+                // the work buffer.
                 unsafe {
                     let target = self.work.start.offset(copy.target + target);
                     strided::copy(
@@ -251,7 +251,7 @@ impl Reading<'_> {
         };
         let mut dims = copy.dims.clone();
         dims[0] = Dim { count: end - begin, source: outer.source, target };
-        // SAFETY: the piece holds the rows of these indices; for the work buffer the caller of `read` vouches.
+        // SAFETY: the piece holds the rows of these indices; the caller of `read` guarantees the work buffer.
         unsafe {
             let source = piece.as_ptr().add(copy.source + begin * rows.stride - start + self.work.offset);
             let target = self.work.start.offset(copy.target + offset);
@@ -276,8 +276,8 @@ fn rows(copy: &StridedCopy<'_>, size: usize) -> Option<Rows> {
     (start >= 0 && start as usize + span <= stride).then_some(Rows { stride, first: copy.source / stride })
 }
 
-/// Return whether a chunk is so large, and its blocks as well, that reading and decoding it piece by piece takes no longer,
-/// and less memory.
+/// Return whether a chunk and its blocks are so large that reading and decoding it piece by piece takes no longer, but
+/// less memory.
 fn has_large_blocks(table: &BlockTable) -> bool {
     table.content > LARGE && table.block >= LEAST_BLOCK
 }
@@ -328,7 +328,7 @@ fn each_run(
     run_tasks(threads, runs.len(), table.block.saturating_mul(needed.len() / runs.len().max(1)), &task)
 }
 
-/// Run tasks of about `bytes` bytes each, with several threads if that pays.
+/// Run tasks of about `bytes` bytes each, with several threads if that is faster.
 fn run_tasks(threads: usize, count: usize, bytes: usize, task: &(dyn Fn(usize) -> Result<()> + Sync)) -> Result<()> {
     if threads > 1 && count > 1 && bytes.saturating_mul(count) > SMALL {
         pool::run(threads, count, task, &mut || Ok(()))

@@ -158,7 +158,7 @@ const BATCH: usize = 1 << 15;
 /// Number of runs that are announced to the store before they are read.
 const AHEAD: usize = 256;
 
-/// So few runs are read without announcing them, which might cost more than it saves.
+/// Up to this many runs are read without announcing them, which might cost more than it saves.
 const FEW: usize = 4;
 
 /// How to join inner chunks that are already in memory.

@@ -5,7 +5,7 @@ pub mod local;
 
 use crate::{Error, Result, memory};
 
-/// Ranges up to this length are allocated without a look at the size of the value.
+/// Ranges up to this length are allocated without checking the size of the value.
 const BELIEVED: u64 = 1 << 16;
 
 /// The state of a value, to be compared with `==`: inode number, time of the last change, size.
@@ -43,13 +43,14 @@ pub trait Store: Send + Sync {
     /// `Unusual` if only the store's own, slower way can answer; any other error is final.
     fn open(&self, key: &str) -> Result<Option<Box<dyn Value + '_>>>;
 
-    /// As `open`, for a value that is about to be replaced. Where the store has locks, other writers that ask this way wait
-    /// until the answer is dropped, so that they do not all change the same old value in vain.
+    /// As `open`, for a value that is about to be replaced. If the store has locks, other writers that call this wait until
+    /// the result is dropped, so that they do not all change the same old value in vain.
     fn open_for_change(&self, key: &str) -> Result<Option<Box<dyn Value + '_>>> {
         self.open(key)
     }
 
-    /// Store `parts`, one after the other, under `key` in one step; if `expected` is given, only if the state is still that one.
+    /// Store `parts`, one after the other, under `key` in one step; if `expected` is given, only if the state still equals
+    /// it.
     ///
     /// # Errors
     ///
@@ -172,12 +173,11 @@ pub trait Value: Send + Sync {
         false
     }
 
-    /// Announce ranges that will be read next, given as offsets and lengths: if they are on a disk, it can begin to
-    /// read them.
+    /// Announce ranges that will be read next, given as offsets and lengths, so that a disk can begin to read them.
     fn expect(&self, _ranges: &mut dyn Iterator<Item = (u64, u64)>) {}
 
-    /// Whether `Store::set_like` may store copies that share the bytes of this value, and the value is so large that
-    /// this pays.
+    /// Whether `Store::set_like` may store copies that share the bytes of this value, and the value is so large that this
+    /// is faster.
     fn is_shared(&self) -> bool {
         false
     }
@@ -219,7 +219,7 @@ pub trait FarValue {
 pub struct Parts {
     /// Reading up to this many unneeded bytes is cheaper than one more request.
     pub gap: u64,
-    /// About so many bytes are read with one request.
+    /// About this many bytes are read with one request.
     pub span: u64,
 }
 

@@ -31,15 +31,15 @@ macro_rules! wide {
             {
                 #[target_feature(enable = "avx2")]
                 unsafe fn avx2($($arg: $kind),*) {
-// SAFETY: the caller vouches for the same.
+// SAFETY: the caller guarantees the same.
                     unsafe { plain($($arg),*) }
                 }
                 if is_x86_feature_detected!("avx2") {
-// SAFETY: the machine has AVX2, and the caller vouches for the rest.
+// SAFETY: the machine has AVX2, and the caller guarantees the rest.
                     return unsafe { avx2($($arg),*) };
                 }
             }
-// SAFETY: the caller vouches for the same.
+// SAFETY: the caller guarantees the same.
             unsafe { plain($($arg),*) }
         }
     };
@@ -52,7 +52,7 @@ wide! {
     ///
     /// They may be read and written at `data`.
     pub(super) unsafe fn in_place(data: *mut u8, count: usize, unit: usize) {
-// SAFETY: the caller vouches for the elements.
+// SAFETY: the caller guarantees the elements.
         unsafe {
             match unit {
                 0 | 1 => {}
@@ -73,7 +73,7 @@ wide! {
     ///
 /// They may be read at `source` and written at `target`.
     unsafe fn copied(source: *const u8, target: *mut u8, count: usize, size: usize) {
-// SAFETY: the caller vouches for the elements.
+// SAFETY: the caller guarantees the elements.
         unsafe {
             match size {
                 2 => words::<u16>(source, target, count),
@@ -107,7 +107,7 @@ unsafe fn words<W: Word>(source: *const u8, target: *mut u8, count: usize) {
 pub(super) unsafe fn row(job: Job, count: usize) {
     let size = job.size;
     if !job.bypass_cache || count * size < PART {
-        // SAFETY: the caller vouches for the elements.
+        // SAFETY: the caller guarantees the elements.
         return unsafe { copied(job.source, job.target, count, size) };
     }
     let mut buffer = std::mem::MaybeUninit::<[u8; PART]>::uninit();

@@ -22,7 +22,7 @@ pub(super) struct Whole<W, const SWAP: bool>(pub std::marker::PhantomData<W>);
 impl<W: Word, const SWAP: bool> Mover for Whole<W, SWAP> {
     #[inline(always)]
     unsafe fn put(self, source: *const u8, target: *mut u8) {
-        // SAFETY: the caller vouches for the element; the access may be unaligned.
+        // SAFETY: the caller guarantees the element; the access may be unaligned.
         unsafe {
             let word = source.cast::<W>().read_unaligned();
             target.cast::<W>().write_unaligned(if SWAP { word.reversed() } else { word });
@@ -37,7 +37,7 @@ pub(super) struct Bytes(pub usize);
 impl Mover for Bytes {
     #[inline(always)]
     unsafe fn put(self, source: *const u8, target: *mut u8) {
-        // SAFETY: the caller vouches for the element; the two do not overlap.
+        // SAFETY: the caller guarantees the element; the two do not overlap.
         unsafe { rows::short(source, target, self.0) }
     }
 }
@@ -50,7 +50,7 @@ impl Mover for Reversed {
     #[inline(always)]
     unsafe fn put(self, source: *const u8, target: *mut u8) {
         for i in 0..self.0 {
-            // SAFETY: within the element, for which the caller vouches.
+            // SAFETY: within the element, which the caller guarantees.
             unsafe { target.add(i).write(source.add(self.0 - 1 - i).read()) }
         }
     }
@@ -97,10 +97,10 @@ pub(super) use with_mover;
 /// The element may be read at the source and written at the target.
 pub(super) unsafe fn one(job: Job) {
     if job.size > 16 && !job.swap {
-        // SAFETY: the caller vouches for the element.
+        // SAFETY: the caller guarantees the element.
         return unsafe { rows::lines(job, 1, 0, 0) };
     }
-    // SAFETY: the caller vouches for all elements.
+    // SAFETY: the caller guarantees all elements.
     with_mover!(job.size, job.swap, mover => unsafe { mover.put(job.source, job.target) })
 }
 
@@ -112,7 +112,7 @@ pub(super) unsafe fn one(job: Job) {
 pub(super) unsafe fn line(job: Job, axis: &Axis<'_>) {
     let long = job.size > 16 && !job.swap;
     let (from, to) = (axis.source.stride, axis.target.stride);
-    // SAFETY: the caller vouches for all elements.
+    // SAFETY: the caller guarantees all elements.
     unsafe {
         if !axis.even() {
             if long {
@@ -165,7 +165,7 @@ unsafe fn each(job: Job, axis: &Axis<'_>, put: impl Fn(*const u8, *mut u8)) {
 unsafe fn even<M: Mover>(mover: M, job: Job, count: usize, from: isize, to: isize) {
     let (mut source, mut target) = (job.source, job.target);
     for _ in 0..count {
-        // SAFETY: the caller vouches for all elements; the address beyond the last is not accessed.
+        // SAFETY: the caller guarantees all elements; the address beyond the last is not accessed.
         unsafe { mover.put(source, target) };
         source = source.wrapping_offset(from);
         target = target.wrapping_offset(to);

@@ -20,11 +20,11 @@ pub(super) unsafe fn lines(job: Job, count: usize, from: isize, to: isize) {
     #[cfg(target_arch = "x86_64")]
     {
         if job.bypass_cache && job.size >= STREAMED && is_x86_feature_detected!("avx") {
-            // SAFETY: the caller vouches for the rows, and the machine has AVX.
+            // SAFETY: the caller guarantees the rows, and the machine has AVX.
             return unsafe { streamed(job, count, from, to) };
         }
     }
-    // SAFETY: the caller vouches for the rows.
+    // SAFETY: the caller guarantees the rows.
     unsafe {
         if job.size <= INLINE {
             each(job, count, from, to, |source, target| short(source, target, job.size));
@@ -64,7 +64,7 @@ unsafe fn streamed(job: Job, count: usize, from: isize, to: isize) {
         let head = target.align_offset(LINE).min(job.size);
         let body = (job.size - head) / LINE * LINE;
         let tail = job.size - head - body;
-        // SAFETY: head, body and tail make up the row, for which the caller vouches; the body is aligned.
+        // SAFETY: head, body and tail make up the row, which the caller guarantees; the body is aligned.
         unsafe {
             if head > 0 {
                 short(source, target, head);
@@ -101,7 +101,7 @@ pub(super) fn fence() {
 /// They may be read at `source` and written at `target`, which do not overlap.
 #[inline(always)]
 pub(super) unsafe fn short(source: *const u8, target: *mut u8, size: usize) {
-    // SAFETY: the caller vouches for the bytes; each pair of words covers `size` bytes and stays within them.
+    // SAFETY: the caller guarantees the bytes; each pair of words covers `size` bytes and stays within them.
     unsafe {
         match size {
             0 => {}
@@ -142,6 +142,6 @@ unsafe fn pair<W: Copy>(source: *const u8, target: *mut u8, size: usize) {
 /// It may be read `place` bytes after `source` and written `place` bytes after `target`.
 #[inline(always)]
 unsafe fn word<W: Copy>(source: *const u8, target: *mut u8, place: usize) {
-    // SAFETY: the caller vouches for the word; the access may be unaligned.
+    // SAFETY: the caller guarantees the word; the access may be unaligned.
     unsafe { target.add(place).cast::<W>().write_unaligned(source.add(place).cast::<W>().read_unaligned()) }
 }

@@ -24,7 +24,7 @@ pub(super) unsafe fn plane(job: Job, outer: &Axis<'_>, inner: &Axis<'_>) {
         let size = job.size as isize;
         let whole = matches!(job.size, 1 | 2 | 4 | 8 | 16);
         let along = inner.even() && inner.target.stride == size && outer.source.stride == size;
-        // SAFETY: the caller vouches for the elements; `whole` and `along` are what `transpose_plane` requires.
+        // SAFETY: the caller guarantees the elements; `whole` and `along` are what `transpose_plane` requires.
         return unsafe {
             if whole && along && outer.count >= transpose::least_rows(job.size) {
                 transpose_plane(job, outer, inner);
@@ -36,7 +36,7 @@ pub(super) unsafe fn plane(job: Job, outer: &Axis<'_>, inner: &Axis<'_>) {
     for i in 0..outer.count {
         let source = job.source.wrapping_offset(outer.source.at(i));
         let target = job.target.wrapping_offset(outer.target.at(i));
-        // SAFETY: the caller vouches for index `i` of the outer axis.
+        // SAFETY: the caller guarantees index `i` of the outer axis.
         unsafe { elements::line(Job { source, target, ..job }, inner) }
     }
 }

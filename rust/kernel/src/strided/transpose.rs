@@ -109,7 +109,7 @@ mod sse2 {
 /// The square may be read at `source`, one register every `pitch` bytes, and written at `target`, one every `width`.
             #[inline(always)]
             pub(super) unsafe fn $name(source: *const u8, pitch: isize, target: *mut u8, width: usize) {
-// SAFETY: the caller vouches for the square; the access may be unaligned.
+// SAFETY: the caller guarantees the square; the access may be unaligned.
                 unsafe {
                     let mut held: [__m128i; $side] = std::array::from_fn(|j| {
                         _mm_loadu_si128(source.wrapping_offset(pitch.wrapping_mul(j as isize)).cast())

@@ -31,7 +31,7 @@ pub unsafe fn fill(target: *mut u8, dims: &[Dim<'_>], value: &[u8]) {
     axes.arrange();
     let target = target.wrapping_offset(axes.target);
     let run = axes.list().last().filter(|axis| packed(axis, value)).map_or(1, |axis| axis.count);
-    // SAFETY: the axes describe the same elements as `dims`, for which the caller vouches.
+    // SAFETY: the axes describe the same elements as `dims`, which the caller guarantees.
     unsafe { descend(target, axes.list(), &Pattern::new(value, run)) }
 }
 
@@ -92,7 +92,7 @@ impl Pattern<'_> {
 /// All of them may be written at `target`.
 unsafe fn descend(target: *mut u8, axes: &[Axis<'_>], pattern: &Pattern<'_>) {
     let value = pattern.value;
-    // SAFETY: the caller vouches for every index of the outer axis.
+    // SAFETY: the caller guarantees every index of the outer axis.
     unsafe {
         match axes {
             [] => target.copy_from_nonoverlapping(value.as_ptr(), value.len()),

@@ -1,7 +1,7 @@
 //! Writes a small part of a large shard by appending to a copy of it that shares its bytes on the disk. Called by `write`.
 //!
-//! The format allows unused bytes in a shard, so that changed inner chunks and, unless it comes first, the index are
-//! appended. The replaced bytes stay until they are half of the shard; then the shard is written anew.
+//! The format allows unused bytes in a shard. So changed inner chunks are appended, and also the index unless it comes
+//! first. The replaced bytes stay until they are half of the shard; then the shard is rewritten.
 
 use super::Writing;
 use crate::chain::{Chain, EMPTY};
@@ -11,7 +11,7 @@ use crate::read::shard_index;
 use crate::stores::{Piece, Value};
 use crate::{Error, Result};
 
-/// If at least so many inner chunks change, the shard is written anew, by several threads.
+/// If at least this many inner chunks change, the shard is rewritten, by several threads.
 const MOST: usize = 64;
 
 impl Writing<'_> {

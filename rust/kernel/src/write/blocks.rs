@@ -37,7 +37,7 @@ impl Writing<'_> {
             if elements.text.is_some() {
                 check_blocks(chunk, &table, &kept, elements)?;
             }
-            // SAFETY: the elements of `copy` lie within `chunk`, and the caller of `write` vouches for the work buffer.
+            // SAFETY: the elements of `copy` lie within `chunk`, and the caller of `write` guarantees the work buffer.
             unsafe { self.copy_in(chunk, copy, elements) };
             if !self.keep_empty && may_be_empty(chunk, &table, &changes, fill) {
                 return Ok(false);
@@ -80,7 +80,7 @@ pub(super) fn decode(chain: &Chain, old: &[u8], threads: usize, chunk: &mut [u8]
 
 /// Return whether the changed blocks hold only the fill value, so that the whole chunk may do so.
 fn may_be_empty(chunk: &[u8], table: &BlockTable, changes: &[Needed], fill: &[u8]) -> bool {
-    // elements that straddle two blocks are ignored: at worst the chunk is encoded as a whole without need
+    // elements that straddle two blocks are ignored: at worst the whole chunk is encoded unnecessarily
     changes.iter().all(|needed| {
         let start = needed.block * table.block;
         let stop = start + table.len(needed.block);

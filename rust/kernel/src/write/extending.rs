@@ -63,8 +63,8 @@ struct Place {
 /// follows the rows.
 ///
 /// Chunks are read first, except those that the last call has stored and that are kept with the array. Then `check` is
-/// called, and its error ends the call. Each chunk is stored on condition that it still is the one that was read or kept. If
-/// the chunks are large, that is done for a few at a time.
+/// called, and its error ends the call. Each chunk is stored on condition that it has not changed since it was read or kept.
+/// If the chunks are large, a few are read and stored at a time.
 ///
 /// # Errors
 ///

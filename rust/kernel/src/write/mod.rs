@@ -200,7 +200,7 @@ impl Writing<'_> {
         let mut points = Vec::new();
         let copy = StridedCopy::new(item, chain.order.as_deref(), &stored, elements.size, &mut points)?;
         if covers && copy.is_contiguous && elements.swap < 2 && self.work.size == elements.size {
-            // SAFETY: the caller of `write` vouches for the places in the work buffer, which are these.
+            // SAFETY: the caller of `write` guarantees the places in the work buffer, which are these.
             let chunk = unsafe { std::slice::from_raw_parts(self.work.start.offset(copy.target), content) };
             return self.put(chain, chunk, self.fill, put);
         }
@@ -225,7 +225,7 @@ impl Writing<'_> {
                 None if covers && copy.count.saturating_mul(elements.size) >= content => {}
                 None => fill_all(chunk, &fill),
             }
-            // SAFETY: the elements of `copy` lie within `chunk`, and the caller of `write` vouches for the work buffer.
+            // SAFETY: the elements of `copy` lie within `chunk`, and the caller of `write` guarantees the work buffer.
             unsafe { self.copy_in(chunk, &copy, elements) };
             self.put(chain, chunk, &fill, put)
         })
@@ -237,7 +237,7 @@ impl Writing<'_> {
     ///
     /// All elements of `copy` lie within `chunk` and within the work buffer.
     unsafe fn copy_in(&self, chunk: &mut [u8], copy: &StridedCopy<'_>, elements: &Elements) {
-        // SAFETY: the caller vouches for the elements.
+        // SAFETY: the caller guarantees the elements.
         unsafe {
             let source = self.work.start.offset(copy.target);
             let target = chunk.as_mut_ptr().add(copy.source + self.work.offset);

@@ -84,7 +84,7 @@ fn length(from: &[u8], at: &mut usize, bits: usize) -> Option<usize> {
 /// There is a stride of bytes at both ends, and they do not overlap.
 #[inline(always)]
 unsafe fn copy(from: *const u8, to: *mut u8) {
-    // SAFETY: the caller vouches for the bytes
+    // SAFETY: the caller guarantees the bytes
     unsafe { to.copy_from_nonoverlapping(from, STRIDE) }
 }
 

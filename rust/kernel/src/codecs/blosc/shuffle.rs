@@ -54,7 +54,7 @@ pub(super) unsafe fn unshuffle_part(
     part: Range<usize>,
     to: &mut [MaybeUninit<u8>],
 ) {
-    // SAFETY: the caller vouches for the same
+    // SAFETY: the caller guarantees the same
     let Some((task, first)) = (unsafe { prepare(filter, size, from, part, to) }) else { return };
     // SAFETY: as in `shuffle`
     unsafe {
@@ -110,7 +110,7 @@ macro_rules! dispatch {
         unsafe fn $name(task: Task, first: usize) -> usize {
             #[target_feature(enable = "avx2")]
             unsafe fn wide(task: Task, first: usize) -> usize {
-                // SAFETY: the machine has AVX2; the caller vouches for the rest
+                // SAFETY: the machine has AVX2; the caller guarantees the rest
                 unsafe {
                     let end = transpose::$kernel::<Avx2>(task, first);
                     transpose::$kernel::<Sse2>(task, end)
@@ -130,7 +130,7 @@ macro_rules! dispatch {
         /// As for the function of that name in `transpose`.
         #[cfg(target_arch = "aarch64")]
         unsafe fn $name(task: Task, first: usize) -> usize {
-            // SAFETY: every aarch64 machine has NEON; the caller vouches for the rest
+            // SAFETY: every aarch64 machine has NEON; the caller guarantees the rest
             unsafe { transpose::$kernel::<Neon>(task, first) }
         }
 

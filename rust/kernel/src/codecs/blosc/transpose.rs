@@ -25,7 +25,7 @@ unsafe fn rotate<V: Vector, const N: usize>(registers: [V; N], times: u32) -> [V
         let before = now;
         let mut index = 0;
         while index < N / 2 {
-            // SAFETY: the caller vouches for the instruction set
+            // SAFETY: the caller guarantees the instruction set
             unsafe {
                 now[2 * index] = before[index].low(before[index + N / 2]);
                 now[2 * index + 1] = before[index].high(before[index + N / 2]);
@@ -39,7 +39,7 @@ unsafe fn rotate<V: Vector, const N: usize>(registers: [V; N], times: u32) -> [V
 /// Store registers: first the first lanes of all, then the second lanes of all.
 #[inline(always)]
 unsafe fn store_all<V: Vector, const P: usize>(registers: [V; P], to: *mut u8) {
-    // SAFETY: the caller vouches for the instruction set, and for P registers of memory
+    // SAFETY: the caller guarantees the instruction set, and for P registers of memory
     unsafe {
         if P == 1 {
             return registers[0].store(to, LANE);
@@ -60,7 +60,7 @@ unsafe fn store_all<V: Vector, const P: usize>(registers: [V; P], to: *mut u8) {
 #[inline(always)]
 unsafe fn transpose_bits<V: Vector>(registers: [V; 8]) -> [V; 8] {
     let mut now = registers;
-    // SAFETY: the caller vouches for the instruction set
+    // SAFETY: the caller guarantees the instruction set
     unsafe {
         for index in 0..4 {
             (now[index], now[index + 4]) = V::exchange::<4>(now[index], now[index + 4], 0x0f);
@@ -80,7 +80,7 @@ unsafe fn transpose_bits<V: Vector>(registers: [V; 8]) -> [V; 8] {
 /// The elements are `stride` bytes apart.
 #[inline(always)]
 unsafe fn merge<V: Vector, const P: usize>(from: *const u8, plane: usize, to: *mut u8, stride: usize) {
-    // SAFETY: the caller vouches for the instruction set, for LANES * LANE bytes in each of P planes and as many elements
+    // SAFETY: the caller guarantees the instruction set, for LANES * LANE bytes in each of P planes and as many elements
     // at `to`; the buffer has the size of P registers
     unsafe {
         let registers: [V; P] = std::array::from_fn(|index| V::load(from.add(index * plane), LANE));
@@ -163,7 +163,7 @@ pub(super) unsafe fn unshuffle<V: Vector>(task: Task, first: usize) -> usize {
         }
     }
     let end = first + (task.end - first) / (V::LANES * LANE) * (V::LANES * LANE);
-    // SAFETY: the caller vouches for the same
+    // SAFETY: the caller guarantees the same
     unsafe { in_pieces!(task.size, piece(task, first, end)) }
     end
 }
@@ -183,7 +183,7 @@ pub(super) unsafe fn shuffle<V: Vector>(task: Task, first: usize) -> usize {
         }
     }
     let end = first + (task.end - first) / (V::LANES * LANE) * (V::LANES * LANE);
-    // SAFETY: the caller vouches for the same
+    // SAFETY: the caller guarantees the same
     unsafe { in_pieces!(task.size, piece(task, first, end)) }
     end
 }
@@ -230,7 +230,7 @@ pub(super) unsafe fn unshuffle_bits<V: Vector>(task: Task, first: usize) -> usiz
         }
     }
     let end = first + (task.end - first) / tile::<V>() * tile::<V>();
-    // SAFETY: the caller vouches for the same
+    // SAFETY: the caller guarantees the same
     unsafe { in_pieces!(task.size, piece(task, first, end)) }
     end
 }
@@ -267,7 +267,7 @@ pub(super) unsafe fn shuffle_bits<V: Vector>(task: Task, first: usize) -> usize 
         }
     }
     let end = first + (task.end - first) / tile::<V>() * tile::<V>();
-    // SAFETY: the caller vouches for the same
+    // SAFETY: the caller guarantees the same
     unsafe { in_pieces!(task.size, piece(task, first, end)) }
     end
 }

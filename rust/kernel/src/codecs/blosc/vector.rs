@@ -16,7 +16,7 @@ pub(super) trait Vector: Copy {
     /// Store one lane each of two registers, the first or the second, one after the other.
     #[inline(always)]
     unsafe fn store_lanes<const SECOND: bool>(pair: [Self; 2], to: *mut u8) {
-        // SAFETY: the caller vouches for 32 bytes
+        // SAFETY: the caller guarantees 32 bytes
         unsafe {
             pair[0].store(to, 0);
             pair[1].store(to.add(16), 0);
@@ -47,7 +47,7 @@ pub(super) mod x86 {
 
         #[inline(always)]
         unsafe fn load(from: *const u8, _step: usize) -> Self {
-            // SAFETY: SSE2 is part of x86-64; the caller vouches for the sixteen bytes
+            // SAFETY: SSE2 is part of x86-64; the caller guarantees the sixteen bytes
             Sse2(unsafe { _mm_loadu_si128(from.cast()) })
         }
 
@@ -89,7 +89,7 @@ pub(super) mod x86 {
 
         #[inline(always)]
         unsafe fn load(from: *const u8, step: usize) -> Self {
-            // SAFETY: the caller vouches for AVX2 and for sixteen bytes at each of the two places
+            // SAFETY: the caller guarantees AVX2 and for sixteen bytes at each of the two places
             unsafe {
                 let low = _mm_loadu_si128(from.cast());
                 let high = _mm_loadu_si128(from.add(step).cast());
@@ -108,7 +108,7 @@ pub(super) mod x86 {
 
         #[inline(always)]
         unsafe fn store_lanes<const SECOND: bool>(pair: [Self; 2], to: *mut u8) {
-            // SAFETY: the caller vouches for AVX2 and for 32 bytes
+            // SAFETY: the caller guarantees AVX2 and for 32 bytes
             unsafe {
                 let [first, second] = pair;
                 let both = if SECOND {
@@ -122,19 +122,19 @@ pub(super) mod x86 {
 
         #[inline(always)]
         unsafe fn low(self, other: Self) -> Self {
-            // SAFETY: the caller vouches for AVX2
+            // SAFETY: the caller guarantees AVX2
             Avx2(unsafe { _mm256_unpacklo_epi8(self.0, other.0) })
         }
 
         #[inline(always)]
         unsafe fn high(self, other: Self) -> Self {
-            // SAFETY: the caller vouches for AVX2
+            // SAFETY: the caller guarantees AVX2
             Avx2(unsafe { _mm256_unpackhi_epi8(self.0, other.0) })
         }
 
         #[inline(always)]
         unsafe fn exchange<const SHIFT: i32>(first: Self, second: Self, mask: u8) -> (Self, Self) {
-            // SAFETY: the caller vouches for AVX2
+            // SAFETY: the caller guarantees AVX2
             unsafe {
                 let mask = _mm256_set1_epi8(mask as i8);
                 let moved = _mm256_and_si256(_mm256_xor_si256(_mm256_srli_epi64::<SHIFT>(first.0), second.0), mask);
@@ -159,7 +159,7 @@ pub(super) mod arm {
 
         #[inline(always)]
         unsafe fn load(from: *const u8, _step: usize) -> Self {
-            // SAFETY: NEON is part of aarch64; the caller vouches for the sixteen bytes
+            // SAFETY: NEON is part of aarch64; the caller guarantees the sixteen bytes
             Neon(unsafe { vld1q_u8(from) })
         }
 

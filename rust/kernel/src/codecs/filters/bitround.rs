@@ -1,5 +1,5 @@
-//! `bitround`: floating-point numbers rounded to fewer bits of the significand, ties to even. As in numcodecs they are in
-//! the byte order of this machine.
+//! `bitround`: floating-point numbers rounded to fewer bits of the significand, ties to even. As in numcodecs, they are in
+//! native byte order.
 
 use super::super::Codec;
 use super::super::output_buffer::{KnownSize, KnownSizeCodec, OutputBuffer};

@@ -12,9 +12,9 @@ use super::{DIRECTORY, LocalFiles, PLACE, READ, check_key, found};
 use crate::memory::with_scratch;
 use crate::{Error, Result, pool};
 
-/// So many files are deleted before the directory is unlocked for other writers, and the caller is asked again.
+/// How many files are deleted before the directory is unlocked for other writers, and `holds` is called again.
 const BATCH: usize = 512;
-/// So many files a thread looks at or reads before it takes more.
+/// How many files a thread looks up or reads before it takes more.
 const SHARE: usize = 16;
 
 /// What a file holds.
@@ -53,7 +53,7 @@ pub fn find_files(directory: &[u8], paths: &[String], threads: usize) -> Vec<Opt
     })
 }
 
-/// Ask `one` about each of the keys, with up to `threads` threads; `None` stands for an error.
+/// Call `one` for each of the keys, with up to `threads` threads; `None` stands for an error.
 fn answers<T: Send + Sync>(keys: &[String], threads: usize, one: impl Fn(&str) -> Result<T> + Sync) -> Vec<Option<T>> {
     let answers: Vec<OnceLock<T>> = keys.iter().map(|_| OnceLock::new()).collect();
     let share = |number: usize| {
@@ -69,8 +69,7 @@ fn answers<T: Send + Sync>(keys: &[String], threads: usize, one: impl Fn(&str) -
 }
 
 impl LocalFiles {
-    /// Whether a file or directory stands in the place of one of these keys; keys of one directory should follow each
-    /// other.
+    /// Whether a file or directory is in the place of one of these keys; keys of one directory should be adjacent.
     ///
     /// # Errors
     ///
@@ -96,8 +95,8 @@ impl LocalFiles {
     /// Delete the files of these keys, as long as `holds` returns true.
     ///
     /// `holds` is called while a directory is locked, before some of its files are deleted. So a writer that relies on the
-    /// state which `holds` looks at puts its file in place before the call, or after the files are gone. Returns
-    /// whether `holds` has always returned true.
+    /// state that `holds` checks puts its file in place either before that call, or after the files have been deleted.
+    /// Returns whether `holds` has always returned true.
     ///
     /// # Errors
     ///

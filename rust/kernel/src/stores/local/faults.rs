@@ -1,6 +1,6 @@
-//! Fault injection for tests: each system call of the store asks here first, and can be made to fail or to do less.
+//! Fault injection for tests: a hook is called before each system call of the store, and can make it fail or do less.
 //!
-//! A hook sees the name of every call and its path. It decides the fate of the call, records it, or ends the process.
+//! A hook gets the name of the call and its path. It decides the fate of the call, records it, or ends the process.
 //! Without a hook, a call only reads one more flag.
 
 use std::ffi::OsStr;

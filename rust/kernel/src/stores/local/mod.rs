@@ -1,10 +1,9 @@
 //! Files below a directory, as `tegula.stores.local` keeps them. Both may work in the same directory at the same time:
 //! `docs/design/local-files.md` describes the steps that they share.
 //!
-//! Only the plain case is handled here: files at the paths of their keys, in directories reached through no link.
-//! Anything else is `Error::Unusual`, so that the Python store decides about it. Nothing about directories is kept from
-//! one operation to the next: a directory that was removed and made again would be mistaken for the old one, and its
-//! values would seem missing.
+//! Only the plain case is handled here: files at the paths of their keys, in directories that are not reached through
+//! links. Anything else is `Error::Unusual`, so that the Python store handles it. No directory stays open from one
+//! operation to the next: if a directory was removed and made again, the values in the new one would seem missing.
 
 pub mod bulk;
 mod errno;
@@ -33,7 +32,7 @@ use crate::{Error, Result};
 /// was refused. Returns whether values may be put into it; links on the way to it are followed.
 pub type Prepare = Box<dyn Fn(&str) -> Result<bool> + Send + Sync>;
 
-// O_NONBLOCK: opening a pipe that lies among the files would block until it has a writer.
+// O_NONBLOCK: otherwise opening a named pipe among the files would block until it has a writer.
 const READ: i32 = libc::O_RDONLY | libc::O_NONBLOCK | libc::O_NOFOLLOW;
 const DIRECTORY: i32 = libc::O_RDONLY | libc::O_DIRECTORY;
 const PLACE: i32 = libc::O_PATH | libc::O_DIRECTORY;
@@ -167,7 +166,7 @@ impl LocalFiles {
         }
         if self.sync {
             system::sync(above.as_fd()).map_err(|error| {
-                // The next attempt has to make it anew: the name of a directory that exists counts as being on the disk.
+                // The next attempt has to make it again, since the name of an existing directory is assumed to be on disk.
                 let _ = system::unlink(above.as_fd(), name.as_bytes(), libc::AT_REMOVEDIR);
                 self.failed(path, Failure::System(error))
             })?;
@@ -498,7 +497,7 @@ fn condition(expected: Option<&Expected>) -> Result<Option<Condition>> {
     }
 }
 
-/// Refuse keys that name no file of the store, or lead out of it; the error of the Python store says what is wrong.
+/// Refuse keys that can't name a file of the store, or lead out of it; the Python store then raises the error.
 fn check_key(key: &str) -> Result<()> {
     let wrong = |segment: &str| matches!(segment, "" | "." | "..") || segment.starts_with(HIDDEN);
     if key.bytes().any(|byte| byte == 0) || key.split('/').any(wrong) { Err(Error::Unusual) } else { Ok(()) }

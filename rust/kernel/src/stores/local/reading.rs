@@ -11,11 +11,11 @@ use crate::stores::{Expected, Parts, State, Value};
 use crate::{Error, Result};
 
 const PAGE: usize = 4096;
-/// At most so many bytes are allocated in advance; more only if a value turns out to be longer.
+/// How many bytes are allocated in advance at most; more only if a value turns out to be longer.
 const MOST_EXPECTED: usize = 1 << 20;
-/// If a file has not changed for so long, no later change repeats its time of change; in nanoseconds.
+/// If a file has not changed for this time, no later change repeats its time of change; in nanoseconds.
 const SETTLED: i64 = 1_000_000_000;
-/// Smaller files are written anew in less time than it takes to share their blocks, in bytes.
+/// Smaller files can be rewritten in less time than it takes to share their blocks, in bytes.
 const LEAST_SHARED: u64 = 1 << 18;
 
 /// The usual size of values, if it is known, so that one call reads all of a value.
@@ -136,7 +136,7 @@ impl Value for LocalValue<'_> {
 
     fn generation(&self) -> Result<Expected> {
         let status = self.status()?;
-        // A rounded time does not tell one state from another; the Python store uses more than that.
+        // A rounded time does not distinguish states; the Python store compares more than the time.
         if status.generation.is_rounded() { Err(Error::Unusual) } else { Ok(Expected::File(status.generation)) }
     }
 

@@ -125,11 +125,11 @@ struct OpenHow {
 ///
 /// # Errors
 ///
-/// `ENOSYS` or `EPERM` as well, where the system is too old or a filter does not know the call.
+/// The system's error; also `ENOSYS` or `EPERM` if the system is too old, or a filter does not allow the call.
 pub fn open_beneath(start: BorrowedFd<'_>, pieces: &[&[u8]], flags: i32, resolve: u64) -> Outcome<OwnedFd> {
     ask("openat2", Subject::At(start, pieces))?;
     let flags = (flags | libc::O_CLOEXEC | libc::O_LARGEFILE) as u64;
-    // These two flags do not go together.
+    // These two flags can't be combined.
     let flags = if flags & libc::O_PATH as u64 != 0 { flags & !(libc::O_LARGEFILE as u64) } else { flags };
     let how = OpenHow { flags, mode: 0, resolve };
     with_path(pieces, |path| {
@@ -160,7 +160,7 @@ pub fn open_at(start: BorrowedFd<'_>, pieces: &[&[u8]], flags: i32) -> Outcome<O
 ///
 /// # Errors
 ///
-/// The system's error; the file is closed all the same.
+/// The system's error; the file is closed nevertheless.
 pub fn close(file: OwnedFd) -> Outcome<()> {
     let fate = ask("close", Subject::Open(file.as_fd()));
     // SAFETY: the descriptor was owned and is given up here.
@@ -171,7 +171,7 @@ pub fn close(file: OwnedFd) -> Outcome<()> {
     }
 }
 
-/// Open a file once more under another descriptor, which shares its lock.
+/// Duplicate the descriptor of an open file; the copy shares its lock.
 ///
 /// # Errors
 ///
@@ -236,7 +236,7 @@ pub fn stands_at(directory: BorrowedFd<'_>, name: &[u8]) -> Outcome<bool> {
     }
 }
 
-/// Read into `room` from where the last call ended, or from `position` on; fewer bytes than asked for may come.
+/// Read into `room` from where the last call ended, or from `position` on; may read fewer bytes than requested.
 ///
 /// # Errors
 ///
@@ -279,7 +279,7 @@ pub fn would_wait(file: BorrowedFd<'_>, position: u64) -> bool {
     count < 0 && Errno::last() == Errno(libc::EAGAIN)
 }
 
-/// Have the system begin to read a range of a file.
+/// Let the system begin to read a range of a file.
 pub fn read_ahead(file: BorrowedFd<'_>, start: u64, length: u64) {
     let (Ok(start), Ok(length)) = (libc::off_t::try_from(start), libc::off_t::try_from(length)) else { return };
     if ask("fadvise", Subject::Open(file)).is_ok() {
@@ -412,7 +412,7 @@ pub fn pause(length: Duration) -> Outcome<()> {
     checked(unsafe { libc::nanosleep(&raw const length, std::ptr::null_mut()) })
 }
 
-/// Bring a file or the names in a directory to the disk.
+/// Sync a file or the names in a directory to the disk.
 ///
 /// # Errors
 ///
@@ -529,7 +529,7 @@ pub fn write_at(file: BorrowedFd<'_>, mut start: u64, mut piece: &[u8]) -> Outco
 ///
 /// # Errors
 ///
-/// The system's error; `EEXIST` if something stands there.
+/// The system's error; `EEXIST` if the name exists.
 pub fn make_directory(directory: BorrowedFd<'_>, name: &[u8]) -> Outcome<()> {
     ask("mkdirat", Subject::At(directory, &[name]))?;
     with_path(&[name], |name| {

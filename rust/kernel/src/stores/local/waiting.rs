@@ -1,4 +1,4 @@
-//! Waiting for the lock of a file, by repeated attempts: a single call that waits would end only with the lock.
+//! Waiting for the lock of a file by repeated attempts, since a single blocking call could not be given up.
 
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};

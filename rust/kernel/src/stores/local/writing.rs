@@ -1,4 +1,4 @@
-//! One directory opened for changes: whole files put in place in one step, under a lock that ends with its holder.
+//! A directory opened for changes: whole files are put in place in one step, under a lock that ends with its holder.
 //!
 //! Other processes and threads follow the same steps at the same time, in Python (`tegula.stores.directories`) or here:
 //! `docs/design/local-files.md` describes them.
@@ -10,10 +10,10 @@ use super::system::{self, Errno, Outcome, Status};
 use super::waiting;
 use crate::stores::{Generation, Piece};
 
-/// How the names of the store's own files begin.
+/// Prefix of the names of the store's own files.
 pub const HIDDEN: &str = ".tegula-";
 
-/// The number of times with which a new file may be stamped: one is drawn at random, since a clock may stand still.
+/// How many times to choose from at random for a new file, since the clock may stand still.
 const TIMES: u64 = 1 << 13;
 
 /// The largest value whose blocks are allocated in advance, as in Python.
@@ -99,7 +99,7 @@ impl Directory {
 
     /// Put a file that holds `value` in the place of `name`, as `replace` does, and return the state of the new file.
     ///
-    /// Only on local disks, and where the file system keeps fine times; else it is `Coarse`.
+    /// Only on local disks whose file system keeps fine times; otherwise the error is `Coarse`.
     pub fn put(mut self, name: &[u8], value: &[u8], expected: Option<Condition>) -> Result<Generation, Failure> {
         if !self.closes_silently {
             return Err(Failure::Coarse);
@@ -154,7 +154,7 @@ impl Directory {
         }
     }
 
-    /// Bring the names to the disk, if the store is durable.
+    /// Sync the names to the disk, if the store is durable.
     pub fn sync_names(&self) -> Result<(), Failure> {
         if self.sync {
             system::sync(self.file.as_fd())?;
@@ -258,8 +258,8 @@ impl Directory {
         let _ = system::unlink(self.file.as_fd(), temporary, 0);
     }
 
-    /// Give a file a later time than the old file that it replaces. So no state comes back, although inode numbers do,
-    /// even if the clock stands still or goes back.
+    /// Give a file a later time than the old file that it replaces. So no state recurs even if inode numbers do, and even
+    /// if the clock stands still or is set back.
     fn make_later(&self, name: &[u8], made: Made, old: Generation) -> Result<Made, Failure> {
         // Some file systems with fine times keep multiples of 100 ns.
         let least = old.time().saturating_add(1000);
@@ -292,7 +292,7 @@ impl Directory {
             Content::Like(..) => 0,
         };
         if self.allocates && replaces && 0 < size && size <= MOST_ALLOCATED {
-            // ext4 sends a file that has no blocks yet to the disk before it lets it replace another one.
+            // Without this, ext4 would write a file that has no blocks yet to the disk before it replaces another.
             system::allocate(file.as_fd(), size);
         }
         let made = self.fill(&file, content)?;
@@ -329,7 +329,7 @@ impl Directory {
             Ok(status) if status.is_directory() => None,
             Ok(status) => Some(status.generation),
             Err(Errno(libc::ENOENT)) => None,
-            Err(_) if expected.is_none() => None, // a link in a circle, for example, which is replaced
+            Err(_) if expected.is_none() => None, // for example a circular link, which is replaced
             Err(error) => return Err(error.into()),
         };
         if expected.is_none_or(|expected| expected == current) { Ok(current) } else { Err(Failure::Conflict) }
