@@ -1,4 +1,4 @@
-"""Writing of dask arrays to arrays of any format; reading is `tegula.Array.to_dask`.
+"""Writing dask arrays to arrays of any format; reading is `tegula.Array.to_dask`.
 
 Each task writes one block. Blocks need not match chunks or shards: if two tasks write parts of the same chunk, both
 parts are kept, even between processes and machines, if the store supports conditional writes between these.
@@ -76,7 +76,7 @@ def store(
     MetadataError
         If `array` is not a dask array or has blocks of unknown shape, or an option does not fit.
     AlreadyExistsError
-        If a new array is to be created where something exists, and ``overwrite`` is not given.
+        If something exists where a new array would be created, and ``overwrite`` is not given.
     SelectionError
         If the shapes do not fit.
     StoreError

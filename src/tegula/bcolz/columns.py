@@ -246,7 +246,7 @@ class Columns(Mapping[str, carray]):
         self._store_names()
 
     def pop(self, name: str) -> carray:
-        """Remove a column from the table and return it; its data stay where they are."""
+        """Remove a column from the table and return it; its data stays where it is."""
         column = self[name]
         self._length = self.length
         self.names.remove(name)

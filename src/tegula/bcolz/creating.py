@@ -84,7 +84,7 @@ def walk(dir: Any, classname: str | None = None, mode: str = "a") -> Iterator[An
     classname : {"carray", "ctable"}, optional
         The class to look for; both by default.
     mode : str
-        The mode to open them with.
+        The mode in which to open them.
 
     Yields
     ------

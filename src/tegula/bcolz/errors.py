@@ -28,4 +28,4 @@ class NotImplementedHereError(UnsupportedError, NotImplementedError):
 
 
 class NotInstalledError(UnsupportedError, ImportError):
-    """A library that an argument asks for is not installed."""
+    """A library that an argument requires is not installed."""

@@ -1,6 +1,6 @@
 """The command line program ``tegula``.
 
-Data are written to standard output, messages to standard error. The exit code is 0 on success, 1 after an error, which
+Data is written to standard output, messages to standard error. The exit code is 0 on success, 1 after an error, which
 is reported in one line, and 2 if the command line is not valid.
 """
 
@@ -36,7 +36,7 @@ def main() -> int:
         return 1
     except KeyboardInterrupt:
         return 130
-    # names that the encoding of the terminal does not have are escaped
+    # escape names that the terminal's encoding can't represent
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)  # a replaced stream may lack it
         if reconfigure is not None:

@@ -30,7 +30,7 @@ class _Format(StrEnum):
 
 
 def cat(
-    target: Annotated[str, target_argument("PATH", "The array or table, and perhaps a selection: PATH[SELECTION].")],
+    target: Annotated[str, target_argument("PATH", "The array or table, maybe with a selection: PATH[SELECTION].")],
     selection: Annotated[
         str | None,
         typer.Argument(

@@ -62,7 +62,7 @@ def compare(
             who = running(workers, dask)
             report = compare_nodes(one, other, exact=exact, progress=progress, ledger=ledger, **who)
     except (TegulaError, OSError) as error:
-        # the program ends quietly when the reader of its output has gone
+        # the program ends quietly if the reader of its output has closed the pipe
         if isinstance(error, OSError) and error.errno == errno.EPIPE and not isinstance(error, TegulaError):
             raise
         print_message("error", error)

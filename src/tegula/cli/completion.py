@@ -20,7 +20,7 @@ def complete_target(incomplete: str, ctx: Any = None) -> list[str]:
     incomplete : str
         What the user has typed so far.
     ctx : click.Context, optional
-        The words before it: members of a URL are looked up with the storage options among them.
+        The words before it, whose storage options are used to look up members of a URL.
 
     Examples
     --------

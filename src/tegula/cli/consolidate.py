@@ -24,10 +24,10 @@ def consolidate(
 ) -> None:
     """Write the metadata of all members of a group into one document.
 
-    Readers that ask for consolidated metadata then need one request for all of it. It is a copy: consolidate again
+    Readers that use consolidated metadata then need one request for all of it. It is a copy: consolidate again
     after members, shapes or attributes have changed.
     """
-    # only metadata are read: nothing is unpickled
+    # only metadata is read: nothing is unpickled
     with open_target(target, "r+", storage_option, allow_pickle=True) as node:
         if not isinstance(node, Group):
             kind = "an array" if isinstance(node, Array) else "a table"

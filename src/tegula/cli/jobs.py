@@ -25,7 +25,7 @@ _Where = Annotated[str, target_argument("TARGET", "The target of the job: PATH, 
 
 @app.command("list", context_settings=_SETTINGS)
 def list_(
-    target: Annotated[str, target_argument("PATH", "Where to look, at and below it: PATH, or PATH::INNER.")],
+    target: Annotated[str, target_argument("PATH", "Where to search, at any depth: PATH, or PATH::INNER.")],
     as_json: AsJson = False,
     storage_option: StorageOptions = None,
 ) -> None:
@@ -44,7 +44,7 @@ def list_(
 
 @app.command("show", context_settings=_SETTINGS)
 def show(target: _Where, as_json: AsJson = False, storage_option: StorageOptions = None) -> None:
-    """Show how far a job has got, and which processes work on it."""
+    """Show the progress of a job, and which processes work on it."""
     store, inner = split_target(target)
     state = show_job(store, inner, storage_options=dict(storage_option or ()))
     if as_json:
@@ -58,12 +58,12 @@ def clean(
     target: _Where,
     force: Annotated[
         bool,
-        typer.Option("--force", help="Remove it even if a process seems to work on it, as after a machine was lost."),
+        typer.Option("--force", help="Remove it even if a process seems to work on it, for example after a crash."),
     ] = False,
     quiet: Quiet = False,
     storage_option: StorageOptions = None,
 ) -> None:
-    """Remove what an interrupted job has written, and its ledger."""
+    """Delete everything that an interrupted job has written, and its ledger."""
     store, inner = split_target(target)
     state = clean_job(store, inner, force=force, storage_options=dict(storage_option or ()))
     if not quiet:

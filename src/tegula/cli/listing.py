@@ -58,7 +58,7 @@ class _Totals:
     variable : int
         Number of arrays and columns with variable-length elements.
     nbytes_stored : int or None
-        Bytes of the stored chunks; not known where the store can't be listed.
+        Bytes of the stored chunks; ``None`` if the store can't be listed.
     ratio : float or None
         Compression ratio of the arrays with fixed-length elements.
     dimensions : dict of str to list of int
@@ -111,7 +111,7 @@ def _totals(group: Group) -> _Totals:
 
 
 def _stored(node: Array | Table) -> int | None:
-    """Return the bytes of the stored chunks; without listings that would take a request for each chunk."""
+    """Return the bytes of the stored chunks; ``None`` if that takes a request for each chunk."""
     return node.nbytes_stored() if node.store.listable else None
 
 
@@ -263,7 +263,7 @@ def ls(
         members: Iterable[tuple[str, Node | TegulaError]] = [(split_target(target)[1] or redacted(target), node)]
         if not isinstance(node, Array):
             members = _members(node, recursive)
-        # gather the facts before printing, since columns of text need all of them
+        # gather all facts before printing, since they determine the widths of the columns
         for name, member in members:
             if isinstance(member, TegulaError):
                 failed = True
@@ -278,7 +278,7 @@ def ls(
 
 
 def _members(group: Group | Table, recursive: bool) -> Iterator[tuple[str, Node | TegulaError]]:
-    """Yield the members by name; a member that can't be opened as the error that says why."""
+    """Yield the name of each member, and the node or the error from opening it."""
     stack = [("", group, iter(_names(group)))]
     while stack:
         above, parent, names = stack[-1]

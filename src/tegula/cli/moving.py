@@ -131,7 +131,7 @@ def _can_ask() -> bool:
 
 @contextmanager
 def _source(target: str, mode: Any, storage_option: StorageOptions) -> Iterator[tuple[Any, dict[str, Any] | None]]:
-    """Yield a target as `tegula.copy` takes it: a path and its options, or an open node if it lies inside a store."""
+    """Yield a target as `tegula.copy` expects it: a path and its options, or an open node if it lies inside a store."""
     store, inner = split_target(target)
     if not inner:
         yield store, dict(storage_option or ())
@@ -153,7 +153,7 @@ def _destination(source: str, target: str) -> tuple[str, str]:
 
 
 def _holds_others(path: str) -> bool:
-    """Return whether a path is a directory that is not a node, and will not become one when a copy goes on."""
+    """Return whether a path is a directory that is not a node, and will not become one when a copy is resumed."""
     if not os.path.isdir(path) or _is_node(path):
         return False
     names = os.listdir(path)

@@ -25,14 +25,14 @@ from tegula.tables.table import Table
 __all__ = ["plot"]
 
 _MOST_BYTES: Final = 2**28
-_MOST_PIXELS: Final = 4000  # along an axis of an image; of more elements each second, third … one is drawn
+_MOST_PIXELS: Final = 4000  # along an axis of an image; of more elements every second, third, … is drawn
 _MOST_POINTS: Final = 200_000  # of a line
 _MOST_LINES: Final = 20
 _FORMATS: Final = (".png", ".svg", ".pdf", ".jpg", ".jpeg", ".webp")
 
 
 def plot(
-    target: Annotated[str, target_argument("PATH", "The array or table, and perhaps a selection: PATH[SELECTION].")],
+    target: Annotated[str, target_argument("PATH", "The array or table, maybe with a selection: PATH[SELECTION].")],
     output: Annotated[
         Path, typer.Option("-o", "--output", metavar="FILE", help="The file to write: .png, .svg, .pdf, .jpg or .webp.")
     ],
@@ -143,7 +143,7 @@ def _draw_columns(axes: Any, part: Window) -> str:
 
 
 def _thinned(part: Window, *most: int) -> tuple[Window, str]:
-    """Return a window with at most so many elements along each axis, and a note if some are left out."""
+    """Return a window with at most `most` elements along each axis, and a note if some are left out."""
     kept: list[int | range] = []
     limits, steps = iter(most), []
     for axis in part.axes:
@@ -201,6 +201,6 @@ def _coordinates(array: Array, part: Window, number: int) -> tuple[Any, str]:
             values = beside[axis.start : axis.stop if axis.stop >= 0 else None : axis.step]
             if beside.dtype.kind != "f" or np.isfinite(values).all():
                 return values, _title(beside)
-    except TegulaError:  # the axis can do without
+    except TegulaError:  # the axis then shows indices
         pass
     return np.asarray(axis), str(name)

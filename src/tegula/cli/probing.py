@@ -1,4 +1,4 @@
-"""Trials of storage: whether it is reached, which operations it allows, and whether its conditions hold."""
+"""Tests of storage: whether it can be reached, which operations it allows, and whether its conditions hold."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _REQUESTS: Final = 3
 
 
 def examine(store: Store, target: str, inner: str, options: Mapping[str, Any], *, write: bool) -> dict[str, Any]:
-    """Ask storage what it does, and return the facts.
+    """Find out what storage can do, and return the facts.
 
     Parameters
     ----------
@@ -44,16 +44,16 @@ def examine(store: Store, target: str, inner: str, options: Mapping[str, Any], *
     inner : str
         Path of a node in the store.
     options : mapping
-        The storage options it was opened with; of credentials only the names are told.
+        The storage options it was opened with; only the names of credentials are reported.
     write : bool
-        Whether to store, change and delete a value under a new name, to see what conditions are worth.
+        Whether to store, change and delete a value under a new name, to test whether conditions hold.
 
     Returns
     -------
     dict
         The facts by name, without secrets.
     """
-    latency, reading = _timed(lambda: store.get(_new_key()))  # the answer to HEAD does not say that there is no bucket
+    latency, reading = _timed(lambda: store.get(_new_key()))  # a HEAD request does not report a missing bucket
     facts: dict[str, Any] = {
         "url": store.url,
         "store": type(store).__name__,
@@ -109,7 +109,7 @@ def _library(store: Store) -> dict[str, str]:
 
 
 def _credentials(target: str, options: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Return the names, never the values, of credentials that are given, by where they come from."""
+    """Return the names, never the values, of the given credentials, by their origin."""
     scheme = urlsplit(target).scheme.lower()
     if not scheme or any(options.get(name) in (True, "true") for name in _UNSIGNED):
         return {}
@@ -135,7 +135,7 @@ def _node(store: Store, inner: str) -> str:
 
 
 def _tried(store: Store) -> dict[str, Any]:
-    """Store, change and delete a value under a new name, and return which conditions were kept."""
+    """Store, change and delete a value under a new name, and return which conditions held."""
     key = _new_key()
     made = _missing_directories(store.root) if isinstance(store, LocalStore) else []
     found: dict[str, Any] = {"failure": None}

@@ -75,7 +75,7 @@ class _Program(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         try:
             result = super().invoke(ctx)
-            sys.stdout.flush()  # raises here, not at the end of the process, if the reader has gone
+            sys.stdout.flush()  # raises here, not at the end of the process, if the reader has closed the pipe
         except TegulaError as error:
             print_message("error", error)
         except OSError as error:

@@ -58,7 +58,7 @@ def references(
     storage_option: StorageOptions = None,
     target_storage_option: TargetStorageOptions = None,
 ) -> None:
-    """Write references to the stored chunks, with which other libraries read them in place.
+    """Write references to the stored chunks, so that other libraries can read them in place.
 
     The chunks are not copied. kerchunk's references are read by fsspec and xarray, icechunk's by icechunk. The exit
     code is 1 if an array was left out.

@@ -1,4 +1,4 @@
-"""The options of commands that run as jobs: what does the work, and which part of it."""
+"""The options of commands that run as jobs: how the work is done, and which part of it."""
 
 from __future__ import annotations
 
@@ -12,15 +12,13 @@ __all__ = [
     "running",
 ]  # fmt: skip
 
-Resume = Annotated[
-    bool, typer.Option("--resume", help="Continue where the same command was interrupted, or start anew.")
-]
+Resume = Annotated[bool, typer.Option("--resume", help="Resume where the same command was interrupted, or begin.")]
 VisibleEarly = Annotated[
     bool, typer.Option("--visible-early", help="Create arrays before their chunks, so that they can be opened.")
 ]
 MaxMemory = Annotated[
     str | None,
-    typer.Option("--max-memory", metavar="SIZE", help="The most memory for values in each worker, such as 2GB."),
+    typer.Option("--max-memory", metavar="SIZE", help="Maximum memory for values in each worker, such as 2GB."),
 ]
 Workers = Annotated[
     int | None, typer.Option("--workers", metavar="N", min=1, help="Do the work in N processes. [default: threads]")
@@ -72,7 +70,7 @@ Part = Annotated[
 
 
 def running(workers: int | None, dask: str | None) -> dict[str, Any]:
-    """Return what does the work, as `tegula.convert` takes it.
+    """Return the arguments of `tegula.convert` that say how the work is done.
 
     Examples
     --------
@@ -87,9 +85,9 @@ def running(workers: int | None, dask: str | None) -> dict[str, Any]:
 
 
 def resuming(resume: bool, target: str) -> bool | None:
-    """Return whether a job keeps a ledger in its target, and goes on with one, as `tegula.convert` takes it.
+    """Return the argument ``resume`` of `tegula.convert`: whether a job keeps a ledger, and resumes.
 
-    An archive is written at the end, so there is nothing to go on with.
+    An archive is written at the end, so there is nothing to resume.
 
     Examples
     --------

@@ -93,7 +93,7 @@ TargetStorageOptions = Annotated[
 def split_target(target: str) -> tuple[str, str]:
     """Split a target into the path of a store and the path of a node inside it.
 
-    Where a file or directory of the whole name exists, the whole name is the path of the store; else see
+    If a file or directory with the whole name exists, the whole name is the path of the store; otherwise see
     `tegula.targets.paths.split_inner`.
 
     Raises
@@ -117,7 +117,7 @@ def split_target(target: str) -> tuple[str, str]:
 def open_target(
     target: str, mode: Literal["r", "r+"], settings: Sequence[Setting] | Mapping[str, Any] | None, **options: Any
 ) -> Iterator[Node]:
-    """Open the node that a target names; leaving the ``with`` block closes its store.
+    """Open the node that a target names; its store is closed when the ``with`` block ends.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Words of a command line as values."""
+"""Values of words on the command line."""
 
 from __future__ import annotations
 

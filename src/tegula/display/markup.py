@@ -75,7 +75,7 @@ def more(number: int | None, what: str) -> str:
 
 
 def table(rows: Iterable[Sequence[str]], heads: Sequence[str] = ()) -> str:
-    """Return a table of HTML cells; the first cell of a row is its title, the last one spans the columns that are left.
+    """Return a table of HTML cells; the first cell of a row is its title, the last one spans the remaining columns.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""Members of groups in a remote store, looked up together and ahead of their use.
+"""Members of groups in a remote store, looked up many at a time before they are needed.
 
-A group is listed, then the documents of all members are fetched at once, and those of other groups that will be needed
-next together with them. So going through a hierarchy takes a few waves of requests for each of its levels.
+A group is listed together with the groups that come next in a walk, then the documents of all their members are fetched
+at once. So walking a hierarchy takes a few rounds of requests for each level.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from tegula.stores import Store
 __all__ = ["Ahead", "Entry"]
 
 Entry = tuple[str, Any]
-"""The name of a member and the node, or the error for one that can't be opened."""
+"""The name of a member, and its node or the error from opening it."""
 
 _GROUPS: Final = 64  # groups that are listed together
 _NODES: Final = 4096  # members that are opened together, so that a large hierarchy is never in memory as a whole
 
 
 class Members(Protocol):
-    """What looking up the members of a group needs of it: a part of `tegula.hierarchy.members.Members`."""
+    """The part of `tegula.hierarchy.members.Members` that `Ahead` uses."""
 
     @property
     def store(self) -> Store:
@@ -35,7 +35,7 @@ class Members(Protocol):
 
     @property
     def path(self) -> str:
-        """Its path in the store."""
+        """Path of the group in the store."""
 
     @property
     def format(self) -> str:
@@ -48,7 +48,7 @@ class Members(Protocol):
 
 
 class Ahead:
-    """The members of the groups of one hierarchy, for going through it once, in the order of their paths.
+    """The members of all groups in a hierarchy, for one walk in the order of paths.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ class Ahead:
         self._waiting: dict[tuple[str, ...], Members] = {}  # groups whose members are not looked up yet
 
     def members(self, group: Members) -> Iterator[Entry]:
-        """Yield the members of a group, and forget them."""
+        """Yield the members of a group, and drop them."""
         place = _place(group.path)
         if place not in self._found:
             self._waiting.pop(place, None)
@@ -75,12 +75,12 @@ class Ahead:
         return iter(self._found.pop(place))
 
     def _by_parts(self, group: Members, names: Sequence[str]) -> Iterator[Entry]:
-        """Yield the members of a large group."""
+        """Yield the members of a large group, which are opened part by part."""
         for start in range(0, len(names), _NODES):
             yield from self._opened([(group, name) for name in names[start : start + _NODES]])
 
     def _look_up(self, groups: Sequence[Members], listed: Sequence[Sequence[str]]) -> None:
-        """Open all members of the first groups of a list, as many as are opened together."""
+        """Open the members of the first groups in a list, up to `_NODES` members."""
         pairs: list[tuple[Members, str]] = []
         for group, names in zip(groups, listed):
             if pairs and len(pairs) + len(names) > _NODES:
@@ -93,7 +93,7 @@ class Ahead:
                 self._found[_place(group.path)].append(entry)
 
     def _opened(self, pairs: Sequence[tuple[Members, str]], *, keep: bool = False) -> Iterator[Entry]:
-        """Yield names and nodes of members, those without a node only with `keep`, as ``None``."""
+        """Yield the name and node of each member; names without a node only with `keep`, with ``None``."""
         found = self._metadata(pairs)
         for (group, name), metadata in zip(pairs, found):
             node: Any = metadata
@@ -108,7 +108,7 @@ class Ahead:
                 yield name, node
 
     def _metadata(self, pairs: Sequence[tuple[Members, str]]) -> list[NodeMetadata | TegulaError | None]:
-        """Return the metadata of members, or an error; ``None`` where there is no member."""
+        """Return for each name the metadata, the error from reading it, or ``None`` if there is no member."""
         places: dict[str, list[int]] = {}  # positions by the format that members must have, "" for any
         for number, (group, _) in enumerate(pairs):
             places.setdefault("" if self._implicit or group._is_folder else group.format, []).append(number)
@@ -145,5 +145,5 @@ def _children(group: Members) -> list[str]:
 
 
 def _place(path: str) -> tuple[str, ...]:
-    """Return a key by which paths sort in the order in which a hierarchy is gone through."""
+    """Return a key that sorts paths in the order of a walk."""
     return tuple(path.split("/")) if path else ()

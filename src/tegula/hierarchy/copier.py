@@ -25,9 +25,9 @@ CopyProgress = Callable[[str, int, int], None]
 """Called with the path of the current node, and the numbers of values and bytes copied so far."""
 
 _Sized = tuple[str, int]
-"""A key, and about how many bytes its value has, as far as that matters."""
+"""A key and the approximate size of its value in bytes, or 0 where the size does not matter."""
 _FIRST: Final = 4  # values that are timed before threads are used
-_QUICK: Final = 0.0001  # seconds
+_QUICK: Final = 0.0001  # seconds for one value, below which threads do not pay
 
 
 def _documents_in_order() -> tuple[str, ...]:
@@ -42,7 +42,7 @@ _RANK: Final = {key: rank for rank, key in enumerate(_documents_in_order())}
 
 
 class Copier:
-    """A copy of the values below a prefix, with its counts."""
+    """A copy of the values below a prefix, and its counts for the report."""
 
     def __init__(self, source: Store, old: str, target: Store, new: str, progress: CopyProgress | None) -> None:
         self.source, self.old = source, old
@@ -51,20 +51,20 @@ class Copier:
         self.progress = progress
         self.arrays = self.groups = self.values = self.nbytes = 0
         self._node = ""
-        self._chunks: dict[str, int] = {}  # bytes of a decoded chunk of the arrays that come next, by their prefixes
+        self._chunks: dict[str, int] = {}  # bytes of a decoded chunk, by the prefix of an array to be copied
         self._lock = Lock()
-        # where storage copies by itself, values do not come into this process
+        # if the storage can copy values itself, they do not pass through this process
         self._by_storage = isinstance(target, Copying) and target.copies_from(source, create=True)
         self._sizes_known = isinstance(source, SizedListing)
-        # only a file system can be listed while it is written
+        # only a local store can be listed while values are written to it
         self._listed_first = target == source and not isinstance(source, LocalStore)
 
     def tree(self) -> None:
-        """Copy all values: of each node the members first, the documents last."""
+        """Copy all values: members before their group, and the documents of each node last."""
         levels: list[list[tuple[str, list[str]]]] = []
         level = [self.old]
         while level:
-            # the arrays of a level, and what lies in its groups beside the members
+            # the arrays of a level, and the other keys directly in its groups
             arrays = gather(self._is_array, level, self.requests)
             groups = [prefix for prefix, is_array in zip(level, arrays) if not is_array]
             wanted = [prefix for prefix, is_array in zip(level, arrays) if is_array]
@@ -83,7 +83,7 @@ class Copier:
             for_each(lambda group: self._documents(*group), found, parallel=False, requests=self.requests)
 
     def _is_array(self, prefix: str) -> bool:
-        """Return whether a prefix is that of an array, or of documents that can't be read, and count the node."""
+        """Return whether a prefix holds an array, or documents that can't be read; count the node."""
         try:
             found = engine.read_metadata(self.source, prefix[:-1])
         except (MetadataError, UnsupportedError):
@@ -146,14 +146,14 @@ class Copier:
                 path=place(self.target, self.new[:-1]),
                 key=name,
             ) from error
-        with self._lock:  # reports come one at a time, with growing numbers
+        with self._lock:  # progress is reported by one thread at a time, with increasing numbers
             self.values += 1
             self.nbytes += copied
             if self.progress is not None:
                 self.progress(self._node, self.values, self.nbytes)
 
     def _copied(self, key: str, name: str, nbytes: int) -> int | None:
-        """Copy a value, and return its length; ``None`` if there is none."""
+        """Copy a value and return its size in bytes; return ``None`` if it no longer exists."""
         if isinstance(self.target, Copying) and self._by_storage:
             known = nbytes if nbytes and self._sizes_known else None
             return self.target.copy_from(self.source, key, name, create=True, nbytes=known)

@@ -49,13 +49,13 @@ class CopyReport:
     arrays, groups : int
         Numbers of arrays and groups; a table counts as a group.
     values : int
-        Number of stored values: chunks, documents, and other files among them.
+        Number of stored values: chunks, documents and any other files.
     nbytes : int
         Their size in bytes.
     renamed : bool
-        Whether everything was renamed in one step, without counting.
+        Whether everything was renamed in one step; then nothing is counted.
     units_left : int
-        Number of units that other parts of a job have still to do.
+        Number of units that other parts of a job still have to do.
 
     Examples
     --------
@@ -129,7 +129,7 @@ def move(
     """Move an array, a table, or a group with everything below it, as it is stored.
 
     Within one local file system it is renamed in one step. Elsewhere it is copied as by `copy`, and the source is
-    deleted when the copy is complete; what other processes write to the source in between is lost. The
+    deleted once the copy is complete; anything that other processes write to the source meanwhile is lost. The
     consolidated metadata of groups above the source or the target is not updated: consolidate them again.
 
     Parameters
@@ -198,8 +198,8 @@ def delete(target: Any, *, path: str = "", storage_options: Mapping[str, Any] | 
     """Delete an array, a table, or a group with everything below it.
 
     Members are deleted before their group, and the documents of an array before its chunks. So an
-    interruption leaves no array that lacks chunks, and the rest can be deleted again. A node whose documents can't be
-    read is deleted, too.
+    interruption leaves no array with missing chunks, and the same call deletes the rest. A node whose documents can't
+    be read is deleted, too.
 
     Parameters
     ----------
@@ -288,7 +288,7 @@ def target_store(target: Any, path: str, options: Mapping[str, Any] | None) -> I
 
 
 def _read_node(store: Store, path: str) -> NodeMetadata | None:
-    """Read the metadata of the node at a path, which must exist; return ``None`` if they are not supported."""
+    """Read the metadata of the node at a path, which must exist; return ``None`` if it is not supported."""
     try:
         found = engine.read_metadata(store, path) or engine.implicit_group(store, path, None, deep=True)
     except UnsupportedError:
@@ -330,11 +330,11 @@ def _prefix(path: str) -> str:
 
 
 def prepare(store: Store, old: str, new_store: Store, new: str, overwrite: bool) -> None:
-    """Check that the target is free and its name valid, or delete what is there; create the groups above it."""
+    """Check that the name is valid and the target free, or delete what is there; create the groups above it."""
     if new_store.read_only:
         raise ReadOnlyError("the store was opened for reading", path=new_store.url)
 
-    # the name, which the format of the node has to allow
+    # the name, which must be valid in the format of the node
     found = _read_node(store, old)
     refuse_overlap(store, old, new_store, new)
     is_folder = isinstance(found, GroupMetadata) and not found.documents
@@ -345,7 +345,7 @@ def prepare(store: Store, old: str, new_store: Store, new: str, overwrite: bool)
         if new.rpartition("/")[2] != old.rpartition("/")[2]:  # a copy may keep a reserved name of older versions
             check_reserved(new, item, new_store)
 
-    # the target, which has to be free
+    # the target, which must be free
     if overwrite:
         clear_place(new_store, new)
     elif _is_taken(new_store, new):

@@ -52,23 +52,23 @@ def create_array(
     shape : int or sequence of int
         Length of each axis; by default that of `data`.
     dtype : dtype-like
-        Anything NumPy takes, the types of ml_dtypes by name, ``str`` or ``bytes`` for variable length; by default
-        that of `data`.
+        Any dtype that NumPy accepts, the name of an ml_dtypes type, or ``str`` or ``bytes`` for variable length; by
+        default that of `data`.
     data : array_like, optional
         The elements. A chunked array (of tegula, h5py, zarr-python or dask) is copied in parts. If that fails, the new
         array is deleted again.
     chunks : "auto", int, or sequence
-        Length of a chunk along each axis, or one int for all axes; ``-1`` or ``None`` for a whole axis, as for axes
-        that a short sequence leaves out; a list of lengths for an axis whose chunks differ (Zarr v3 only); ``False``
-        for one chunk. The rule for ``"auto"`` is that of `tegula.arrays.chunking`, and bcolz's own for bcolz.
+        Length of a chunk along each axis, or one int for all axes. ``-1`` or ``None`` stands for the whole axis, and
+        so does omitting the last axes; a list gives the lengths of chunks that differ along an axis (Zarr v3 only).
+        ``False`` makes one chunk. For ``"auto"`` see `tegula.arrays.chunking`; bcolz has a rule of its own.
     shards : None, "auto", int, or sequence of int
         Shape of the shards, multiples of the chunks; ``-1`` for a whole axis (Zarr v3 only).
     fill_value : scalar or None
-        Value of elements that were never written; ``None`` leaves it undefined where the format allows that.
+        Value of elements that were never written; ``None`` leaves it undefined if the format allows that.
     codecs : "auto", "none", None, codec or sequence of codecs
-        Names, Zarr v3 objects, numcodecs configurations, or codec objects, from the array to the bytes; ``None`` or
-        ``"none"`` for no compression. Options that are left out are filled in. ``"auto"`` is what the format's
-        reference implementation uses: zstd for Zarr v3, otherwise Blosc with LZ4.
+        Names, Zarr v3 objects, numcodecs configurations or codec objects, in the order of encoding; ``None`` or
+        ``"none"`` for no compression. Omitted options are filled in. ``"auto"`` is what the format's reference
+        implementation uses: zstd for Zarr v3, otherwise Blosc with LZ4.
     checksum : bool
         Store a CRC-32C (4 bytes) with each chunk, or inner chunk of a shard, which every read verifies: a ``crc32c``
         codec after all others (Zarr v3, "CRC32C checksum codec"; in v2, that of numcodecs).
@@ -77,10 +77,10 @@ def create_array(
     dimension_names : sequence of str or None, optional
         Names of the axes.
     attributes : mapping, optional
-        The user's attributes.
+        User attributes.
     format : {"zarr3", "zarr2", "zarr1", "bcolz"}, optional
-        Storage format; by default what the suffix of `target` or `path` says (``.bcolz``, or ``.zarr`` for Zarr v3),
-        else Zarr v3.
+        Storage format; by default the one that the suffix of `target` or `path` implies (``.bcolz``, or ``.zarr`` for
+        Zarr v3), else Zarr v3.
     path : str
         Path of the array in the store; groups above it are created.
     chunk_key_encoding : str or mapping, optional
@@ -158,7 +158,7 @@ def create_group(
     target : str, path, mapping or Store
         Where to create it; see `tegula.store_of`.
     attributes : mapping, optional
-        The user's attributes.
+        User attributes.
     format : {"zarr3", "zarr2"}, optional
         Storage format; Zarr v3 by default.
     path : str
@@ -214,27 +214,27 @@ def create_table(
         Where to create it; see `tegula.store_of`.
     columns : mapping, structured array, DataFrame, Arrow table or stream, or structured dtype
         The columns by name, of equal length; a dtype for a table without rows. The index of a DataFrame is left out,
-        categories become their values, and in bcolz text gets the fixed width of the longest. An Arrow stream is any
+        categories become their values, and in bcolz text gets the width of the longest. An Arrow stream is any
         object with ``__arrow_c_stream__``, such as a polars frame, a DuckDB relation or a pyarrow reader; it is stored
         piece by piece.
     format : {"bcolz", "zarr2", "zarr3"}, optional
-        Storage format; by default what the suffix of `target` or `path` says (``.bcolz``, or ``.zarr`` for Zarr v3),
-        else bcolz.
+        Storage format; by default the one that the suffix of `target` or `path` implies (``.bcolz``, or ``.zarr`` for
+        Zarr v3), else bcolz.
     path : str
         Path of the table in the store.
     attributes : mapping, optional
-        The user's attributes.
+        User attributes.
     overwrite : bool
         Delete an existing node, with all its members.
     expectedlen : int, optional
-        Expected number of rows, for choosing chunks; by default the present number.
+        Expected number of rows, for choosing chunks; by default the current number.
     chunks : "auto", int, or mapping
         Rows of a chunk, for all columns or by name.
     codecs : "auto", None, codec, sequence of codecs, or mapping
         As for `tegula.create_array`, for all columns or by name.
     fill_values : mapping, optional
-        Fill values by name; zero for the others. They also replace missing values from Arrow, which otherwise become
-        NaN or NaT, and are an error in other types.
+        Fill values by column name; zero for the others. They also replace missing values from Arrow, which otherwise
+        become NaN or NaT, or are an error if the type has neither.
     allow_pickle : bool
         Allow codecs that pickle, which columns of Python objects need in bcolz.
     storage_options : mapping, optional

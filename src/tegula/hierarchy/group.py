@@ -53,7 +53,10 @@ def open_node(
     allow_pickle: bool = False,
     documents: Mapping[str, bytes] | None = None,
 ) -> Array | Group | Table | None:
-    """Open the node at a path, whose documents may be known; even an implicit group; ``None`` if there is none."""
+    """Open the node at a path, implicit groups included; return ``None`` if there is none.
+
+    `documents` are those of the node, if they have been read already.
+    """
     metadata = engine.read_metadata(store, path, format, documents, kept=True)
     if isinstance(metadata, ArrayMetadata):
         return array_at(store, path, metadata, read_only=read_only, allow_pickle=allow_pickle)
@@ -63,7 +66,7 @@ def open_node(
 def group_at(
     store: Store, path: str, metadata: GroupMetadata | None, format: str | None, *, read_only: bool, allow_pickle: bool
 ) -> Group | Table | None:
-    """Return the group or table of some metadata; without metadata an implicit group, or ``None`` if there is none."""
+    """Return the group or table that `metadata` describes; without it, an implicit group or ``None``."""
     metadata = metadata or engine.implicit_group(store, path, format, deep=True)
     return None if metadata is None else _group(store, path, metadata, read_only, allow_pickle)
 
@@ -91,8 +94,8 @@ class Group(Members):
     """A mapping of names to the arrays and groups in it; made by `tegula.open` and `tegula.create_group`.
 
     Names may be paths: ``g["a/b"]``. Iteration yields the names of the direct members. An *implicit group* is a prefix
-    without a document, but with nodes below it. It can be opened by name, but groups with a document do not list it. An
-    implicit group itself lists all members that can be opened, of any format, including implicit groups.
+    without a document but with nodes below it. It can be opened by name, but a group that has a document does not list
+    it. An implicit group lists all members that can be opened, of any format, implicit groups included.
 
     Examples
     --------
@@ -139,8 +142,10 @@ class Group(Members):
         if not self._metadata.documents:  # give an implicit group a document
             item = find_format(self.format)
             if not item.has_groups:
-                raise UnsupportedError(f"{self.format} has no groups, so no attributes of groups", path=self._place)
-            with suppress(AlreadyExistsError):  # another process has done so
+                raise UnsupportedError(
+                    f"{self.format} has no groups, so it can't store their attributes", path=self._place
+                )
+            with suppress(AlreadyExistsError):  # another process has created it
                 engine.create_documents(
                     self._store, self._path, item, replace(self._metadata, attributes={}), overwrite=False
                 )
@@ -188,7 +193,7 @@ class Group(Members):
 
     @known_keywords
     def groups(self) -> Iterator[tuple[str, Group]]:
-        """Yield name and group of each direct member that is a group; members that can't be opened are warnings."""
+        """Yield the name and node of each direct member that is a group; warn about members that can't be opened."""
         yield from ((name, node) for name, node in self.members() if isinstance(node, Group))
 
     # --- creating
@@ -218,7 +223,7 @@ class Group(Members):
         Raises
         ------
         AlreadyExistsError
-            If there is a member of that name and `overwrite` is false.
+            If a member with this name exists and `overwrite` is false.
 
         Examples
         --------
@@ -236,9 +241,9 @@ class Group(Members):
     def require_array(
         self, name: str, *, shape: Any, dtype: Any, exact: bool = False, **options: Unpack[ArrayOptions]
     ) -> Array:
-        """Return the array of that name, shape and dtype; create it if it does not exist.
+        """Return the array with this name, shape and dtype; create it if it does not exist.
 
-        If several processes require it at once, one creates it and all get it.
+        If several processes require it at once, one of them creates it and all return it.
 
         Parameters
         ----------
@@ -276,7 +281,7 @@ class Group(Members):
 
     @known_keywords
     def require_group(self, name: str) -> Group:
-        """Return the group of that name; create it if it does not exist.
+        """Return the group with this name; create it if it does not exist.
 
         Raises
         ------
@@ -316,7 +321,7 @@ class Group(Members):
         target : str or Group
             The new name; or a group to copy it into.
         name : str, optional
-            The name in the target group; by default its present name.
+            The name in the target group; by default its current name.
         overwrite : bool
             Delete an existing node, with all its members.
 
@@ -382,8 +387,8 @@ class Group(Members):
     def consolidate(self) -> None:
         """Write a copy of the metadata of all members into the group (Zarr v2 ``.zmetadata``, v3 inline).
 
-        Readers that use such copies (`tegula.open_group` with ``consolidated=True``) open members without reading their
-        documents. Later changes do not update the copy: call this again after them.
+        Readers that use this copy (`tegula.open_group` with ``consolidated=True``) open members without reading their
+        documents. Later changes do not update the copy: consolidate again after them.
 
         Examples
         --------
@@ -408,7 +413,7 @@ class Group(Members):
                     "an implicit group has no document to hold the copy; create the group with tegula.create_group",
                     path=self._place,
                 )
-            # listed again in each attempt, since the newer copy may have another member
+            # listed anew in each attempt, since another process may have added a member
             members = ((path, node.metadata.documents) for path, node in self._from_documents().walk())
             new = item.consolidate(current, chain([("", current.documents)], members))
             try:
@@ -471,7 +476,7 @@ class Group(Members):
         return self._with_members(item.consolidated(documents) if item.consolidated is not None else None)
 
     def _just_consolidated(self) -> Group:
-        """Return `with_consolidated` for a group that was just opened, which may have read or parsed the copy."""
+        """Return what `with_consolidated` does, for a group that was just opened and may have read the copy already."""
         found, item = self._metadata.copies, find_format(self.format)
         if found is None and item.consolidated is not None and item.consolidated_key in self._metadata.documents:
             found = item.consolidated(self._metadata.documents)
@@ -516,7 +521,7 @@ class Group(Members):
         return hash((self._store.url, self._path))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # consolidated metadata are read again, since they may describe very many members
+        # consolidated metadata is read again, since it may describe very many members
         owner = None if self._known is None or self._copy is None else self._copy.rpartition("/")[0]
         mark = engine.fingerprint(self._metadata)
         return _reopen, (self._store, self._path, self.format, mark, self._read_only, self._allow_pickle, owner)
@@ -544,21 +549,21 @@ def _reopen(
     group = Group(store, path, metadata, read_only=read_only, allow_pickle=allow_pickle)
     if owner == path:
         return group.with_consolidated()
-    if owner is not None:  # the group above whose consolidated metadata have it
+    if owner is not None:  # the group above whose consolidated metadata describes this one
         above = _reopen(store, owner, format, b"", read_only, allow_pickle, owner)
         group._known, group._copy = above._known, above._copy
     return group
 
 
 def _same_type(array: Array, wanted: DataType) -> bool:
-    """Return whether an array has the wanted elements, in any byte order and packing."""
+    """Return whether an array has the wanted data type, apart from byte order and padding between fields."""
     there = array.metadata.data_type
     native = (packed(item.numpy).newbyteorder("=") for item in (there, wanted))
     return there.variable == wanted.variable and len({*native}) == 1
 
 
 def _can_hold(array: Array, wanted: DataType) -> bool:
-    """Return whether an array can hold all elements of a type."""
+    """Return whether an array can hold all values of a data type."""
     there = array.metadata.data_type
     same_kind = there.variable == wanted.variable and (there.numpy.names is None) == (wanted.numpy.names is None)
     return _same_type(array, wanted) or (

@@ -37,7 +37,7 @@ class Members(Node, MutableMapping[str, Any]):
     _store: Store
     _metadata: GroupMetadata
     _known: Documents | None  # consolidated metadata, if members are looked up in it
-    _asked: tuple[int, Callable[[], _Names | None]] = 0, lambda: None  # the last iterator over names, and its thread
+    _last_listing: tuple[int, Callable[[], _Names | None]] = 0, lambda: None  # its thread and iterator
 
     @property
     def store(self) -> Store:
@@ -62,11 +62,11 @@ class Members(Node, MutableMapping[str, Any]):
 
     @abstractmethod
     def _open(self, path: str, documents: Mapping[str, bytes] | None = None) -> Any:
-        """Open the node at a path of the store, whose documents may be known; ``None`` if there is none."""
+        """Open the node at a path of the store, from its documents if given; return ``None`` if there is none."""
 
     @abstractmethod
     def _made(self, path: str, metadata: NodeMetadata) -> Any:
-        """Return the node at a path whose metadata have been read."""
+        """Return the node at a path, given its metadata."""
 
     def _full(self, name: str) -> str:
         if not isinstance(name, str):
@@ -90,7 +90,7 @@ class Members(Node, MutableMapping[str, Any]):
                 engine.read_metadata(self._store, path) or engine.implicit_group(self._store, path, None, deep=True)
             ) is not None
         except (MetadataError, UnsupportedError):
-            return True  # it exists and can be deleted, though not opened
+            return True  # it exists and can be deleted, but not opened
         except StoreError as error:
             if error.__cause__ is None or isinstance(error.__cause__, NotADirectoryError):
                 return False  # a key the store can't hold, or the name of a document
@@ -98,18 +98,18 @@ class Members(Node, MutableMapping[str, Any]):
 
     def __iter__(self) -> Iterator[str]:
         names = _Names(self._names())
-        self._asked = _thread.get_ident(), ref(names)
+        self._last_listing = _thread.get_ident(), ref(names)
         return names
 
     def keys(self) -> KeysView[str]:
-        """Return the names of the direct members as a view that lists them anew each time."""
+        """Return the names of the direct members as a view that lists them at each use."""
         return _Keys(self)
 
     def _names(self) -> Iterator[str]:
         prefix = f"{self._path}/" if self._path else ""
         if self._known is not None:
             below = (path[len(prefix) :] for path in self._known if path.startswith(prefix) and path != self._path)
-            yield from sorted((name for name in below if name and "/" not in name), key="{}/".format)  # as a listing
+            yield from sorted((name for name in below if name and "/" not in name), key="{}/".format)  # listing order
             return
         if self._is_folder:
             children = members_of_folder(self._store, prefix)
@@ -123,9 +123,9 @@ class Members(Node, MutableMapping[str, Any]):
         return not self._metadata.documents
 
     def __len__(self) -> int:
-        # `list` asks for an iterator, and then for the length, although it needs one listing only
-        thread, asked = self._asked
-        names = asked() if thread == _thread.get_ident() else None
+        # `list` takes an iterator and then asks for the length: one listing serves both
+        thread, listing = self._last_listing
+        names = listing() if thread == _thread.get_ident() else None
         number = None if names is None else names.count()
         return sum(1 for _ in self._names()) if number is None else number
 
@@ -134,13 +134,13 @@ class Members(Node, MutableMapping[str, Any]):
 
     @known_keywords
     def members(self, unreadable: dict[str, str] | None = None, *, implicit: bool = False) -> Iterator[tuple[str, Any]]:
-        """Yield name and node of each direct member.
+        """Yield the name and node of each direct member.
 
         Parameters
         ----------
         unreadable : dict, optional
-            Receives name and reason of members that can't be opened. Without it each of them is a warning, or an error
-            if the store fails.
+            Receives the name of each member that can't be opened, and the reason. Without it, each of these members
+            is a warning, or an error if the store fails.
         implicit : bool
             Include implicit groups, and nodes of another format than the group's.
 
@@ -167,11 +167,11 @@ class Members(Node, MutableMapping[str, Any]):
                 warnings.warn(f"the member {name!r} is left out: {node}", stacklevel=2)
 
     def _ahead(self, *, implicit: bool = False) -> Ahead | None:
-        """Return an object that looks up members ahead, if the store is far away and has to be asked for them."""
+        """Return an object that looks up many members at once if the store is remote; ``None`` if none is needed."""
         return Ahead(implicit=implicit) if self._store.concurrency and self._known is None else None
 
     def _entries(self, ahead: Ahead | None = None, *, implicit: bool = False) -> Iterator[Entry]:
-        """Yield name and node of each direct member, or name and error."""
+        """Yield the name and node of each direct member, or its name and the error from opening it."""
         if ahead is not None:
             yield from ahead.members(self)
             return
@@ -185,7 +185,7 @@ class Members(Node, MutableMapping[str, Any]):
                 yield name, node
 
     def _with_documents(self, names: Iterator[str]) -> Iterator[tuple[str, Mapping[str, bytes] | None]]:
-        """Yield names of members, with their documents if the store reads those of several members together."""
+        """Yield names of members, with their documents if the store reads the documents of several members at once."""
         if self._known is not None or type(self._store).get_many is Store.get_many:
             yield from ((name, None) for name in names)
             return
@@ -200,17 +200,17 @@ class Members(Node, MutableMapping[str, Any]):
 
     @known_keywords
     def arrays(self) -> Iterator[tuple[str, Array]]:
-        """Yield name and array of each direct member that is an array; members that can't be opened are warnings."""
+        """Yield the name and node of each direct member that is an array; warn about members that can't be opened."""
         yield from ((name, node) for name, node in self.members() if isinstance(node, Array))
 
     @known_keywords
     def walk(self, unreadable: dict[str, str] | None = None, *, implicit: bool = False) -> Iterator[tuple[str, Any]]:
-        """Yield path below this group and node of all members, at any depth, parents first.
+        """Yield the path below this group and the node of each member at any depth, parents first.
 
         Parameters
         ----------
         unreadable, implicit
-            As for `members`, with paths for names.
+            As for `members`, with paths instead of names.
 
         Examples
         --------
@@ -221,7 +221,7 @@ class Members(Node, MutableMapping[str, Any]):
         ['a', 'a/b']
         """
         ahead = self._ahead(implicit=implicit)
-        # a stack, since a hierarchy may be deeper than Python lets functions call each other
+        # a stack, since a hierarchy may be deeper than Python's recursion limit
         open_groups: list[tuple[str, Iterator[tuple[str, Any]], dict[str, str] | None]] = []
 
         def enter(path: str, group: Members) -> None:
@@ -244,7 +244,7 @@ class Members(Node, MutableMapping[str, Any]):
 
 
 class _Names(Iterator[str]):
-    """An iterator over names that can be counted as long as none has been taken."""
+    """An iterator over names, which knows their number until the first one is taken."""
 
     __slots__ = ("__weakref__", "_begun", "_names")
 
@@ -257,7 +257,7 @@ class _Names(Iterator[str]):
         return next(self._names)
 
     def count(self) -> int | None:
-        """Return how many names come, ``None`` if that is no longer known."""
+        """Return the number of names; ``None`` if iteration has begun."""
         if self._begun:
             return None
         names = [*self._names]
@@ -266,7 +266,7 @@ class _Names(Iterator[str]):
 
 
 class _Keys(KeysView[str]):
-    """Names, whose iterator is that of the group, so that a list of them takes one listing, too."""
+    """A view of the names that iterates like the group, so that making a list takes one listing."""
 
     _mapping: Members
 

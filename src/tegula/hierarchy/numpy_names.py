@@ -31,7 +31,7 @@ def array(data: Any, *, store: Any = None, dtype: Any = None, **options: Unpack[
     Parameters
     ----------
     data : array_like
-        The elements. A `tegula.Array` also gives its chunks, shards, codecs, format and dimension names.
+        The elements. A `tegula.Array` also provides its chunks, shards, codecs, format and dimension names.
     store : str, path, mapping or Store, optional
         Where to create it; in memory by default. See `tegula.store_of`.
     dtype : dtype-like, optional
@@ -196,14 +196,14 @@ def full_like(a: Any, fill_value: Any, *, store: Any = None, **options: Any) -> 
     Parameters
     ----------
     a : Array or array_like
-        The other array, which gives shape and dtype; a chunked array also its chunks, and a `tegula.Array` its shards,
-        codecs, format and dimension names.
+        The other array, which provides shape and dtype; a chunked array also its chunks, and a `tegula.Array` its
+        shards, codecs, format and dimension names.
     fill_value : scalar
         The value.
     store : str, path, mapping or Store, optional
         Where to create it; in memory by default.
     **options
-        As for `tegula.create_array`, in place of those of `a`.
+        As for `tegula.create_array`; they take precedence over those of `a`.
 
     Returns
     -------

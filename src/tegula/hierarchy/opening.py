@@ -66,8 +66,8 @@ def open(
     path : str
         Path of the node in the store.
     format : str, optional
-        ``"zarr1"``, ``"zarr2"``, ``"zarr3"`` or ``"bcolz"``: opens and creates this format only. By default a new node
-        gets the format of `create_array`.
+        ``"zarr1"``, ``"zarr2"``, ``"zarr3"`` or ``"bcolz"``, to open or create this format only. By default any format
+        is opened, and a new node gets the format that `create_array` would choose.
     allow_pickle : bool
         Allow unpickling of chunks, which can run any code; leave it off for files you did not write.
     storage_options : mapping, optional
@@ -179,7 +179,7 @@ def open_array(target: Any, mode: str = "r", **options: Any) -> Array:
     if "shape" not in options and _check_mode(mode) != "r":
         if mode != "a" and mode != "r+":
             raise MetadataError("a new array needs a shape", field="shape")
-        mode = "r+"  # without a shape nothing can be created
+        mode = "r+"  # nothing can be created without a shape
     node: Array | Group | Table = open(target, mode, **options)
     if not isinstance(node, Array):
         raise NotFoundError(f"there is {_kind(node)}, not an array", path=place(node.store, node.path))
@@ -194,8 +194,9 @@ def open_group(target: Any, mode: str = "r", *, consolidated: bool = False, **op
     target, mode, **options
         As for `tegula.open`.
     consolidated : bool
-        Take the members from the consolidated metadata, which saves reading their documents one by one. You must
-        know that the copy is up to date; the default never relies on it. A new group has none.
+        Take the members from the consolidated metadata, which saves reading their documents one by one. Use it
+        only if you know that the copy is up to date; by default members are read from their own documents. A new
+        group has no consolidated metadata.
 
     Raises
     ------

@@ -131,7 +131,7 @@ def _refuse_group(store: Store, path: str) -> None:
 def load(
     target: Any, *, path: str = "", allow_pickle: bool = False, storage_options: Mapping[str, Any] | None = None
 ) -> Any:
-    """Read an array, or all arrays directly in a group or table by name, into memory.
+    """Read an array into memory, or all arrays directly in a group or table by name.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """Jobs: operations on whole arrays and hierarchies, carried out in units of bounded memory.
 
 A job keeps a ledger of the units that are done (`tegula.convert` with ``resume=True``). The functions here find, show
-and remove jobs that are under way or were interrupted.
+and remove jobs that are running or were interrupted.
 """
 
 from __future__ import annotations

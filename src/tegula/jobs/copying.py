@@ -1,4 +1,4 @@
-"""`tegula.copy`: nodes copied as they are stored, at once or as a job that can be interrupted and shared."""
+"""`tegula.copy`: copies nodes as they are stored, at once or as a job that can be resumed and divided into parts."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def copy(
 ) -> CopyReport:
     """Copy an array, a table, or a group with everything below it, without decoding chunks.
 
-    The copy has the format of the source, and its documents, chunks and other stored values byte for byte, including
+    The copy has the format of the source; documents, chunks and other stored values are the same byte for byte, even
     unknown members of documents and consolidated metadata. Only stored values are visited, a few at a time. To change
     format, chunks or codecs, use `tegula.convert`.
 
@@ -64,7 +64,7 @@ def copy(
     source : str, path, mapping, Store, Array, Group or Table
         The node to copy, or where it is stored.
     target : str, path, mapping, Store, Array, Group or Table
-        Where to copy it; a node stands for its path. Must not be the source, nor lie within it or above it.
+        Where to copy it; a node stands for its path. It must not be the source, lie within it or contain it.
     path : str
         Path below the target; groups above it are created.
     overwrite : bool
@@ -74,11 +74,11 @@ def copy(
     storage_options : mapping, optional
         Settings of the storage, if `source` is a URL; see `tegula.store_of`.
     target_storage_options : mapping, optional
-        Those of `target`; by default those of `source` if both URLs name the same bucket.
+        Settings of the target's storage; by default those of `source` if both URLs name the same bucket.
     resume : bool
         Resume a copy that was interrupted, or begin one that can be resumed.
     runner, workers, part : optional
-        What does the work, and which part of it, as for `tegula.convert`.
+        How the work is done, and which part of it, as for `tegula.convert`.
 
     Returns
     -------
@@ -118,7 +118,7 @@ def copy(
 
 
 class _Job:
-    """A copy under way: the chunks of arrays are its units, and the rest is copied when all of them are done."""
+    """A copy in progress: its units are chunks of arrays; all other values are copied when the units are done."""
 
     def __init__(
         self, store: Store, old: str, new_store: Store, new: str, ledger: Ledger, progress: CopyProgress | None
@@ -131,14 +131,14 @@ class _Job:
 
     def run(self, runner: Runner, overwrite: bool, goes_on: bool) -> CopyReport:
         """Copy everything; see `copy`."""
-        self._look()
+        self._find_nodes()
         recording = Recording(self.ledger, self.plan, goes_on)
         # the chunks, then the rest
         try:
             with recording.under_way(
                 overwrite=overwrite,
                 check=lambda: copying.prepare(self.store, self.old, self.new_store, self.new, overwrite),
-                is_taken=lambda: False,  # a copy leaves no array out
+                is_taken=lambda: False,  # a copy skips no array
             ) as ledger:
                 if ledger is None:
                     return CopyReport(len(self.arrays), len(self.plan.groups))
@@ -155,8 +155,8 @@ class _Job:
             engine.forget(self.new_store, self._prefix(self.new))
         return CopyReport(rest.arrays, rest.groups, self._values + rest.values, self._nbytes + rest.nbytes)
 
-    def _look(self) -> None:
-        """Find the nodes, and plan the units of those arrays whose description can be read."""
+    def _find_nodes(self) -> None:
+        """Find the nodes, and plan the units of all arrays whose metadata can be read."""
         level = [self.old]
         while level:
             nodes = gather(self._node_at, level, self.store.concurrency)
@@ -238,7 +238,7 @@ class _Chunks(Work):
             new = self.prefix + key[len(self.array._stored.prefix) :]
             if by_storage and isinstance(target, Copying):
                 if (nbytes := target.copy_from(source, key, new)) is not None:
-                    sizes.append(nbytes)  # threads can append, but not add
+                    sizes.append(nbytes)  # appending is safe in threads, adding is not
             elif (data := source.get(key)) is not None:
                 target.set(new, data)
                 sizes.append(len(data))
@@ -247,7 +247,7 @@ class _Chunks(Work):
         return {"read": sum(sizes), "written": sum(sizes), "copied": len(sizes)}
 
     def nbytes(self, unit: Unit) -> int:
-        """Return about how many bytes a unit has in memory."""
+        """Return approximately how many bytes a unit takes in memory."""
         return unit.size * self.array.itemsize
 
     def _chunks_in(self, box: Box) -> Iterator[Coords]:
@@ -255,7 +255,7 @@ class _Chunks(Work):
         return cells([(int(a.locate(p.start)), int(a.locate(p.stop - 1)) + 1) for a, p in zip(axes, box)])
 
     def stored(self, grid: ChunkGrid) -> Iterator[tuple[Coords, Coords]] | None:
-        """Return the boxes and chunks to visit, in order, where few are stored; ``None`` stands for all boxes."""
+        """Return the boxes and chunks to visit, in order, if few chunks are stored; ``None`` for all boxes."""
         old = self.array._stored
         if not old.is_sparse(prod(old.metadata.grid.counts(old.metadata.shape))):
             return None
@@ -263,7 +263,7 @@ class _Chunks(Work):
 
 
 class _Rest(Copier):
-    """Copies all values but the chunks that were units; what is there already, from before an interruption, stays."""
+    """A copier of all values except the chunks that were units; it keeps values that an interrupted copy has left."""
 
     recorded: Mapping[str, Array]
 

@@ -1,4 +1,4 @@
-"""Jobs that are under way or were interrupted: found, shown and removed."""
+"""Functions that find, show and remove jobs that are running or were interrupted."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ class JobState:
     path : str
         Path of its target in the store.
     operation : str
-        What it does.
+        Name of the operation.
     source, target : str
         Where it reads and writes.
     begun : float
         When it began, in seconds since 1970.
     units, units_done : int
-        Number of units, and how many of them are done at least; of sparse arrays most are never visited.
+        Number of units, and how many of them are known to be done; of sparse arrays most are never visited.
     arrays, arrays_done : int
         Number of arrays, and how many are complete.
     owners : dict of str to Owner
-        The processes that work on it, or did, by part.
+        The processes that work or worked on it, by part.
     ledger_bytes : int
-        Bytes of the ledger.
+        Size of the ledger in bytes.
 
     Examples
     --------
@@ -73,7 +73,7 @@ class JobState:
         return "running" if any(owner.is_alive for owner in self.owners.values()) else "interrupted"
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the state as values of JSON."""
+        """Return the state as JSON values."""
         plain = {name: getattr(self, name) for name in self.__slots__ if name != "owners"}
         return {"state": self.state, **plain, "owners": {name: str(owner) for name, owner in self.owners.items()}}
 
@@ -89,21 +89,21 @@ class JobState:
 
 
 def list_jobs(target: Any, path: str = "", *, storage_options: Mapping[str, Any] | None = None) -> list[JobState]:
-    """Return the jobs in a store that are under way or were interrupted.
+    """Return the jobs in a store that are running or were interrupted.
 
     Parameters
     ----------
     target : str, path, mapping or Store
-        Where to look: at and below it.
+        Where to search; jobs at any depth are found.
     path : str
-        Path in its store.
+        Path in the store.
     storage_options : mapping, optional
         Settings of the storage, if `target` is a URL; see `tegula.store_of`.
 
     Raises
     ------
     NotFoundError
-        If `target` is a path without a file or directory, or a URL below which nothing is stored.
+        If `target` is a path where no file or directory exists, or a URL below which nothing is stored.
 
     Examples
     --------
@@ -161,21 +161,21 @@ def show_job(target: Any, path: str = "", *, storage_options: Mapping[str, Any] 
 def clean_job(
     target: Any, path: str = "", *, force: bool = False, storage_options: Mapping[str, Any] | None = None
 ) -> JobState:
-    """Remove an interrupted job: what it has written, and its ledger; return what it was.
+    """Delete everything that an interrupted job has written, and its ledger; return the last state of the job.
 
     Parameters
     ----------
     target, path, storage_options
         As for `show_job`.
     force : bool
-        Remove it even if a process seems to work on it, as after a machine was lost.
+        Remove it even if a process seems to be working on it, for example after a machine was lost.
 
     Raises
     ------
     NotFoundError
         If no job is under way or was interrupted there.
     AlreadyExistsError
-        If a process works on it, and `force` is false.
+        If a process is working on it, and `force` is false.
 
     Examples
     --------
@@ -187,14 +187,14 @@ def clean_job(
     store = store_of(target, storage_options=storage_options)
     state = show_job(store, path)
     discard(store, clean(path), force=force)
-    if store is not target and isinstance(store, LocalStore):  # the directory that the job has made
+    if store is not target and isinstance(store, LocalStore):  # the directory that the job has created
         with suppress(OSError):
             os.rmdir(store.root)
     return state
 
 
 def discard(store: Store, path: str, *, force: bool = False) -> None:
-    """Delete what a job has written, and its ledger; nothing is done where there is none."""
+    """Delete everything that a job has written, and its ledger; do nothing if there is no job."""
     ledger = Ledger(store, path)
     plan = ledger.plan()
     live = [owner for owner in ledger.owners().values() if owner.is_alive]

@@ -1,4 +1,4 @@
-"""Owners: which process works on a job or a part of it, and whether it lives."""
+"""Owners: the processes that work on a job or a part of it, and whether they are alive."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from tegula.formats.documents import load
 
 __all__ = ["LATEST", "Owner", "owner_of"]
 
-_claims: Final[dict[str, None]] = {}  # those of this process
+_claims: Final[dict[str, None]] = {}  # claims of this process that have not ended
 LATEST: Final = 10**11
-"""Seconds since 1970 that every clock can show; later times in a record are damage."""
+"""The latest plausible time in a record, in seconds since 1970; a later one is damaged."""
 _EXPIRES: Final = 600.0  # seconds without a sign of life, after which a job on another machine counts as abandoned
 
 
@@ -26,7 +26,7 @@ class Owner:
     Parameters
     ----------
     facts : mapping
-        What the ledger says of it.
+        Its record in the ledger.
     """
 
     def __init__(self, facts: Mapping[str, Any]) -> None:
@@ -40,19 +40,19 @@ class Owner:
 
     @staticmethod
     def new_claim() -> str:
-        """Return the name of a claim that this process makes, until `end_claim`."""
+        """Make a claim of this process, which lasts until `end_claim`, and return its name."""
         claim = secrets.token_hex(8)
         _claims[claim] = None
         return claim
 
     @staticmethod
     def end_claim(claim: str) -> None:
-        """Note that this process gives up a claim, even if the store still has a record of it."""
+        """Give up a claim of this process, even if the store still has a record of it."""
         _claims.pop(claim, None)
 
     @property
     def is_alive(self) -> bool:
-        """Whether the process lives, as far as that can be told: on another machine, whether it was seen recently."""
+        """Whether the process is alive; for a process on another machine, whether it was seen recently."""
         facts = self.facts
         if facts.get("host") == socket.gethostname():
             pid = facts.get("pid")
@@ -73,14 +73,14 @@ class Owner:
 
 
 def _start_of(pid: int) -> str | None:
-    """Return what tells a process from others that had its number; ``None`` if there is no such process."""
+    """Return text that tells a process from earlier ones with its number; ``None`` if there is no such process."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             return file.read().rpartition(b")")[2].split()[19].decode()
     except (OSError, IndexError):
         if os.path.isdir("/proc/self"):
             return None
-    if os.name == "nt":  # there signal 0 would end the process
+    if os.name == "nt":  # on Windows signal 0 would end the process
         return "" if pid == os.getpid() else None
     try:
         os.kill(pid, 0)
@@ -92,7 +92,7 @@ def _start_of(pid: int) -> str | None:
 
 
 def owner_of(raw: bytes) -> Owner:
-    """Return the owner that a record names; of a damaged one, an owner that does not live."""
+    """Return the owner that a record names; for a damaged record, an owner that is not alive."""
     try:
         return Owner(load(raw, ""))
     except MetadataError:

@@ -1,7 +1,7 @@
-"""Plans of jobs: which units an operation has, and the fingerprint of what it reads.
+"""Plans of jobs: the units of an operation, and the fingerprint of what it reads.
 
-Units are numbered and never enumerated: the number of a unit gives its array and its box by arithmetic over the counts
-of grids. Where few chunks are stored only the numbers of units that hold some are visited, window by window.
+Units are numbered but never listed: the array and the box of a unit follow from its number by arithmetic on the sizes
+of grids. If few chunks are stored, only units with stored chunks are visited.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _COUNTED: Final = 2**14  # a fingerprint counts the stored chunks of grids up to
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """A unit of work: whole stored values of the target, written by one worker.
+    """A unit of work: a box of whole chunks or shards of the target, which one worker writes.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ class Unit:
     box : tuple of slice
         The part of the array.
     chosen : tuple of tuple of int, optional
-        Grid coordinates of the stored chunks in the box, where few are stored; ``None`` stands for all.
+        Grid coordinates of the stored chunks in the box, if few chunks are stored; ``None`` for all chunks.
     """
 
     number: int
@@ -70,7 +70,7 @@ class Piece:
     target : str
         The fingerprint of the documents that are written; empty if none are.
     chunks : tuple of int
-        Of the first of two passes, chunks of the temporary array that it writes.
+        For the first of two passes, the chunk shape of the temporary array that it writes.
 
     Examples
     --------
@@ -100,7 +100,7 @@ class Piece:
 
     @property
     def stop(self) -> int:
-        """The number after that of its last unit; an array without elements has a number, too."""
+        """The number after that of its last unit; an array without elements takes one number, too."""
         return self.first + max(1, self.count)
 
     def number(self, coords: Coords) -> int:
@@ -111,7 +111,7 @@ class Piece:
         return self.first + number
 
     def unit(self, number: int, chosen: tuple[Coords, ...] | None = None) -> Unit:
-        """Return the unit with a number."""
+        """Return the unit with the given number."""
         left, coords = number - self.first, []
         for count in reversed(self.counts):
             left, one = divmod(left, count)
@@ -119,7 +119,7 @@ class Piece:
         return Unit(number, self.grid.region(coords[::-1], self.shape), chosen)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the piece as values of JSON."""
+        """Return the piece as JSON values."""
         facts = {"name": self.name, "shape": [*self.shape], "box": [*self.grid.largest_chunk()]}
         facts |= {"chunks": [*self.chunks]} if self.chunks else {}
         return {**facts, "first": self.first, "units": self.count, "source": {**self.source}, "target": self.target}
@@ -133,7 +133,7 @@ def units_of(piece: Piece, stored: Iterator[tuple[Coords, Coords]] | None) -> It
     piece : Piece
         The array's part of the plan.
     stored : iterator, optional
-        Where few chunks are stored: coordinates of the box and of the chunk for each of them, in order.
+        If few chunks are stored: the coordinates of the box and of the chunk, for each stored chunk in order.
     """
     if stored is None:
         for number in range(piece.first, piece.first + piece.count):
@@ -152,9 +152,9 @@ class Plan:
     operation : str
         Name of the operation.
     options : dict
-        What a user asked for, as values of JSON without secrets.
+        The user's options, as JSON values without secrets.
     source, target : str
-        Where it reads and writes, for people.
+        What it reads and writes, as text for users.
     """
 
     operation: str
@@ -174,49 +174,49 @@ class Plan:
         target: str = "",
         chunks: tuple[int, ...] = (),
     ) -> Piece:
-        """Add the units of an array, which are numbered after all others."""
+        """Add the units of an array, numbered after those of all arrays added before."""
         piece = self.pieces[name] = Piece(name, shape, grid, self.units, source, target, chunks)
         self.units = piece.stop
         return piece
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the plan as values of JSON."""
+        """Return the plan as JSON values."""
         facts = {"version": VERSION, "operation": self.operation, "options": self.options, "source": self.source}
         arrays = [piece.as_dict() for piece in self.pieces.values()]
         return {**facts, "target": self.target, "units": self.units, "groups": self.groups, "arrays": arrays}
 
     def facts(self) -> dict[str, Any]:
-        """Return what has to be the same to go on with a job: all but where it is, and the words of the user."""
+        """Return the part of the plan that must be the same to resume a job: all but the options, source and target."""
         return {name: value for name, value in self.as_dict().items() if name not in ("options", "source", "target")}
 
     def check_same(self, stored: Mapping[str, Any], where: str) -> None:
-        """Refuse to go on with a job that was begun with another plan.
+        """Refuse to resume a job that was begun with another plan.
 
         Parameters
         ----------
         stored : mapping
-            The plan of that job, as the ledger has it.
+            The plan in the job's ledger.
         where : str
             The target, for messages.
 
         Raises
         ------
         MetadataError
-            If the source has changed, or the operation or options are others; says which.
+            If the source has changed, or the operation or options differ; the message says which.
         """
         found = self.difference(stored)
         if found is not None and found.in_source:
             raise MetadataError(f"the source has changed since the job began: {found.what}; {_ANEW}", path=where)
         if found is not None:
-            what = f"{found.what}; repeat the first command to go on with the job, or {_ANEW}"
+            what = f"{found.what}; repeat the first command to resume the job, or {_ANEW}"
             raise MetadataError(what, path=where)
 
     def difference(self, stored: Mapping[str, Any]) -> Difference | None:
-        """Return the first difference to a stored plan, or to the facts of one; ``None`` if there is none."""
+        """Return the first difference from a stored plan, or from its `facts`; ``None`` if there is none."""
         now = json.loads(json.dumps(self.facts()))
         for name in ("version", "operation"):
             if stored.get(name) != now[name]:
-                return Difference(f"the job is of {name} {stored.get(name)!r:.40}, not {now[name]!r}", in_source=False)
+                return Difference(f"the job's {name} is {stored.get(name)!r:.40}, not {now[name]!r}", in_source=False)
         old = {item["name"]: item for item in stored.get("arrays", ())}
         new = {item["name"]: item for item in now["arrays"]}
         for name in sorted({*old, *new}):
@@ -233,7 +233,7 @@ class Plan:
         return None
 
 
-_ANEW: Final = "begin anew with overwrite=True, or remove what it has written with `tegula jobs clean`"
+_ANEW: Final = "start again with overwrite=True, or remove what it has written with `tegula jobs clean`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,7 +245,7 @@ class Difference:
     what : str
         What differs, in words.
     in_source : bool
-        Whether the source has changed, and not the options.
+        Whether the source has changed, rather than the options.
     """
 
     what: str
@@ -280,9 +280,10 @@ def _fact(what: str, value: Any) -> str:
 
 
 def fingerprint_of(node: Array | NodeMetadata) -> dict[str, Any]:
-    """Return what must not change while a job reads a node: its documents, and of an array the facts for messages.
+    """Return the facts about a node that must not change while a job reads it.
 
-    The fingerprint of an array with a small chunk grid also counts its stored chunks and their bytes.
+    These are digests of its documents and the shape of an array; for an array with a small chunk grid also the number
+    of its stored chunks and their bytes.
 
     Examples
     --------
@@ -305,7 +306,7 @@ def _digests(metadata: NodeMetadata) -> dict[str, str]:
 
 
 def digest(raw: bytes) -> str:
-    """Return a digest of some bytes as text.
+    """Return a digest of bytes as hexadecimal text.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Arrays whose chunks a job writes before the documents, so that they are seen only once they are complete."""
+"""Arrays whose chunks are written before their documents, so that readers see only complete arrays."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ _RETRIES: Final = 10
 
 @dataclass(frozen=True)
 class Place:
-    """The array that a job writes, which need not have documents yet.
+    """An array that a job writes, whose documents need not be stored yet.
 
     Parameters
     ----------
     store, path : Store, str
         Where it is.
     documents : dict of str to bytes
-        Its documents, as they are or will be.
+        Its documents, as they are or will be stored.
     format : str
         Its format.
     options : dict
-        Those of `tegula.engine.stored_array`.
+        Options for `tegula.engine.stored_array`.
     visible : bool
         Whether the documents are stored already.
     """
@@ -50,7 +50,7 @@ class Place:
         """Return the array for writing."""
         metadata = find_format(self.format).parse(self.documents)
         assert isinstance(metadata, ArrayMetadata)
-        if not self.visible:  # without documents it does not look for the one that says it exists
+        if not self.visible:  # without documents, no operation checks that they exist
             metadata = replace(metadata, documents={})
         return Array(engine.stored_array(self.store, self.path, metadata, **self.options), self.path, read_only=False)
 
@@ -58,7 +58,7 @@ class Place:
 def place_for(
     store: Store, path: str, item: Format, metadata: ArrayMetadata, options: dict[str, Any], *, visible: bool
 ) -> Place:
-    """Return the place of an array that `metadata`, in the form that ``item.adapt`` gives, describes."""
+    """Return the place of the array that `metadata`, as returned by ``item.adapt``, describes."""
     return Place(store, path, dict(read_back(item, metadata, path).documents), item.name, options, visible)
 
 
@@ -70,11 +70,11 @@ def publish(
     Parameters
     ----------
     store, path, item, metadata
-        The array, whose chunks may be there; see `tegula.engine.creating.create_array`.
+        The array, whose chunks may be stored already; see `tegula.engine.creating.create_array`.
     options : dict
-        Those of `tegula.engine.stored_array`.
+        Options for `tegula.engine.stored_array`.
     has_parent : bool
-        Whether the groups above need not be created.
+        Whether the groups above exist already.
 
     Raises
     ------
@@ -91,10 +91,10 @@ def publish(
         if isinstance(node, ArrayMetadata) and replace(node, documents={}) == final:
             return Array(engine.stored_array(store, path, node, **options), path, read_only=True)
         if node is not None and not _is_beginning(node, final):
-            break  # another program's, which stays
+            break  # another program has created this node, which stays
         if found and attempt:
             engine.back_off(attempt)  # another part of the job may be about to write the rest
-        for key in found if attempt in (0, _RETRIES - 2) else ():  # this job's, which was killed on the way
+        for key in found if attempt in (0, _RETRIES - 2) else ():  # left by this job when it was killed
             store.delete(f"{path}/{key}".lstrip("/"))
         with suppress(AlreadyExistsError):
             target = new_array_of(store, path, item, metadata, False, **created)
@@ -104,7 +104,7 @@ def publish(
 
 
 def _is_beginning(node: NodeMetadata, final: ArrayMetadata) -> bool:
-    """Return whether a node can be an array of which the documents with attributes are not written yet."""
+    """Return whether a node may be the final array, before the documents with its attributes are written."""
     if not isinstance(node, ArrayMetadata):
         return False
     names = final.dimension_names

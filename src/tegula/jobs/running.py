@@ -1,4 +1,4 @@
-"""Running: the units of an array that have no record are done, and their records gathered."""
+"""Running: does the units of an array that have no record in the ledger."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def do_units(
     Parameters
     ----------
     runner, work, piece
-        What does the work, what it is, and the units of the array.
+        The runner, the work on each unit, and the units of the array.
     stored : callable
-        Returns the stored chunks, where few are stored; called again to look which units are left to other parts.
+        Returns the stored chunks, if few are stored; called again to find the units left to other parts.
     report : callable
         Called with the number of elements done so far.
 
@@ -73,7 +73,7 @@ def do_units(
     left_to_others = nothing
     if (parts := ledger.part[1]) > 1:
         ledger.read()
-        if (known := ledger.completed(piece.first)) is not None:  # by another part, just now
+        if (known := ledger.completed(piece.first)) is not None:  # another part has just completed it
             return Counter(known), nothing
         numbers = (unit.number for unit in units_of(piece, stored()))
         left_to_others = Counter(number % parts + 1 for number in numbers if number not in ledger)
@@ -81,6 +81,6 @@ def do_units(
 
 
 def _gather(ledger: Ledger, recorded: deque[int]) -> None:
-    """Put the first records into one each, as long as the units are done in a row."""
+    """Join the first records, `RUN` at a time, as long as all of those units are done."""
     while len(recorded) >= RUN and all(number in ledger for number, _ in zip(recorded, range(RUN))):
         ledger.gather([recorded.popleft() for _ in range(RUN)])

@@ -1,8 +1,8 @@
 """Units of work: the arrays of a hierarchy, and boxes of whole chunks that fit into memory.
 
-In remote storage the arrays of a hierarchy, and the boxes of an array, are worked on together:
-`tegula.engine.pool.results_of` runs ahead as far as the store wants requests, and `tegula.engine.far.UNITS` bounds the
-bytes.
+In remote storage, several arrays of a hierarchy and several boxes of an array are processed at once:
+`tegula.engine.pool.results_of` limits their number by the `concurrency` of the store, and `tegula.engine.far.UNITS`
+limits their bytes.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ Coords = tuple[int, ...]
 Axis = tuple[int, int, int]  # first index, step, number of indices
 Box = tuple[slice, ...]
 Progress = Callable[[str, int, int], None]
-"""Called with the path of an array, the bytes done, and its bytes in all."""
+"""Called with the path of an array, the bytes done, and its total bytes."""
 R = TypeVar("R")
 
 
 def with_known_members(node: Array | Group | Table) -> Array | Group | Table:
-    """Return a node; a group in a store that can't be listed with the members of its consolidated metadata.
+    """Return a node; for a group in a store that can't be listed, take the members from its consolidated metadata.
 
     Raises
     ------
@@ -63,7 +63,7 @@ def with_known_members(node: Array | Group | Table) -> Array | Group | Table:
 def opened(
     source: Any, path: str, allow_pickle: bool, storage_options: Mapping[str, Any] | None
 ) -> Iterator[Array | Group | Table]:
-    """Open a source that is not a node yet, and close it at the end; its members are known.
+    """Open a source, unless it is a node already, and close it at the end; see `with_known_members`.
 
     Examples
     --------
@@ -83,14 +83,14 @@ def opened(
 
 
 def arrays_below(node: Array | Group | Table, failed: dict[str, str]) -> Iterator[tuple[str, Array]]:
-    """Yield path and array of all arrays below a node, columns of tables included.
+    """Yield the path and the node of each array below a node, columns of tables included.
 
     Parameters
     ----------
     node : Array, Group or Table
         Where to begin; an array yields itself.
     failed : dict
-        Receives path and reason of each node that can't be opened.
+        Receives the path of each node that can't be opened, and the reason.
 
     Examples
     --------
@@ -122,7 +122,7 @@ def block_grid(source: Array, target: Array, most: int | None = None) -> ChunkGr
     source, target : Array
         The arrays.
     most : int, optional
-        Bytes of a box; by default the size of blocks.
+        Maximum size of a box in bytes; by default `BLOCK_BYTES`.
 
     Examples
     --------
@@ -188,7 +188,7 @@ def blocks_of(array: Array, axes: Iterable[Axis | int], grid: ChunkGrid) -> Iter
 
 
 def stored_pairs(array: Array, grid: ChunkGrid) -> Iterator[tuple[Coords, Coords]]:
-    """Yield the box and the coordinates of each stored chunk of an array, in order of the boxes."""
+    """Yield the coordinates of the box and of the chunk, for each stored chunk of an array, in the order of boxes."""
     old, ndim = array._stored, array.ndim
 
     def pairs() -> Iterator[Coords]:
@@ -233,13 +233,13 @@ def box_results(
     Parameters
     ----------
     work : callable
-        What to do with a box.
+        Called with each box.
     found : iterable of Box
         The boxes.
     array : Array
         The array.
     *others : Array
-        Arrays of the same shape whose elements are in memory, too.
+        Other arrays of the same shape, whose elements are in memory at the same time.
 
     Examples
     --------
@@ -261,7 +261,7 @@ def box_results(
 
 
 def one_at_a_time(progress: Progress | None) -> Progress | None:
-    """Return a function for progress that threads may call: one after the other calls `progress`."""
+    """Return a function for several threads to call, which calls `progress` for one of them at a time."""
     if progress is None:
         return None
     lock, call = Lock(), progress
@@ -284,7 +284,7 @@ def _cut(array: Array, box: Box) -> Iterator[Box]:
 
 
 def pieces(shape: tuple[int, ...], unit: tuple[int, ...], most: int) -> Iterator[Box]:
-    """Yield boxes that cover a shape: of whole units, as many in a row as have `most` elements, but at least one.
+    """Yield boxes that cover a shape: whole units in a row, up to `most` elements, but at least one unit.
 
     Examples
     --------

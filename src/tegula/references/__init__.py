@@ -1,8 +1,8 @@
 """Virtual references: chunks that stay where they are, read by other libraries without a copy.
 
 `write` writes references to the chunks of any format of tegula, for kerchunk (JSON and Parquet) and icechunk, and
-`Parser` is a parser of VirtualiZarr for them. `tegula.open` opens kerchunk references, whichever
-program wrote them.
+`Parser` passes them to VirtualiZarr. `tegula.open` opens kerchunk references, whichever program
+wrote them.
 """
 
 from importlib import import_module
@@ -20,7 +20,7 @@ __all__ = ["Parser", "ReferenceReport", "container", "write"]
 if not TYPE_CHECKING:
 
     def __getattr__(name):
-        """Import the parser when it is first asked for."""
+        """Import the parser when it is first used."""
         if name != "Parser":
             raise AttributeError(f"module 'tegula.references' has no attribute {name!r}")
         return import_module("tegula.references.virtualizarr").Parser

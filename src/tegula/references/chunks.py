@@ -35,11 +35,11 @@ class Chunk(NamedTuple):
     coords : tuple of int
         Its coordinates in the grid.
     key : str
-        The key in the source's store of the value that it is a part of.
+        The key of the value that contains it, in the source's store.
     offset, length : int
         Where it begins in that value, and how long it is.
     data : bytes or None
-        Its bytes, if they stand among the references.
+        Its bytes, if they are stored among the references.
     """
 
     coords: Coords
@@ -52,21 +52,21 @@ class Chunk(NamedTuple):
 def chunks_of(array: PlannedArray, inline_threshold: int = 0) -> Iterator[Chunk]:
     """Yield the chunks of an array that are stored, in no particular order.
 
-    Stored values are listed; the grid is gone through only where every chunk is stored, or nothing can be listed.
+    Stored values are listed; the grid is traversed only if every chunk is stored, or the store can't be listed.
 
     Parameters
     ----------
     array : PlannedArray
         The array.
     inline_threshold : int
-        Chunks of fewer bytes stand among the references.
+        Chunks of fewer bytes are stored among the references.
 
     Raises
     ------
     StoreError
         If a chunk is missing where every chunk is stored, or can't be read.
     UnsupportedError
-        If the grid has to be gone through, and has more than ``max_chunks`` chunks.
+        If the grid has to be traversed, and has more than ``max_chunks`` chunks.
     """
     source, target = array.source._stored, array.target
     if not array.referenced:
@@ -81,11 +81,11 @@ def chunks_of(array: PlannedArray, inline_threshold: int = 0) -> Iterator[Chunk]
     stored = _stored(array, source)
     while batch := [*islice(stored, _BATCH)]:
         yield from _batch(array, batch, inline_threshold)
-    source.check_exists()  # chunks of a deleted array are absent, too
+    source.check_exists()  # the chunks of a deleted array would count as absent
 
 
 def _stored(array: PlannedArray, source: StoredArray) -> Iterator[Stored]:
-    """Yield coordinates, key and size of the stored values; a size of ``None`` where one is absent that matters."""
+    """Yield coordinates, key and size of the stored values; the size is ``None`` for an absent chunk that counts."""
     metadata = source.metadata
     if not (metadata.dense or array.complete or not source.store.listable):
         yield from (entry for entry in source.sized_chunks() if is_inside(source, entry[0]))
@@ -142,7 +142,7 @@ def _frames(source: StoredArray, chunks: list[Chunk]) -> Iterator[Chunk]:
 
 
 def _read(source: StoredArray, chunks: Iterable[Chunk]) -> Iterator[tuple[Chunk, bytes]]:
-    """Yield the bytes of chunks, as many at once as there is room for."""
+    """Yield the bytes of chunks, of as many at once as fit into memory."""
     room = config.current().buffer_bytes
     batch: list[Chunk] = []
     total = 0
@@ -162,7 +162,7 @@ def _read(source: StoredArray, chunks: Iterable[Chunk]) -> Iterator[tuple[Chunk,
 
 
 def _may_have_old_zstd(source: StoredArray) -> bool:
-    """Return whether chunks may be of zarr 1.1, whose zstd no other library reads."""
+    """Return whether zarr 1.1 may have written chunks, whose zstd no other library reads."""
     options = [codec.configuration for codec in source.metadata.codecs if codec.name == "numcodecs.blosc"]
     return source.metadata.format == "zarr1" and any(found.get("cname") == "zstd" for found in options)
 

@@ -23,7 +23,7 @@ _MESSAGE: Final = "Virtual references"
 
 
 def container(base: str, options: Mapping[str, Any]) -> tuple[Any, Any]:
-    """Return the virtual chunk container for a store, and credentials that take what the environment has.
+    """Return the virtual chunk container for a store, and credentials from the environment.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ def container(base: str, options: Mapping[str, Any]) -> tuple[Any, Any]:
     Raises
     ------
     UnsupportedError
-        If icechunk knows no such storage.
+        If icechunk does not support the storage.
     """
     icechunk = library("icechunk")
     scheme = urlsplit(base).scheme
@@ -63,13 +63,13 @@ def _prefix(base: str) -> str:
 
 
 def writing_session(target: Any, base: str, options: Mapping[str, Any]) -> tuple[Any, bool]:
-    """Return a session of a repository that can be written, and whether it has to be committed afterwards.
+    """Return a session of a repository that can be written, and whether it must be committed afterwards.
 
     Parameters
     ----------
     target : str, path, icechunk.Storage, icechunk.Repository, Session or IcechunkStore
-        The repository; by its path or storage it is created, with a container for `base`. A session or store, whose
-        repository has to have such a container, is committed by its owner.
+        The repository. Given by path or storage, it is created with a container for `base`. The repository of a session
+        or store must have such a container, and its owner commits the session.
     base : str
         The URL of the source's store.
     options : mapping
@@ -110,7 +110,7 @@ def write_icechunk(
     Raises
     ------
     StoreError
-        If icechunk refuses them, for example since the repository has no container for them.
+        If icechunk refuses them, for example because the repository has no container for them.
     """
     store = session.store
     for node in nodes:

@@ -39,7 +39,7 @@ def json_references(nodes: Iterable[Node], base: str, threshold: int, report: Re
     base : str
         The URL of the source's store.
     threshold : int
-        Chunks of fewer bytes stand among the references.
+        Chunks of fewer bytes are stored among the references.
     report : ReferenceReport
         Receives the numbers of arrays and chunks.
     """
@@ -65,13 +65,13 @@ def write_parquet(
 ) -> None:
     """Write the references of nodes as Parquet files.
 
-    The memory for it does not depend on the number of chunks: they are sorted in a temporary file, and each file of
+    The use of memory does not depend on the number of chunks: they are sorted in a temporary file, and each file of
     rows is written before the next one is made.
 
     Raises
     ------
     UnsupportedError
-        If an array has no name, or an array has too many chunks to number them.
+        If an array has no name, or too many chunks to number.
     """
     documents: dict[str, Any] = {}
     for node in nodes:
@@ -168,7 +168,7 @@ def _table(
     if any(raw is not None for raw in raws):
         columns["raw"] = arrow.array(raws, arrow.binary())
     arrays = [arrow.array(column) for column in columns.values()]
-    # readers make floats of numbers that may be missing
+    # readers convert numbers that may be missing to floats
     fields = [arrow.field(name, each.type, name in ("path", "raw")) for name, each in zip(columns, arrays)]
     target = io.BytesIO()
     options: Mapping[str, Any] = {"compression": "zstd", "write_statistics": ["offset", "size"]}

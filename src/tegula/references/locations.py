@@ -43,7 +43,7 @@ def base_url(store: Store) -> str:
 
 
 def plain_location(base: str, key: str) -> str:
-    """Return the URL of a value as fsspec takes it: only for web servers are characters escaped.
+    """Return the URL of a value as fsspec expects it: characters are escaped for web servers only.
 
     Examples
     --------
@@ -54,7 +54,7 @@ def plain_location(base: str, key: str) -> str:
 
 
 def quoted_location(base: str, key: str) -> str:
-    """Return the URL of a value with all reserved characters escaped, as icechunk takes it.
+    """Return the URL of a value with all reserved characters escaped, as icechunk expects it.
 
     Examples
     --------

@@ -60,11 +60,11 @@ class PlannedArray:
     target : StoredArray
         The array as the references describe it.
     referenced : bool
-        Whether its chunks can be referenced; if not, they are encoded anew and stored among the references.
+        Whether its chunks can be referenced; if not, they are encoded again and stored among the references.
     complete : bool
-        Whether absent chunks have to be stored, too, since the fill value has changed.
+        Whether absent chunks must be stored, too, since the fill value has changed.
     framed : bool
-        Whether each stored value is a chunk file of bcolz, of which the frame is referenced.
+        Whether each stored value is a chunk file of bcolz, whose frame is referenced.
     """
 
     path: str
@@ -120,7 +120,7 @@ def planned(
     skipped : dict
         Receives path and reason of arrays that are left out.
     keys : ChunkKeyEncoding, optional
-        The keys of chunks, where not every one may be used.
+        The encoding of chunk keys, if not every encoding may be used.
 
     Raises
     ------
@@ -209,9 +209,9 @@ def plan_array(
     item : Format
         The format of the documents.
     inline : bool
-        Whether chunks that can't be referenced are encoded anew.
+        Whether chunks that can't be referenced are encoded again.
     keys : ChunkKeyEncoding, optional
-        The keys of chunks, where not every one may be used.
+        The encoding of chunk keys, if not every encoding may be used.
     named : bool
         Whether arrays beside it have names of dimensions.
 
@@ -237,7 +237,7 @@ def plan_array(
 
 
 def _converted(source: Array, item: Format, named: bool, codecs: Any) -> tuple[ArrayMetadata, bool, str | None]:
-    """Convert metadata as `tegula.convert` does; return also why that alone does not describe the chunks."""
+    """Convert metadata as `tegula.convert` does; also return why they alone do not describe the chunks."""
     names = source.dimension_names
     if names is None and not source.ndim and named:
         names = ()
@@ -251,7 +251,7 @@ def _converted(source: Array, item: Format, named: bool, codecs: Any) -> tuple[A
 
 
 def _obstacle(old: ArrayMetadata, new: ArrayMetadata) -> str | None:
-    """Return why the stored chunks of an array are not those that a description promises, for any reader."""
+    """Return why a reader could not decode the stored chunks of an array by its new description; ``None`` if it can."""
     for codec in inner_codecs(old.codecs):
         options = codec.configuration
         if codec.name in ("numcodecs.pickle", "bcolz.pickle"):

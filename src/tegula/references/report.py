@@ -18,9 +18,9 @@ class ReferenceReport:
     Attributes
     ----------
     arrays : int
-        How many arrays the references describe.
+        Number of arrays that the references describe.
     referenced, inlined : int
-        How many chunks are referenced, and how many are stored among the references.
+        Number of chunks that are referenced, and of those stored among the references.
     skipped : dict of str to str
         Path and reason of each array that was left out.
     """

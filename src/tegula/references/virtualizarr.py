@@ -26,7 +26,7 @@ __all__ = ["Parser"]
 class Parser:
     """A parser of VirtualiZarr for Zarr v1, v2 and v3, and for arrays and tables of bcolz.
 
-    An array alone becomes a group with one member, named as the last part of its URL. Dimensions without names are
+    An array alone becomes a group with one member, named after the last part of its URL. Dimensions without names are
     called ``dim_0`` and so on.
 
     Parameters
@@ -140,7 +140,7 @@ class _Group:
         self.arrays[name] = array, manifest
 
     def names(self, name: str, array: PlannedArray) -> list[str]:
-        """Return the names of an array's dimensions; those that have none get one that fits their length."""
+        """Return the names of an array's dimensions; those without a name get one that fits their length."""
         found = []
         given = array.target.metadata.dimension_names or (None,) * array.target.metadata.ndim
         for axis, (known, size) in enumerate(zip(given, array.target.metadata.shape)):

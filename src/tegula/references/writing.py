@@ -1,4 +1,4 @@
-"""`tegula.references.write`: references to the chunks of an array or hierarchy, in the forms that others read."""
+"""`tegula.references.write`: references to the chunks of an array or hierarchy, in forms that other libraries read."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def write(
     """Write references to the stored chunks of an array, or of a group or table with all its members.
 
     The chunks stay where they are. The references describe them as Zarr v2 or v3, whatever format the source has, and
-    zarr-python, xarray, dask and others read them in place, without tegula. Values that no reference can stand for are
+    zarr-python, xarray, dask and others read them in place, without tegula. Values that can't be referenced are
     stored among the references: the last chunk of a bcolz array, which is shorter than Zarr's chunks, and chunks that
     zarr 1.1 wrote with an early zstd.
 
@@ -65,7 +65,7 @@ def write(
     target : str, path or dict, optional
         Where to write: a JSON file, a directory for Parquet files, or a new repository of icechunk. Each may be a URL,
         except the repository. For JSON also a ``dict``, to which ``version`` and ``refs`` are added; for icechunk also
-        its ``Storage``, ``Repository``, ``Session`` or ``IcechunkStore``, of which the last two are not committed.
+        its ``Storage``, ``Repository``, ``Session`` or ``IcechunkStore``; the last two are not committed.
     form : {"kerchunk", "parquet", "icechunk"}
         kerchunk's JSON, version 1; Parquet as fsspec reads it; icechunk's virtual chunks.
     zarr_format : {2, 3}, optional
@@ -74,11 +74,11 @@ def write(
         The path of the source in the references.
     unsupported : {"error", "skip", "inline"}
         What to do with arrays whose chunks can't be referenced: raise an error, leave them out, or store their chunks,
-        encoded anew, among the references.
+        encoded again, among the references.
     inline_threshold : int
         Chunks of fewer bytes are stored among the references.
     record_size : int
-        Chunks of one Parquet file.
+        Number of chunks in a Parquet file.
     overwrite : bool
         Replace existing references.
     storage_options, target_storage_options : mapping, optional

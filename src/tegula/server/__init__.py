@@ -31,9 +31,9 @@ def app(
         A secret that each request must have: as ``?token=``, as ``Authorization: Bearer``, or as the cookie that the
         first answer sets.
     allow_origins : tuple of str
-        Origins of web pages that may read from other sites (CORS); ``"*"`` for all.
+        Origins of web pages on other sites that may read (CORS); ``"*"`` for all.
     allow_hosts : tuple of str
-        Names that a request may call this server by; empty for any.
+        Host names that requests may use for this server; empty for any.
 
     Returns
     -------
@@ -62,7 +62,7 @@ def app(
 if not TYPE_CHECKING:
 
     def __getattr__(name):
-        """Import what runs the server when it is used, since it takes threads and sockets."""
+        """Import the code that runs the server at its first use, since it needs threads and sockets."""
         if name not in ("Server", "serve"):
             raise AttributeError(f"module 'tegula.server' has no attribute {name!r}")
         return getattr(library("tegula.server.running"), name)

@@ -23,7 +23,7 @@ _ASKED: Final = ("Range", "If-Match", "If-None-Match", "If-Range", "Authorizatio
 _SPECIAL: Final = ("/-/", "/as/")
 _PUBLIC: Final = "/-/page/"
 _CONTEXT: Final = re.compile(r"/[A-Za-z0-9._~%@/-]+").fullmatch
-_SLOW: Final = 0.005  # seconds: where reading takes longer, it is left to threads for a while
+_SLOW: Final = 0.005  # seconds: if a read takes longer, reads are left to threads for a while
 _SLOW_SECONDS: Final = 0.5
 _LATIN: Final = "latin-1"
 _LOCAL_ORIGIN: Final = r"https?://(localhost|127\.0\.0\.1|\[::1\])(:[0-9]+)?"
@@ -78,7 +78,7 @@ class Application:
             await self._answer(scope, receive, send)
 
     async def _guarded(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request if it has the right to ask."""
+        """Answer a request if it is authorised."""
         headers = {name.decode(_LATIN): value.decode(_LATIN) for name, value in scope["headers"]}
         if not is_known_host(headers.get("host"), self._hosts):
             await send_reply(plain(421, "this server does not go by that name"), scope, receive, send)
@@ -90,7 +90,7 @@ class Application:
             return
         cookie = None
         path = scope["path"].removeprefix(scope.get("root_path", ""))
-        # what the page consists of is no secret, and a frame in a page of another site sends no cookie for it
+        # the page's files are not secret, and a frame in a page of another site sends no cookie for them
         if self._token is not None and not path.startswith(_PUBLIC):
             admission = self._admission(scope["query_string"], headers, scope.get("server"))
             if admission is None:
@@ -100,7 +100,7 @@ class Application:
                 return
             if admission == "query":
                 name = cookie_name(scope.get("server"))
-                context = headers.get("x-forwarded-context", "")  # of a proxy that others share
+                context = headers.get("x-forwarded-context", "")  # set by a proxy that others share
                 place = context if _CONTEXT(context) else "/"
                 cookie = f"{name}={self._token}; HttpOnly; SameSite=Strict; Path={place}"
         await self._respond(scope, headers, cookie, receive, send)
@@ -113,7 +113,7 @@ class Application:
         try:
             try:
                 reply = await self._routes.reply(request)
-            except Exception as error:  # noqa: BLE001 - each is answered
+            except Exception as error:  # noqa: BLE001 - every error is answered
                 reply = failure(error)
             if cookie is not None:
                 reply.headers["set-cookie"] = cookie
@@ -139,7 +139,7 @@ class Application:
             found = self.content.find_known(key)
             reply = None if found is None else self._values.answer("GET", known, key, found)
         except TegulaError:
-            return None  # said by the usual way
+            return None  # the usual way reports the error
         now = time.monotonic()
         if now - start > _SLOW and _waits() != waits:
             self._slow_until = now + _SLOW_SECONDS
@@ -149,16 +149,16 @@ class Application:
         return reply
 
     def _admission(self, query: bytes, headers: Mapping[str, str], server: Any) -> str | None:
-        """Return where the right token of a request stands, or ``None`` if it has none."""
+        """Return which part of a request holds the right token, or ``None`` if none does."""
         offered = offered_tokens(query, headers, cookie_name(server))
         places = [place for place, value in offered if token_matches(value, self._token or "")]
         return places[-1] if places else None
 
 
 def _waits() -> int:
-    """Return how often this thread has waited, as for a disk; not how often the system has given its core to another.
+    """Return how often this thread has waited, for example for a disk; preemption by the system does not count.
 
-    Where the system does not count that, each moment has a number of its own.
+    If the system does not count that, every call returns another number.
     """
     if _USAGE is None:
         return time.monotonic_ns()

@@ -1,4 +1,4 @@
-"""Bounds on what requests take: threads that work for them, and bytes of memory that they hold."""
+"""Limits for requests: on the threads that work for them, and on the bytes of memory that they hold."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ _PATIENCE: Final = 30.0  # seconds that a request waits for its turn
 
 
 class BusyError(Exception):
-    """A request that could not be served in time, since others take all the memory."""
+    """A request that could not be served in time, since others hold all the memory."""
 
 
 class Budget:
-    """Bytes of memory that requests hold together; requests for more wait, in the order in which they came.
+    """Bytes of memory that requests hold together; requests beyond the limit wait in the order of their arrival.
 
-    One for more than the limit goes ahead alone. It belongs to one event loop.
+    A request for more than the limit proceeds alone. A budget belongs to one event loop.
 
     Parameters
     ----------
     limit : int
-        The most bytes.
+        Maximum number of bytes.
 
     Examples
     --------
@@ -43,12 +43,12 @@ class Budget:
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
 
     async def acquire(self, nbytes: int) -> None:
-        """Wait until there is room for so many bytes.
+        """Wait until there is room for `nbytes`.
 
         Raises
         ------
         BusyError
-            If there is none for half a minute.
+            If there is no room for half a minute.
         """
         if not self._waiting and self._fits(nbytes):
             self.held += nbytes
@@ -69,7 +69,7 @@ class Budget:
             raise
 
     def release(self, nbytes: int) -> None:
-        """Give back room."""
+        """Release bytes that were acquired."""
         self.held -= nbytes
         self._wake()
 

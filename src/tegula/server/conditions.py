@@ -10,11 +10,11 @@ __all__ = ["Span", "UnsatisfiableError", "matches", "precondition", "wanted_span
 
 _RANGE: Final = re.compile(r"\s*bytes\s*=\s*(?:([0-9]+)\s*-\s*([0-9]*)|-\s*([0-9]+))\s*", re.IGNORECASE).fullmatch
 _TAG: Final = re.compile(r'(?:W/)?"[^"]*"')
-_MOST_DIGITS: Final = 18  # numbers with more are larger than any value
+_MOST_DIGITS: Final = 18  # numbers with more digits are larger than any value
 
 
 class Span(NamedTuple):
-    """A part of a value; `partial` says whether the answer is one of status 206, which may hold all of it."""
+    """A part of a value; `partial` says whether the response has status 206, even if the part is all of the value."""
 
     start: int
     stop: int
@@ -26,9 +26,9 @@ class UnsatisfiableError(Exception):
 
 
 def wanted_span(header: str | None, size: int) -> Span:
-    """Return the part that a header ``Range`` asks for, all of the value without one.
+    """Return the part that a header ``Range`` requests; all of the value without a header.
 
-    Several ranges, other units and what is not valid are ignored, as the standard allows.
+    Several ranges, other units and invalid headers are ignored, as the standard allows.
 
     Raises
     ------
@@ -50,7 +50,7 @@ def wanted_span(header: str | None, size: int) -> Span:
         if not suffix:
             raise UnsatisfiableError
         return Span(max(0, size - suffix), size, True) if size else Span(0, 0)
-    assert first is not None  # the pattern has one or the other
+    assert first is not None  # the pattern requires one of the two
     if last is not None and last < first:
         return Span(0, size)
     if first >= size:
@@ -59,7 +59,7 @@ def wanted_span(header: str | None, size: int) -> Span:
 
 
 def _number(digits: str | None) -> int | None:
-    """Return a number of a header; a very long one as one that is larger than any value."""
+    """Return a number of a header; for a very long one, a number that is larger than any value."""
     if not digits:
         return None
     return int(digits) if len(digits) <= _MOST_DIGITS else 10**_MOST_DIGITS

@@ -18,13 +18,13 @@ _MOST_HEAD: Final = 2**16  # bytes of a request line and headers
 _MOST_HEADERS: Final = 200
 _HEAD_SECONDS: Final = 20.0  # for a client to send them
 _PLAIN: Final = re.compile(rb"/[A-Za-z0-9_./-]+").fullmatch  # neither a query nor anything encoded
-_STALL_SECONDS: Final = 60.0  # for a client to receive what waits for it
+_STALL_SECONDS: Final = 60.0  # for a client to receive pending bytes
 
 
 class Connection(HttpToolsProtocol):
-    """A connection of uvicorn's that ends when its client sends headers without end, or takes no bytes.
+    """A connection of uvicorn that ends if its client sends endless headers, or receives no bytes.
 
-    uvicorn bounds neither, and keeps what the client has not taken.
+    uvicorn limits neither, and keeps all bytes that the client has not received.
     """
 
     def __init__(self, *args: Any, **options: Any) -> None:
@@ -88,7 +88,7 @@ class Connection(HttpToolsProtocol):
             super().on_message_complete()
 
     def _answered_at_once(self, quick: Any) -> bool:
-        """Answer a request for a value that is at hand, without a task of its own, if nothing else waits here."""
+        """Answer a request for a value that can be read at once, without a new task, if no other request is pending."""
         if (
             (self.cycle is not None and not self.cycle.response_complete)
             or self.pipeline
@@ -105,27 +105,27 @@ class Connection(HttpToolsProtocol):
             return False
         lines = [b"%b: %b\r\n" % header for header in self.server_state.default_headers]
         named = "".join([f"{name}: {value}\r\n" for name, value in reply.headers.items()])
-        # in two pieces, of which the body is not copied
+        # in two writes, so that the body is not copied
         head = b"".join((STATUS_LINE[reply.status], *lines, named.encode("latin-1"), b"\r\n"))
         self.transport.writelines((head, reply.body))
         self.on_response_complete()
         return True
 
     def pause_writing(self) -> None:
-        """Note that the client takes bytes more slowly than they come."""
+        """Note that the client receives bytes more slowly than they are sent."""
         super().pause_writing()
         if self._stall is None:
             self._stall = self.loop.call_later(_STALL_SECONDS, self._give_up)
 
     def resume_writing(self) -> None:
-        """Note that the client has taken most of what waited for it."""
+        """Note that the client has received most of the pending bytes."""
         super().resume_writing()
         if self._stall is not None:
             self._stall.cancel()
             self._stall = None
 
     def timeout_keep_alive_handler(self) -> None:
-        """Close a connection that is not used, even if the client has not taken the last answer."""
+        """Close a connection that is not used, even if the client has not received the last response."""
         super().timeout_keep_alive_handler()
         if self._stall is None:
             self._stall = self.loop.call_later(_STALL_SECONDS, self._give_up)

@@ -29,15 +29,15 @@ __all__ = ["CAST_PREFIX", "Content", "Passed", "Ready", "Worked", "split_cast"]
 
 _ZARR3: Final = find_format("zarr3")
 _MOST_NODES: Final = 2000
-"""Nodes in consolidated metadata that are made up; a hierarchy with more has none."""
+"""Maximum number of nodes in generated consolidated metadata; a larger hierarchy gets none."""
 _MOST_BYTES: Final = 2**22
 _MOST_SECONDS: Final = 5.0
-_LIFETIME: Final = 2.0  # seconds that consolidated metadata are kept, or five times as long as making them took
+_LIFETIME: Final = 2.0  # seconds to keep generated consolidated metadata, or five times as long as it took
 _MOST_CASTS: Final = 256
 _NO_NAME: Final = frozenset((errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ))
 _CHUNK: Final = re.compile(r"(?:(.+)/)?(c(?:/[0-9]+)*)").fullmatch
 CAST_PREFIX: Final = "as/"
-"""The beginning of paths of cast elements."""
+"""The first part of paths of cast elements."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,20 +49,20 @@ class Passed:
 
 @dataclass(frozen=True, slots=True)
 class Worked:
-    """A value that is made of a stored one when it is asked for.
+    """A value that is computed from a stored one on request.
 
     Parameters
     ----------
     key : str
         The stored value, which must exist, and whose generation is that of the result.
     mark : bytes
-        What else the result depends on.
+        Anything else that the result depends on, as bytes.
     cost : int
-        Bytes of memory that making it may take.
+        Bytes of memory that computing it may take.
     make : callable
-        Makes the value; it gets the stored one if `needs_value`.
+        Computes the value; takes the stored one if `needs_value`.
     needs_value : bool
-        Whether the whole stored value is read before.
+        Whether the whole stored value must be read first.
     """
 
     key: str
@@ -119,7 +119,7 @@ class Content:
             If there is none.
         """
         if not path and isinstance(self.root, Table):
-            return self.root  # it may be one of a format without tables
+            return self.root  # it may be a table in a format without tables
         found = None
         if not path or is_key(path):
             try:
@@ -138,10 +138,10 @@ class Content:
         except NotFoundError:
             return None
         except (MetadataError, UnsupportedError):
-            return "group"  # there is one, and its listing says what is wrong
+            return "group"  # a node exists, and its listing reports the error
 
     def members(self, node: Group) -> Group:
-        """Return a group whose members are known: where the store can't be listed, by its consolidated metadata.
+        """Return a group whose members are known: from its consolidated metadata if the store can't be listed.
 
         Raises
         ------
@@ -158,7 +158,7 @@ class Content:
     # --- keys
 
     def find(self, key: str, to: str | None = None) -> Passed | Worked | Ready | None:
-        """Return what a key of Zarr v3 stands for; with `to` elements are cast to that type where they can be.
+        """Return what a key of Zarr v3 stands for; with `to`, elements are cast to that type where possible.
 
         Raises
         ------
@@ -175,7 +175,7 @@ class Content:
             return None
 
     def find_known(self, key: str) -> Passed | None:
-        """Return a stored value that is passed on, if its array is known already; asks the store for nothing."""
+        """Return a stored value that is passed on, if its array is known already; makes no request to the store."""
         match = _CHUNK(key)
         array = None if match is None else self.view.known_array(match[1] or "")
         if match is None or array is None or not array.is_passed_on:
@@ -205,7 +205,7 @@ class Content:
         try:
             node = self.view.node(path, again=True)
         except UnsupportedError:
-            return None  # Zarr v3 has no form for it
+            return None  # Zarr v3 can't represent it
         if node is None:
             return None
         if isinstance(node, ShownGroup):
@@ -299,10 +299,10 @@ class Content:
             cast = None if node is None or to is None else self._cast(node, to)
             return None if node is None else node.document if cast is None else cast.document
         except TegulaError:
-            return None  # opening it by itself says why
+            return None  # opening it alone reports the reason
 
     def below(self, path: str) -> Iterator[tuple[str, Array | Group | Table]]:
-        """Yield path below a node and node of all nodes below it, columns of tables included, parents first.
+        """Yield the path and the node of all nodes below a path, columns of tables included, parents first.
 
         Raises
         ------
@@ -339,7 +339,7 @@ def kind_of(node: Node) -> str:
 
 
 def _names_nothing(error: StoreError) -> bool:
-    """Return whether an error says that the store can't have such a key: a name too long, or one below a file."""
+    """Return whether an error means that the store can't have such a key: a name too long, or a key below a file."""
     cause = error.__cause__
     if cause is None or isinstance(cause, NotADirectoryError):
         return True

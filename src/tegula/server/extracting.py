@@ -31,7 +31,7 @@ _MOST_COLUMNS: Final = 1000
 _MOST_CELLS: Final = 100_000
 _MOST_BYTES: Final = 2**24  # of the rows in memory
 _LONGEST_CELL: Final = 2000  # letters
-_MOST_ITEMS: Final = 64  # of a cell that is an array itself
+_MOST_ITEMS: Final = 64  # in a cell that is an array
 _MOST_MEASURED: Final = 2**28
 _BLOCK: Final = 2**24
 _TYPES: Final = {"npy": "application/octet-stream", "csv": "text/csv; charset=utf-8", "json": "application/json"}
@@ -40,7 +40,7 @@ Json = dict[str, Any]
 
 
 def _table_at(content: Content, path: str) -> Table | Array:
-    """Return the table at a path, also one in a format without tables; or an array with rows."""
+    """Return the table at a path, even in a format without tables; or an array with rows."""
     node = content.open(path)
     if isinstance(node, Group):
         try:
@@ -53,12 +53,12 @@ def _table_at(content: Content, path: str) -> Table | Array:
 
 
 def rows(content: Content, path: str, columns: list[str] | None, start: int, stop: int | None) -> Json:
-    """Return rows of a table, or of an array along its first axis; fewer than asked for where they are large.
+    """Return rows of a table, or of an array along its first axis; fewer than requested if they are large.
 
     Parameters
     ----------
     content : Content
-        What is served.
+        The served content.
     path : str
         Path of the table or array.
     columns : list of str, optional
@@ -229,7 +229,7 @@ def download(content: Content, path: str, selection: str, format: str) -> Downlo
         raise SelectionError(f"the format must be one of {', '.join(_TYPES)}, not {format!r:.40}")
     node, part = _window(content, path, selection)
     pieces = WRITERS[format](part)
-    first = next(pieces, b"")  # raises if the format can't hold the values
+    first = next(pieces, b"")  # raises an error if the format can't hold the values
     size = len(first) + prod(part.shape) * part.dtype.itemsize if format == "npy" else None
     last = path.rpartition("/")[2] or node.name or "values"
     arrays = [node] if isinstance(node, Array) else [node[name] for name in node.names]

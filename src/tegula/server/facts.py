@@ -1,4 +1,4 @@
-"""Nodes as JSON: listings of members, all that is known of one node, and a search of the tree."""
+"""Nodes as JSON: listings of members, all facts about one node, and a search of the tree."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ __all__ = ["entry", "info", "listing", "message", "tree"]
 
 _MOST_MEMBERS: Final = 5000
 _MOST_COLUMNS: Final = 1000
-_MOST_LENGTHS: Final = 100  # of the chunks along an axis where they differ
-_MOST_COUNTED: Final = 20_000  # stored chunks that are listed to add up their bytes
+_MOST_LENGTHS: Final = 100  # maximum number of chunk lengths listed for an axis with varying chunks
+_MOST_COUNTED: Final = 20_000  # maximum number of stored chunks listed to add up their bytes
 _MOST_VISITED: Final = 50_000  # nodes in a search
 _MOST_SECONDS: Final = 5.0
 
@@ -37,7 +37,7 @@ def message(error: object) -> str:
 
 
 def entry(name: str, node: Array | Group | Table) -> Json:
-    """Return the facts of a member that cost no further request.
+    """Return the facts about a member that need no further request.
 
     Examples
     --------
@@ -80,13 +80,13 @@ def listing(content: Content, path: str, after: str, limit: int) -> Json:
     Parameters
     ----------
     content : Content
-        What is served.
+        The served content.
     path : str
         Path of the node.
     after : str
-        The last name of the page before.
+        The last name of the previous page.
     limit : int
-        The most members in the page.
+        Maximum number of members in the page.
 
     Raises
     ------
@@ -112,7 +112,7 @@ def listing(content: Content, path: str, after: str, limit: int) -> Json:
     names: list[str] = []
     if isinstance(node, Table):
         begin = node.names.index(after) + 1 if after in node.names else 0
-        names = [*node.names[begin:]]  # the order of columns has a meaning
+        names = [*node.names[begin:]]  # the order of columns matters
     elif isinstance(node, Group):
         try:
             node = content.members(node)
@@ -131,7 +131,7 @@ def _member(node: Any, name: str) -> Json:
 
 
 def info(content: Content, path: str) -> Json:
-    """Return all that is known of a node; the bytes stored only if few chunks have to be listed for that.
+    """Return all facts about a node; the bytes stored only if few chunks must be listed for that.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""The right to ask: the token of a server, and the names that a request may call it by."""
+"""Authorisation: the token of a server, and the host names that requests may use for it."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from urllib.parse import parse_qs
 __all__ = ["LOOPBACK", "cookie_name", "is_known_host", "offered_tokens", "token_matches"]
 
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
-"""The names of this machine that no other site can take, so that its pages can't ask in the name of a user."""
+"""Names of this machine that no other site can take, so that its pages can't make requests on behalf of a user."""
 
 
 def is_known_host(header: str | None, allowed: Sequence[str]) -> bool:
-    """Return whether the header ``Host`` of a request names this server; with nothing allowed, any name does.
+    """Return whether the header ``Host`` of a request names this server; if `allowed` is empty, any name does.
 
     Examples
     --------
@@ -32,13 +32,13 @@ def is_known_host(header: str | None, allowed: Sequence[str]) -> bool:
 
 
 def cookie_name(server: object) -> str:
-    """Return the name of the cookie with the token: cookies do not know ports, so the name does."""
+    """Return the name of the cookie with the token; it holds the port, which cookies do not distinguish."""
     port = server[1] if isinstance(server, (tuple, list)) and len(server) > 1 else None
     return f"tegula-{port}" if isinstance(port, int) else "tegula"
 
 
 def offered_tokens(query: bytes, headers: Mapping[str, str], cookie: str) -> list[tuple[str, str]]:
-    """Return the tokens of a request, each with where it stands: ``query``, ``bearer`` or ``cookie``.
+    """Return the tokens of a request, each with its place: ``query``, ``bearer`` or ``cookie``.
 
     Examples
     --------

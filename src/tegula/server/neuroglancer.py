@@ -1,7 +1,7 @@
-"""neuroglancer, for volumes: its client from its package, and what the client asks of a server.
+"""neuroglancer, for volumes: the client from its package, and the requests that the client makes.
 
 The client in the package belongs to neuroglancer's own server for Python: it takes the name of a view from its address,
-and the state of the view from a stream of events. Here the name is that of an array, and the state shows it.
+and the state of the view from a stream of events. Here the name is that of an array, and the state shows this array.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _PLAIN: Final = frozenset("uint8 int8 uint16 int16 uint32 int32 uint64 float32".
 _MOST_AXES: Final = 8
 _HERE: Final = "/-/neuroglancer/"
 _SAMPLE: Final = 2**18  # elements
-_GENERATION: Final = "1"  # of the state, which the server does not change
+_GENERATION: Final = "1"  # generation of the state, which the server never changes
 
 
 def neuroglancer(content: Content, name: str, query: Mapping[str, str], headers: Mapping[str, str]) -> Reply:
@@ -44,7 +44,7 @@ def neuroglancer(content: Content, name: str, query: Mapping[str, str], headers:
         raise UnsupportedError(f"the package neuroglancer is not installed: {how_to_install('neuroglancer')}")
     if name == "open":
         path = query.get("path", "").strip("/")
-        _state(content, path, "")  # says here why an array can't be shown
+        _state(content, path, "")  # raises the error here if the array can't be shown
         place = f"v/{base64.urlsafe_b64encode(path.encode()).decode().rstrip('=') or '-'}/"
         return Reply(307, {"location": place, "content-length": "0", "cache-control": "no-store"})
     kind, _, rest = name.partition("/")
@@ -72,7 +72,7 @@ def _base(headers: Mapping[str, str]) -> str:
 
 
 def _events(state: dict[str, Any], query: Mapping[str, str]) -> Reply:
-    """Return the stream that sends the state once, and stays open so that the client need not ask again."""
+    """Return the stream that sends the state once, and stays open so that the client does not ask again."""
     known: list[tuple[str, str, dict[str, Any]]] = [("gc", "c", {}), ("gs", "s", state)]
     events = [{"k": key, "s": value, "g": _GENERATION} for name, key, value in known if query.get(name) != _GENERATION]
     body = "".join(f"data: {json.dumps(event)}\n\n" for event in events) or ": nothing new\n\n"
@@ -105,7 +105,7 @@ def _limits(array: Array) -> list[float] | None:
     middle = tuple(slice(max(0, (size - span) // 2), (size + span) // 2 + 1) for size in array.shape)
     try:
         values = cast(np.asarray(array[middle]), np.dtype("f8"))
-    except TegulaError:  # each chunk that can't be read says why when it is asked for
+    except TegulaError:  # a request for such a chunk reports the reason
         return None
     values = values[np.isfinite(values)]
     if not values.size or values.min() == values.max():
@@ -114,7 +114,7 @@ def _limits(array: Array) -> list[float] | None:
 
 
 def _client() -> Path | None:
-    """Return the folder of neuroglancer's client, if the package is installed; it is not imported, which takes long."""
+    """Return the folder of neuroglancer's client, if the package is installed, without importing it."""
     spec = find_spec("neuroglancer")
     places = [] if spec is None else [*(spec.submodule_search_locations or [])]
     found = [Path(place) / "static" / "client" for place in places]

@@ -15,7 +15,7 @@ __all__ = ["View", "view"]
 
 _HEIGHT: Final = 640  # pixels
 _servers: dict[tuple[object, str], Server] = {}
-"""Servers by the store and the path of their node, so that each is shown by one, however often its cell runs."""
+"""Servers by the store and the path of their node, so that each node has one, however often its cell runs."""
 
 
 class View:
@@ -50,9 +50,9 @@ class View:
 
 
 def _source(server: Server) -> str:
-    """Return the address for a frame: through jupyter-server-proxy where that is installed.
+    """Return the address for a frame: through jupyter-server-proxy if that is installed.
 
-    The browser may run on another machine than the notebook's server, which then passes its requests on.
+    The browser may run on another machine than the notebook's server, which then forwards its requests.
     """
     if find_spec("jupyter_server_proxy") is None:
         return server.open_url
@@ -61,7 +61,7 @@ def _source(server: Server) -> str:
 
 
 def view(node: Any, height: int = _HEIGHT) -> View:
-    """Return a node's page for a notebook; the server starts with the first one and is used again.
+    """Return a node's page for a notebook; the server starts with the first page and is reused.
 
     Examples
     --------
@@ -75,6 +75,6 @@ def view(node: Any, height: int = _HEIGHT) -> View:
     key = (node.store.identity, node.path)
     server = _servers.get(key)
     if server is None or not server.is_running:
-        # other users of this machine can connect, too, and a proxy hides which name the browser asked for
+        # other users of this machine can connect, too, and a proxy hides which host name the browser used
         server = _servers[key] = serve(node, port=0, token=secrets.token_urlsafe(24), allow_origins=())
     return View(server, height)

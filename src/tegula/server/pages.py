@@ -1,4 +1,4 @@
-"""Files for browsers: the page, or a plain listing where it was not built."""
+"""Files for browsers: the page, or a plain listing if it was not built."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _POLICY: Final = (
 
 
 def page(content: Content, path: str) -> Reply:
-    """Return the page for a node, or a plain listing where the page was not built."""
+    """Return the page for a node, or a plain listing if the page was not built."""
     up = "../" * path.count("/") or "./"
     index = _PAGE / "index.html"
     if index.is_file():

@@ -1,4 +1,4 @@
-"""Answers of HTTP: how they are made of values and errors, and how they are sent."""
+"""HTTP responses: how they are made from values and errors, and how they are sent."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 ABORT: Final = "tegula.abort"
-"""The extension of ASGI by which a server lets the application cut a connection."""
+"""The ASGI extension that lets the application cut a connection."""
 _STATUS: Final = (
     (NotFoundError, 404),
     (SelectionError, 400),
@@ -39,7 +39,7 @@ _STATUS: Final = (
     (StoreError, 502),
 )
 _LATIN: Final = "latin-1"
-_PATIENCE: Final = 30.0  # seconds, and one for each 256 KB, to take an answer that holds memory others wait for
+_PATIENCE: Final = 30.0  # seconds, and one more for each 256 KB, to receive a response whose memory others wait for
 
 
 def plain(status: int, text: str) -> Reply:
@@ -49,7 +49,7 @@ def plain(status: int, text: str) -> Reply:
 
 
 def as_json(value: Any, status: int = 200, *, vary: bool = False) -> Reply:
-    """Return an answer in JSON; `vary` says that a browser gets another one."""
+    """Return an answer in JSON; `vary` says that it depends on ``Accept``."""
     body = json.dumps(value, ensure_ascii=False, allow_nan=False).encode(errors="backslashreplace")
     headers = {"content-type": "application/json", "content-length": str(len(body)), "cache-control": "no-cache"}
     headers["x-content-type-options"] = "nosniff"
@@ -73,10 +73,10 @@ def failure(error: Exception) -> Reply:
 
 
 async def send_reply(reply: Reply, scope: Scope, receive: Receive, send: Send, requests: int = 0) -> None:
-    """Send an answer block by block, as fast as the client takes it and as long as it is there.
+    """Send a response block by block, as fast as the client receives it and as long as it is connected.
 
-    An answer that can't be completed, since the value has changed or the client takes it too slowly, is cut off: so the
-    client sees that it is not whole.
+    A response that can't be completed, since the value has changed or the client is too slow, is cut off, so that the
+    client sees that it is incomplete.
     """
     headers = [(name.encode(_LATIN), value.encode(_LATIN, "replace")) for name, value in reply.headers.items()]
     is_whole = scope["method"] == "HEAD" or (reply.rest is None and len(reply.body) <= BLOCK and not reply.stays_open)

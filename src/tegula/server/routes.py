@@ -1,4 +1,4 @@
-"""Routes: which answer belongs to which path."""
+"""Routes: the response for each path."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _WORK_BYTES: Final = 2**26
 """Bytes that requests hold together while chunks are decoded and rows are read."""
 _DOWNLOAD_BYTES: Final = 4 * extracting.COST
 _NAMED: Final = "-/"
-_AS_LIFETIME: Final = 5.0  # seconds that it is known whether the node has a member "as"
+_AS_LIFETIME: Final = 5.0  # seconds to remember whether the node has a member "as"
 
 
 @dataclass
@@ -38,9 +38,9 @@ class Request:
     method : str
         GET or HEAD.
     path : str
-        The path without the slash at its beginning.
+        The path without its leading slash.
     query : bytes
-        What stands behind the question mark.
+        The text after the question mark.
     headers : mapping of str to str
         The headers, by names in lower case.
     """
@@ -54,7 +54,7 @@ class Request:
 
     @cached_property
     def parameters(self) -> dict[str, str]:
-        """The parameters of the query, the first of each name."""
+        """The parameters of the query; of several with one name, the first."""
         try:
             found = parse_qs(self.query.decode("latin-1"), keep_blank_values=True, max_num_fields=100)
         except ValueError as error:
@@ -67,7 +67,7 @@ class Request:
         self._budget, self._held = budget, nbytes
 
     def hold_only(self, nbytes: int) -> None:
-        """Give back all room but so many bytes."""
+        """Release all but `nbytes` of the held bytes."""
         if self._budget is not None and nbytes < self._held:
             self._budget.release(self._held - nbytes)
             self._held = nbytes
@@ -79,7 +79,7 @@ class Routes:
     Parameters
     ----------
     content, values
-        What is served.
+        The served content, and its values.
     """
 
     def __init__(self, content: Content, values: Values) -> None:
@@ -95,7 +95,7 @@ class Routes:
         Raises
         ------
         TegulaError, BusyError
-            If there is none.
+            If there is no answer.
         """
         if request.path.startswith(_NAMED):
             name, _, rest = request.path[len(_NAMED) :].partition("/")

@@ -1,4 +1,4 @@
-"""A server in this process: a thread of its own, the address it listens on, and its end."""
+"""A server in this process: its thread, the address it listens on, and its end."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["Server", "serve"]
 
 _MOST_CONNECTIONS: Final = 512
 _KEEP_ALIVE: Final = 15  # seconds
-_PORTS: Final = range(8000, 8100)  # to try where none is asked for
+_PORTS: Final = range(8000, 8100)  # to try if no port is given
 _PATIENCE: Final = 20.0  # seconds for a server to start, or to end
 _TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/=-]+").fullmatch
 _LOCAL_NAMES: Final = frozenset(("localhost", "127.0.0.1", "::1"))
@@ -35,7 +35,7 @@ class Server:
     Attributes
     ----------
     url : str
-        Where it can be asked, without the token.
+        The address of the server, without the token.
     token : str or None
         The secret that each request must have.
 
@@ -122,7 +122,7 @@ class Server:
             self.close()
 
     def close(self) -> None:
-        """Stop the server: answers under way get two seconds; closing again does nothing."""
+        """Stop the server, after up to two seconds for pending responses; closing again does nothing."""
         self._server.should_exit = True
         if self._thread.is_alive() and self._thread is not threading.current_thread():
             self._thread.join(_PATIENCE)
@@ -158,7 +158,7 @@ def serve(
     Parameters
     ----------
     target : str, path, mapping, Store, Array, Group or Table
-        What to show: anything that `tegula.open` opens, or an open node.
+        The node to show: anything that `tegula.open` opens, or an open node.
     path : str
         Path of the node in `target`.
     host : str
@@ -166,14 +166,14 @@ def serve(
     port : int, optional
         The port; 0 for any free one. By default the first free one from 8000 on.
     token : str, optional
-        A secret that each request must have. One is made unless only this machine can reach `host`.
+        A secret that each request must have. One is generated unless only this machine can reach `host`.
     allow_origins : tuple of str
         Origins of the web pages that may read (CORS), such as ``https://example.org``; by default all, so that viewers
         on other sites work. Pages on this machine always may.
     open_browser : bool
         Open the page in the browser.
     block : bool
-        Return only when the server has ended, as by Ctrl-C.
+        Return only when the server has ended, for example by Ctrl-C.
     storage_options : mapping, optional
         Settings of the storage that a URL names; see `tegula.store_of`.
 

@@ -1,4 +1,4 @@
-"""Stored and made-up values as answers of HTTP: whole, in part, or not at all if the client has them already."""
+"""Stored and computed values as HTTP responses: whole, in part, or empty if the client has them already."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from tegula.stores.capabilities import Ranged
 __all__ = ["BLOCK", "Reply", "Values", "not_found"]
 
 BLOCK: Final = 2**18
-"""Bytes that are read and sent at once; of storage that is far away four times as many."""
+"""Bytes that are read and sent at once; four times as many from remote storage."""
 
-_MOST_KEPT: Final = 2**25  # bytes of values that were made, for further ranges of them
+_MOST_KEPT: Final = 2**25  # bytes of computed values that are kept for requests of further ranges
 _LARGEST_KEPT: Final = 2**22
 _MOST_SIZES: Final = 4096
 
@@ -29,7 +29,7 @@ Headers = dict[str, str]
 
 @dataclass(slots=True)
 class Reply:
-    """An answer: its status, headers, first bytes, and the rest block by block; it may stay open behind them."""
+    """A response: its status, headers, first bytes, and the rest block by block; it may stay open after these."""
 
     status: int
     headers: Headers = field(default_factory=dict)
@@ -51,7 +51,7 @@ class Values:
     Parameters
     ----------
     content : Content
-        What is served.
+        The served content.
     cache_control : str
         The header ``Cache-Control`` of all answers.
 
@@ -104,7 +104,7 @@ class Values:
         return self._found(method, tag, span, len(value), kind, body)
 
     def _worked(self, method: str, headers: Mapping[str, str], key: str, found: Worked) -> Reply:
-        """Answer with a value that is made of a stored one."""
+        """Answer with a value that is computed from a stored one."""
         data: bytes | None
         if found.needs_value:
             data, generation = self._store.get(found.key, with_generation=True)
@@ -187,7 +187,7 @@ class Values:
         if known is not None and known[0] == generation:
             return known[1]
         size = self._store.size(key)
-        if size is not None and self._store.concurrency:  # elsewhere asking costs less than keeping
+        if size is not None and self._store.concurrency:  # locally a request costs less than a cache
             if len(self._sizes) >= _MOST_SIZES:
                 self._sizes.clear()
             self._sizes[key] = generation, size
@@ -232,7 +232,7 @@ def _tag(generation: Generation, mark: bytes = b"") -> str:
 
 
 def _span(method: str, headers: Mapping[str, str], tag: str, size: int) -> Span | None:
-    """Return the part that a request asks for, ``None`` if it lies beyond the end; HEAD has no parts."""
+    """Return the requested part of a value, ``None`` if it lies beyond the end; HEAD has no parts."""
     wanted = headers.get("range") if method == "GET" else None
     condition = headers.get("if-range")
     if condition is not None and (condition.strip() == "*" or not matches(condition, tag, strong=True)):

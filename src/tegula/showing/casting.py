@@ -1,6 +1,6 @@
 """Arrays of any format shown as Zarr v3 with elements of another type, for programs that know few types.
 
-A chunk of the result is an inner chunk where the array has shards, since it is made when it is asked for.
+If the array has shards, their inner chunks are shown as chunks, since each chunk is computed on request.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ _SECONDS: Final = {
     "W": 604800.0, "D": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "ps": 1e-12,
     "fs": 1e-15, "as": 1e-18,
 }  # fmt: skip
-_LEVEL: Final = 1  # of the compression of chunks, which are made for one answer
+_LEVEL: Final = 1  # compression level of chunks, each of which is encoded for one reply
 
 
 def cast(values: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    """Convert elements to another type; what lies beyond its range becomes its smallest or largest value.
+    """Convert elements to another type; values beyond its range become its smallest or largest value.
 
-    Times become seconds, of dates since 1970. NaN becomes 0 in an integer type, NaT becomes NaN.
+    Times become seconds; dates are counted from 1970. NaN becomes 0 in an integer type, NaT becomes NaN.
 
     Raises
     ------
@@ -70,7 +70,7 @@ def cast(values: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     if values.dtype.kind != "f":
         own = np.iinfo(values.dtype)
         return values.clip(max(limits.min, own.min), min(limits.max, own.max)).astype(dtype)
-    # the largest integers have no exact form as floats, so clipping alone would not do
+    # the largest integers have no exact form as floats, so clipping alone is not enough
     wide = values.astype("f8")
     low, high = wide <= limits.min, wide >= limits.max
     result = np.where(low | high | np.isnan(wide), 0.0, wide).astype(dtype)
@@ -93,7 +93,7 @@ def _seconds(values: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]
 
 
 def suggested_cast(data_type: DataType) -> str | None:
-    """Return the type to show elements in where a program has only numbers of up to 32 bits; ``None`` without one.
+    """Return the type in which a program limited to 32-bit numbers can show the elements; ``None`` if there is none.
 
     Examples
     --------
@@ -162,7 +162,7 @@ class CastArray:
         return engine.stored_array(self.array.store, self.array.path, self.described, document="").chain
 
     def coords(self, key: str) -> tuple[int, ...] | None:
-        """Return the coordinates of a chunk by its key below the array, ``None`` if there is none in the grid."""
+        """Return the coordinates of a chunk by its key below the array, ``None`` if the grid has no such chunk."""
         found = self.described.keys.decode(key, self.array.ndim)
         if found is None or any(at >= most for at, most in zip(found, self._grid.counts(self.array.shape))):
             return None
@@ -225,7 +225,7 @@ def _described(array: Array, dtype: np.dtype[Any]) -> ArrayMetadata:
 
 
 def _with_units(metadata: ArrayMetadata) -> Mapping[str, Any]:
-    """Return the attributes; those of times say in the words of CF what the numbers are."""
+    """Return the attributes; for times with CF's ``units``, which say what the numbers are."""
     kind = metadata.data_type.numpy.kind
     if kind not in "Mm" or "units" in metadata.attributes:
         return metadata.attributes

@@ -39,7 +39,7 @@ _SNAPPY: Final = 2  # in the flags of a Blosc frame
 
 
 def describe(metadata: ArrayMetadata) -> ArrayMetadata:
-    """Describe an array in Zarr v3, with codecs that zarr-python knows; other chunks have to be encoded again.
+    """Describe an array in Zarr v3, with codecs that zarr-python knows; other chunks must be encoded again.
 
     Raises
     ------
@@ -74,7 +74,7 @@ def _is_known(codec: CodecSpec) -> bool:
     """Return whether zarr-python can decode what a codec has encoded."""
     options = codec.configuration
     if codec.name == "numcodecs.quantize" and options.get("astype", options.get("dtype")) != options.get("dtype"):
-        return False  # it takes the stored elements for those of the array
+        return False  # zarr-python mistakes the stored elements for those of the array
     return codec.name in _KNOWN and options.get("cname") != "snappy"
 
 
@@ -173,7 +173,7 @@ class ShownArray:
         return self.described.keys.encode(coords)
 
     def coords(self, key: str) -> tuple[int, ...] | None:
-        """Return the coordinates of a shown chunk, ``None`` if the key below the array is of none."""
+        """Return the coordinates of a shown chunk by its key below the array, ``None`` if it is no chunk's key."""
         return self.described.keys.decode(key, self.metadata.ndim)
 
     def show(self, data: bytes, coords: tuple[int, ...]) -> bytes:
@@ -186,7 +186,7 @@ class ShownArray:
         """
         if self.is_passed_on:
             return data
-        # as it is but for its container, if it is whole
+        # unchanged except for its container, if it is whole
         stored, full = self.stored, self.metadata.grid.chunk_shape(coords)
         try:
             shape = stored.stored_shape(coords, data)
@@ -194,7 +194,7 @@ class ShownArray:
                 moved = self._transfer(data, shape)
                 if moved is not None and not (self._is_blosc and _has_snappy(moved)):
                     return bytes(moved)
-            # a chunk that ends with the array is filled up, others are encoded with other codecs
+            # a chunk that ends with the array is filled up, others are encoded with the shown codecs
             chunk = self._decoded(data, shape, coords)
             if chunk.shape != full:
                 whole = np.full(full, stored.fill, chunk.dtype)

@@ -1,4 +1,4 @@
-"""The store to show for a target: its own where it is Zarr v3, a view of it where it is not."""
+"""The store to show for a target: its own store if it is Zarr v3, otherwise a view of it."""
 
 from __future__ import annotations
 
@@ -39,6 +39,6 @@ def shown(target: Any, path: str, read_only: bool, storage_options: Mapping[str,
 
 
 def node_at(store: Store, path: str) -> NodeMetadata | None:
-    """Return the metadata of the node at a path, that of a group without documents too; ``None`` if there is none."""
+    """Return the metadata of the node at a path, implicit groups included; ``None`` if there is none."""
     found = engine.read_metadata(store, path)
     return found if found is not None else engine.implicit_group(store, path, None, deep=True)

@@ -1,4 +1,4 @@
-"""A view of a node of any format as Zarr v3: keys, documents and chunks as they would be if it had been written so."""
+"""A view of a node of any format as Zarr v3: with the keys, documents and chunks that it would have in Zarr v3."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tegula.stores.arguments import check_key, check_prefix, clip_range, flat_vi
 __all__ = ["Zarr3View"]
 
 _CHUNK: Final = re.compile(r"(?:(.+)/)?(c(?:/(?:0|[1-9][0-9]*))*)").fullmatch
-# chunks of arrays in Zarr v3 whose document asks for other keys
+# chunks of arrays in Zarr v3 whose document names other keys
 _OTHER_CHUNK: Final = re.compile(r"(?:c[./])?[0-9]+(?:[./][0-9]+)*").fullmatch
 _MASK: Final = "_FillValue"
 _MOST: Final = 4096  # nodes that are kept
@@ -34,8 +34,8 @@ Shown = ShownArray | ShownGroup
 class Zarr3View(Store):
     """A node of any format, shown as Zarr v3.
 
-    Arrays are looked up when their documents are read, and their chunks are those of that description; a bcolz array
-    that grows is seen to have grown when it is opened again.
+    An array is looked up when its document is read, and its chunks match that document: growth of a bcolz array is seen
+    when the array is opened again.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ class Zarr3View(Store):
 
     @property
     def url(self) -> str:
-        """The URL of the node; what is shown has none."""
+        """The URL of the node, since the view has none of its own."""
         return f"{self.store.url}/{self.path}".rstrip("/")
 
     # --- nodes
@@ -114,7 +114,7 @@ class Zarr3View(Store):
     def _consolidated(
         self, path: str, place: str, group: GroupMetadata
     ) -> Iterator[tuple[str, Mapping[str, bytes]]] | None:
-        """Return the members for consolidated metadata: those of the group's own, or the columns of a table."""
+        """Return the members for consolidated metadata: those in the group's own, or the columns of a table."""
         item = find_format(group.format)
         if group.members is not None:
             found = {name: self._listed(f"{path}/{name}".strip("/"), again=True) for name in group.members}
@@ -132,7 +132,7 @@ class Zarr3View(Store):
                 node = parse(documents) if name else None
                 converted = None if node is None else documents_of(node)
             except TegulaError:
-                continue  # opening it by itself says why
+                continue  # opening it alone reports the reason
             if converted is not None:
                 yield name, converted
 
@@ -145,12 +145,12 @@ class Zarr3View(Store):
         return found if isinstance(found, ShownArray) else None
 
     def known_array(self, path: str) -> ShownArray | None:
-        """Return the array at a path if it was looked up before; asks the store for nothing."""
+        """Return the array at a path if it was looked up before, without a request to the store."""
         found = self._nodes.get(path)
         return found if isinstance(found, ShownArray) else None
 
     def _chunk(self, key: str) -> tuple[ShownArray, tuple[int, ...], str] | None:
-        """Return the array and coordinates of a chunk, and its key in the store; ``None`` if the key is of no chunk."""
+        """Return the array and coordinates of a chunk, and its key in the store; ``None`` if no chunk has the key."""
         match = _CHUNK(key)
         if match is not None:
             found = self._chunk_of(match[1] or "", match[2])
@@ -220,7 +220,7 @@ class Zarr3View(Store):
         return (key for key in self._below(start) if key.startswith(prefix))
 
     def list_dir(self, prefix: str) -> tuple[list[str], list[str]]:
-        """Return the keys and the prefixes that stand directly below `prefix`, each sorted."""
+        """Return the keys and the prefixes directly below `prefix`, each sorted."""
         path = check_prefix(prefix)[:-1]
         node = self._listed(path)
         if isinstance(node, ShownGroup):
@@ -266,7 +266,7 @@ class Zarr3View(Store):
         Raises
         ------
         UnsupportedError
-            If that format has no form for what the document says.
+            If that format can't represent what the document says.
         """
         self._check_writable(check_key(key))
         raw = bytes(flat_view(value, key))

@@ -1,6 +1,6 @@
 """Input from Arrow: streams of record batches, converted to columns of NumPy piece by piece.
 
-A missing value becomes NaN or NaT, or the value given for it; where there is none it is an error.
+A missing value becomes the given fill value, else NaN or NaT; if the type has neither, it is an error.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _HOW_TO_FILL: Final = "fill missing values first, or give create_table a value f
 
 
 def is_arrow(value: Any) -> bool:
-    """Return whether rows are read by Arrow's interface for streams or arrays; DataFrames of pandas are not.
+    """Return whether rows are read through Arrow's interface for streams or arrays; pandas DataFrames are not.
 
     Examples
     --------
@@ -39,8 +39,8 @@ def is_arrow(value: Any) -> bool:
 
 
 def rows_of_piece(longest: int, row_nbytes: int) -> int:
-    """Return the rows of a piece for columns: whole chunks, the longest of which has that many rows."""
-    return whole_chunks(longest, row_nbytes, _PIECE_BYTES // 2)  # fewer bytes than `take` stops at
+    """Return the number of rows in a piece: whole chunks of the columns, the longest of which has `longest` rows."""
+    return whole_chunks(longest, row_nbytes, _PIECE_BYTES // 2)  # fewer bytes than `take` reads at once
 
 
 class ArrowRows:
@@ -51,9 +51,9 @@ class ArrowRows:
     rows : object
         An object with Arrow's interface for streams or arrays.
     fill_values : mapping, optional
-        What to put in place of missing values, by column.
+        Values that replace missing ones, by column.
     fixed_width : bool
-        Whether text has a fixed width in the columns that are made of it; otherwise it is Python strings.
+        Whether text becomes arrays of fixed width; otherwise Python strings.
 
     Raises
     ------
@@ -92,7 +92,7 @@ class ArrowRows:
         Parameters
         ----------
         rows : int, optional
-            How many, at most; by default as many as take some 64 MiB.
+            Maximum number of rows; by default as many as take some 64 MiB.
 
         Raises
         ------
@@ -107,7 +107,7 @@ class ArrowRows:
         return columns_of_arrow(self._schema.empty_table(), fixed_width=self._fixed_width)
 
     def kept(self) -> Iterator[dict[str, Array]]:
-        """Yield all pieces, and keep them in a temporary file, from which they are taken once more afterwards."""
+        """Yield all pieces, and write them to a temporary file, from which `take` then reads them again."""
         arrow = library("pyarrow")
         file = TemporaryFile()  # noqa: SIM115 - closed with the last batch read from it
         try:
@@ -157,7 +157,7 @@ def columns_of_arrow(
     table : object
         The table.
     fill_values : mapping, optional
-        What to put in place of missing values, by column.
+        Values that replace missing ones, by column.
     fixed_width : bool
         Return text in arrays of fixed width, not as Python strings.
 
@@ -206,7 +206,7 @@ def _column(name: str, column: Any, fill: Any, fixed_width: bool) -> Array:
 
 
 def _decoded(column: Any) -> Any:
-    """Return an array of the values themselves, instead of positions in a list of them, or views."""
+    """Return an array of plain values for one with a dictionary, or of views."""
     arrow = library("pyarrow")
     kind = column.type
     if arrow.types.is_dictionary(kind):
@@ -218,7 +218,7 @@ def _decoded(column: Any) -> Any:
 
 
 def _values(column: Any, fixed_width: bool) -> Array:
-    """Return the values of an Arrow array; of nested ones, those of the parts put together."""
+    """Return the values of an Arrow array; nested arrays are put together from their parts."""
     types, kind = library("pyarrow").types, column.type
     is_time = types.is_timestamp(kind) or types.is_duration(kind) or types.is_date(kind)
     if column.null_count and not (types.is_floating(kind) or is_time):

@@ -1,4 +1,4 @@
-"""Types of Arrow: which one a column has, and values of NumPy as arrays of Arrow. pyarrow is imported when it is used.
+"""Types of Arrow: the type of each column, and NumPy values as Arrow arrays. pyarrow is imported at its first use.
 
 | NumPy | Arrow |
 |---|---|
@@ -11,7 +11,7 @@
 | raw bytes (`V8`) | `fixed_size_binary` |
 | complex numbers | a `struct` of `real` and `imag` |
 | records | a `struct` of their fields |
-| rows that are arrays | `fixed_size_list`, one in the other |
+| rows that are arrays | nested `fixed_size_list` |
 | Python objects | what pyarrow infers from the first rows |
 
 Numbers in the machine's byte order are passed on as they are, without a copy.
@@ -186,6 +186,6 @@ def _text(values: Array, kind: Any) -> Any:
     np.cumsum(lengths, out=offsets[1:])
     letters = codes.astype(np.uint8, copy=False)
     content = letters[letters != 0]
-    if len(content) < offsets[-1]:  # there is NUL inside, which is not padding
+    if len(content) < offsets[-1]:  # text contains NUL that is not padding
         content = letters[np.arange(width) < lengths[:, None]]
     return arrow.Array.from_buffers(kind, len(values), [None, arrow.py_buffer(offsets), arrow.py_buffer(content)])

@@ -116,7 +116,7 @@ def new_column(
             chunks = [int(chunks)]  # the other axes are not cut
         elif chunks is None or (isinstance(chunks, str) and chunks == "auto"):
             chunks = usual_chunks(find_format(format), shape, data_type.itemsize)
-        # created without rows, which are added below, since some formats store every chunk
+        # rows are added below, since creating an array with rows stores every chunk in some formats
         array = new_array(
             store, path, shape=(0, *inner), dtype=data_type, chunks=chunks, format=format,
             extra={"expectedlen": shape[0]}, filled=False, **creation,

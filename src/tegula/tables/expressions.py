@@ -1,8 +1,8 @@
-"""Expressions over columns, compiled from text: only listed operations are allowed, and nothing is given to ``eval``.
+"""Expressions over columns, compiled from text: only listed operations are allowed, and ``eval`` is not used.
 
 An expression is made of names, numbers, text and byte strings, ``+ - * / // % **``, ``< <= == != >= >``, ``in`` and
 ``not in`` with a list of constants, ``& | ^ ~ << >>``, ``and or not`` (element by element), and calls of the functions
-in `FUNCTIONS` and `REDUCTIONS`, by name, as ``np.name``, or as ``da.name``, which users of dask write. Precedence is
+in `FUNCTIONS` and `REDUCTIONS`, by name, as ``np.name``, or, as in dask, ``da.name``. Precedence is
 Python's: ``&`` and ``|`` bind more tightly than comparisons, so that comparisons joined by them need parentheses.
 """
 
@@ -22,7 +22,7 @@ __all__ = ["FUNCTIONS", "REDUCTIONS", "Expression", "compile_expression", "compi
 
 _MAX_LENGTH = 20_000
 _MAX_DEPTH = 100
-_MAX_BITS = 1024  # of a whole number that constants form
+_MAX_BITS = 1024  # limit for a whole number computed from constants
 
 _ARITHMETIC: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
@@ -140,7 +140,7 @@ def compile_expression(text: str) -> Expression:
 
 
 def compile_tree(tree: ast.expr, text: str) -> Expression:
-    """Check an expression that has been parsed already; raises as `compile_expression` does.
+    """Check an expression that has been parsed already; errors are those of `compile_expression`.
 
     Examples
     --------

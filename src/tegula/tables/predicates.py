@@ -1,4 +1,4 @@
-"""Predicates of other libraries: expressions of pyarrow and polars, evaluated by these on the columns they need."""
+"""Predicates of other libraries: pyarrow and polars evaluate their own expressions, on the columns these use."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ __all__ = ["ForeignPredicate", "as_predicate", "fields_used"]
 
 
 class ForeignPredicate:
-    """A condition that another library evaluates, on blocks of the columns that it needs.
+    """A condition that another library evaluates, on blocks of the columns that the condition uses.
 
     Parameters
     ----------
     fields : mapping
-        The fields of these columns in Arrow, by name.
+        Arrow fields of these columns, by name.
     kept : callable
-        Returns which numbers of rows remain of a table of pyarrow, given the name of the column that holds them.
+        Called with a pyarrow table and the name of its column of row numbers; returns the numbers of matching rows.
     """
 
     def __init__(self, fields: Mapping[str, Any], kept: Callable[[Any, str], npt.NDArray[Any]]) -> None:
         self._fields = fields
         self._kept = kept
         self.names: tuple[str, ...] = (*fields,)
-        """The columns that it needs."""
+        """The columns that it uses."""
         self.reduces = False
         """Whether it contains a reduction, so that it can't be evaluated block by block."""
 
     def evaluate(self, variables: Mapping[str, Any]) -> Any:
-        """Return for each row whether the condition is true; it is not where it is null.
+        """Return for each row whether the condition is true; null counts as false.
 
         Raises
         ------
@@ -47,7 +47,7 @@ class ForeignPredicate:
             If the condition can't be computed.
         """
         parts = {name: arrow_array(name, variables[name], field.type) for name, field in self._fields.items()}
-        length = len(next(iter(parts.values()))) if parts else 1  # a constant is true of all rows, or of none
+        length = len(next(iter(parts.values()))) if parts else 1  # a constant is true for all rows or for none
         number = next(name for name in (f"row{'_' * count}" for count in range(len(parts) + 1)) if name not in parts)
         rows = library("pyarrow").table({**parts, number: np.arange(length)})
         try:
@@ -86,7 +86,7 @@ def as_predicate(where: Any, columns: Mapping[str, Column]) -> Predicate:
 
 def _of_pyarrow(where: Any, columns: Mapping[str, Column]) -> ForeignPredicate:
     text = str(where)
-    try:  # a table may have many columns, which are opened for this
+    try:  # opening all columns takes long if the table has many
         used = fields_used(where, _fields(columns, [name for name in columns if name in text]))
     except MetadataError:
         used = fields_used(where, _fields(columns, [*columns]))
@@ -96,13 +96,13 @@ def _of_pyarrow(where: Any, columns: Mapping[str, Column]) -> ForeignPredicate:
 def _fields(columns: Mapping[str, Column], names: list[str]) -> dict[str, Any]:
     found = {}
     for name in names:
-        with suppress(UnsupportedError):  # no condition can use such a column
+        with suppress(UnsupportedError):  # no condition can use this column
             found[name] = arrow_field(name, columns[name])
     return found
 
 
 def fields_used(expression: Any, fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields that an expression of pyarrow uses; pyarrow does not tell.
+    """Return the fields that a pyarrow expression uses, which pyarrow does not report.
 
     Raises
     ------
@@ -159,7 +159,7 @@ def _of_polars(where: Any, columns: Mapping[str, Column]) -> ForeignPredicate:
 
 
 def _is_by_row(where: Any, fields: Mapping[str, Any]) -> bool:
-    """Return whether polars would evaluate a condition on parts of a table, as it does where it passes one on."""
+    """Return whether a condition looks at one row at a time: then polars pushes it down to the source of a scan."""
     polars = library("polars")
     empty = polars.from_arrow(library("pyarrow").schema(fields.values()).empty_table())
     passed_on = []
@@ -170,7 +170,7 @@ def _is_by_row(where: Any, fields: Mapping[str, Any]) -> bool:
 
     frame = library("polars.io.plugins").register_io_source(read, schema=empty.schema)
     try:
-        # as one expression, of which polars can't pass on a part
+        # one expression, so that polars can't push down only a part of it
         frame.filter(polars.when(where).then(True).otherwise(False)).collect()
     except Exception as error:  # polars raises errors of its own
         raise MetadataError(f"the condition can't be computed: {error}", field="where") from error

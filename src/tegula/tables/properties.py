@@ -62,7 +62,7 @@ class TableProperties(Node):
         return column
 
     def _describe(self, names: Sequence[str]) -> None:
-        """Read the metadata of columns that are not known yet, those of all in one wave."""
+        """Read the metadata of the columns that are not known yet, all at once."""
         missing = [name for name in names if name not in self._opened and name not in self._described]
         if not missing:
             return

@@ -32,14 +32,14 @@ __all__ = [
 
 _BLOCK_BYTES = 2**23
 _SMALL_BYTES = 2**18  # less than this is read without threads
-_DENSE = 16  # if at least one in 16 rows is selected, the rows between are read, too
+_DENSE = 16  # if at least one in 16 rows is selected, the rows in between are read, too
 
 
 class Predicate(Protocol):
-    """A condition that is evaluated on one block of rows after the other, such as an `Expression`."""
+    """A condition that is evaluated block by block, such as an `Expression`."""
 
     names: tuple[str, ...]
-    """The columns and variables it needs."""
+    """The columns and variables that it uses."""
     reduces: bool
     """Whether it contains a reduction, so that it can't be evaluated block by block."""
 
@@ -74,7 +74,7 @@ class BlockMatches:
 
 
 def is_sparse(numbers: npt.NDArray[np.intp]) -> bool:
-    """Return whether rows, given by ascending numbers, are better read one by one than with all between them."""
+    """Return whether rows, given by ascending numbers, are better read one by one than with all rows in between."""
     return len(numbers) > 0 and bool(numbers[-1] - numbers[0] >= _DENSE * len(numbers))
 
 
@@ -94,7 +94,7 @@ def rows_at(column: Any, numbers: npt.NDArray[np.intp]) -> npt.NDArray[Any]:
 
 
 def _stored_rows(column: Array, numbers: npt.NDArray[np.intp]) -> npt.NDArray[Any]:
-    """Read rows as `rows_at` does, without the chunks between them that hold none."""
+    """Read rows as `rows_at` does, but not the chunks in between that hold none of them."""
     gaps = np.flatnonzero(np.diff(numbers) > column.metadata.grid.axes[0].longest())
     if is_sparse(numbers) or not len(gaps):
         return rows_at(column, numbers)

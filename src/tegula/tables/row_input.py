@@ -64,7 +64,7 @@ def as_columns(rows: Any, names: Sequence[str] | None = None) -> dict[str, Any]:
 
 
 def as_rows(values: Any, dtype: np.dtype[Any]) -> dict[str, Any]:
-    """Split values for existing rows into columns; also a record or tuple for one row, or a list of tuples.
+    """Split values for existing rows into columns; a record or tuple is one row, a list of tuples several.
 
     Raises
     ------
@@ -87,9 +87,9 @@ def pieces_to_append(rows: Any, columns: Mapping[str, Any]) -> Iterator[Any]:
     Parameters
     ----------
     rows : object
-        As for `as_columns`, or an `ArrowRows` of which some are taken already.
+        As for `as_columns`, or an `ArrowRows` from which some rows were taken already.
     columns : mapping of str to tegula.Array
-        The table's columns, at least one; each piece is appended before the next one is asked for.
+        The table's columns, at least one; each piece is appended before the next one is taken.
     """
     if is_arrow(rows):
         rows = ArrowRows(rows, fixed_width=all(column.dtype.kind != "O" for column in columns.values()))

@@ -28,7 +28,7 @@ _MOST_BYTES: Final = 2**28  # a chunk that is larger is decoded more than once
 class Scan:
     """Rows of a table as Arrow record batches, made by `Table.scan`.
 
-    It reads as rows are taken: one block of rows at a time, and the next one in the background. It can be read
+    Rows are read as they are taken: one block at a time, and the next one in the background. It can be read
     repeatedly, by iterating, or with any library that knows Arrow's PyCapsule interface.
 
     Parameters
@@ -46,7 +46,7 @@ class Scan:
     variables : mapping, optional
         Values of other names in the condition.
     batch_rows : int, optional
-        Rows of a batch, at most.
+        Maximum number of rows in a batch.
     place : str
         The table's place, for messages.
 
@@ -108,7 +108,7 @@ class Scan:
             raise
 
     def _blocks(self) -> Iterator[tuple[int, Mapping[str, npt.NDArray[Any]]]]:
-        """Yield blocks of rows: how many, and their columns."""
+        """Yield blocks of rows: the number of rows, and their columns."""
         rows = self._rows
         if self._predicate is not None:
             given = self._known, self._length, self._predicate, self._variables
@@ -139,7 +139,7 @@ class Scan:
         return library("pyarrow").Table.from_batches(self, self.schema)
 
     def reader(self) -> Any:
-        """Return a ``pyarrow.RecordBatchReader`` that reads the rows once, while it is read."""
+        """Return a ``pyarrow.RecordBatchReader``, which reads the rows once, as they are taken from it."""
         return library("pyarrow").RecordBatchReader.from_batches(self.schema, iter(self))
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:

@@ -157,7 +157,7 @@ class Table(TableProperties):
         limit : int, optional
             Maximum number of rows to return.
         skip : int
-            Number of matching rows to leave out at the beginning.
+            Number of matching rows to skip at the beginning.
 
         Raises
         ------
@@ -216,7 +216,7 @@ class Table(TableProperties):
         return name in self._names
 
     def __bool__(self) -> bool:
-        return True  # also without rows
+        return True  # even if it has no rows
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
         if copy is False:
@@ -303,7 +303,7 @@ class Table(TableProperties):
         start, stop : int, optional
             The rows to search, as in a slice.
         batch_rows : int, optional
-            Rows of a batch, at most. By default a batch has whole chunks, of some 8 MiB or one chunk.
+            Maximum number of rows in a batch. By default whole chunks: some 8 MiB, or one chunk if larger.
 
         Returns
         -------
@@ -380,8 +380,8 @@ class Table(TableProperties):
         Parameters
         ----------
         rows : mapping, structured array, list of arrays, DataFrame, Arrow table or stream
-            Values for all columns: by name, or in their order. One value for each is one row. An Arrow stream, which
-            has ``__arrow_c_stream__``, is added in pieces of some 64 MiB; the above then holds for each piece.
+            Values for all columns: by name, or in their order. Single values make one row. An Arrow stream, which
+            has ``__arrow_c_stream__``, is added in pieces of some 64 MiB; the promises above then hold for each piece.
 
         Raises
         ------

@@ -123,7 +123,7 @@ def refuse_foreign(path: str | None) -> None:
     Raises
     ------
     UnsupportedError
-        If it is of such a format.
+        If it has such a format.
     """
     found = recognise(path) if path is not None else None
     if found is not None:

@@ -14,16 +14,16 @@ __all__ = ["store_of_library"]
 
 
 def store_of_library(target: Any, *, read_only: bool) -> Store | None:
-    """Return a store of tegula for a store of another library, over the same storage; ``None`` if it is no such store.
+    """Return a store of tegula for a store of another library, over the same storage; ``None`` for other targets.
 
     Parameters
     ----------
     target : object
         A store of obstore, a file system or mapper of fsspec, a store or store path of zarr-python 3, or a store of
-        zarr-python 2. Where the storage is one that tegula has a store for, it is used directly and with tegula's own
+        zarr-python 2. If tegula has a store for the storage, that is used directly, with tegula's own
         guarantees; any other store of zarr-python 3 is called through its methods.
     read_only : bool
-        Whether to open the store for reading only, which it is as well if `target` is.
+        Whether to open the store for reading only; it also is if `target` is.
 
     Raises
     ------
@@ -66,7 +66,7 @@ def _of_mapper(target: Any, read_only: bool) -> Store:
 
 
 def _of_tegula(target: Any, read_only: bool) -> Store | None:
-    """Return the store that a store of zarr-python is made of, if it is one of `tegula.zarr`."""
+    """Return the store inside a store of `tegula.zarr`; ``None`` for other stores of zarr-python."""
     store: Store = target.store
     if target.path or (target.read_only and not store.read_only):
         return _of_zarr(target, read_only)
@@ -120,4 +120,4 @@ _ADAPTERS: Final[Mapping[tuple[str, str], Callable[[Any, bool], Store | None]]] 
     ("zarr", "FSStore"): _of_fs_store,
     ("zarr", "Store"): _of_zarr,
 }
-"""What a class of another library becomes, by the package and the name of the class or of one of its bases."""
+"""Functions that convert a store of another library, by the package and name of its class or of a base class."""

@@ -132,7 +132,7 @@ def url_path(url: str) -> str:
     Raises
     ------
     StoreError
-        If it is no URL.
+        If it is not a URL.
 
     Examples
     --------
@@ -216,7 +216,7 @@ def refuse_overlap(store: Store, path: str, target: Store, target_path: str) -> 
 
 
 def name_below(store: Store, path: str, target: Store, target_path: str) -> str | None:
-    """Return the path of a node below a place; ``None`` if it lies elsewhere, as far as that is known.
+    """Return the path of a node below a place; ``None`` if it is elsewhere, or that is not known.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""References of kerchunk as targets: the file or directory that has them, and the files that they name."""
+"""References of kerchunk as targets: the file or directory that holds them, and the files that they name."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ _IGNORED: Final = frozenset(
 )
 _HEAD: Final = 4096
 _of_drive: Final = re.compile(r"^/([A-Za-z]:)").sub  # file:///C:/x
-_MOST_STORES: Final = 1024  # that are kept open for the files of one store of references
+_MOST_STORES: Final = 1024  # maximum number kept open for one store of references
 _LOCAL: Final = ("file", "local")
 
 
 def has_reference_options(options: Mapping[str, Any]) -> bool:
-    """Return whether options are those of references, in the words of fsspec."""
+    """Return whether options are those of references, as fsspec names them."""
     return not options.keys() <= _IGNORED and options.keys() <= _OPTIONS | _IGNORED
 
 
 def local_references(path: str) -> bool:
-    """Return whether a path of this machine is that of references, by its first bytes or the names in it."""
+    """Return whether a local path is that of references, by its first bytes or the names in it."""
     try:
         if os.path.isdir(path):
             names = (INDEX, ".zgroup", ".zarray", "zarr.json")
@@ -61,8 +61,8 @@ def open_references(target: str, options: Mapping[str, Any], *, read_only: bool)
     options : mapping
         The options of fsspec's reference file system: ``fo``, ``target_protocol``, ``target_options`` for the
         references, ``remote_protocol`` and ``remote_options`` for the files that they name, and
-        ``template_overrides``. Settings of storage are obstore's or fsspec's. Other options than these are settings of
-        the storage of both.
+        ``template_overrides``. Settings of storage are obstore's or fsspec's. All other options are settings of the
+        storage of both.
     read_only : bool
         Whether the store is opened for reading.
 
@@ -150,7 +150,7 @@ class Files:
     options : mapping
         Settings of the storage.
     local : bool
-        Whether files of this machine may be named: not by references that came from elsewhere.
+        Whether local files may be named: references from elsewhere must not name them.
     """
 
     def __init__(self, protocol: str | None, options: Mapping[str, Any], *, local: bool) -> None:
@@ -210,7 +210,7 @@ class Files:
         if not shared or (scheme in WEB and parts.query):
             return split_url(url)
         start = f"{parts.scheme}://{parts.netloc}"
-        key = url[len(start) :].lstrip("/")  # of a bucket it is taken literally
+        key = url[len(start) :].lstrip("/")  # in a bucket it is taken literally
         if not key:
             raise StoreError("the URL names no file")
         return start, unquote(key.partition("#")[0]) if scheme in WEB else key

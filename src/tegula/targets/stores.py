@@ -48,7 +48,7 @@ def store_of(target: Any, *, read_only: bool = False, storage_options: Mapping[s
     UnsupportedError
         If the URL's scheme is not known, or a package for it is not installed.
     MetadataError
-        If `target` is none of these, ``~name`` is no user's home directory, ``::`` is followed by no URL, or options
+        If `target` is none of these, ``~name`` names an unknown user, ``::`` is not followed by a URL, or options
         are given for a target that takes none.
 
     Examples
@@ -72,7 +72,7 @@ def store_of(target: Any, *, read_only: bool = False, storage_options: Mapping[s
         return _store_of_url(path, scheme[1].lower(), read_only, storage_options or {})
     if path.endswith(".zip"):
         return zip.zip_store(path, read_only=read_only)
-    # `os.access` is faster than `os.path.exists` where there is nothing, as a rule
+    # `os.access` is faster than `os.path.exists` if nothing exists, usually
     try:
         has_index = read_only and os.access(f"{path}/{_INDEX}", 0)
     except ValueError:  # no path can have a NUL or a lone surrogate, as `LocalStore` says
@@ -125,7 +125,7 @@ def check_options(target: Any, options: Any, field: str = "storage_options") -> 
     Parameters
     ----------
     target
-        What a user names.
+        A target.
     options : mapping or None
         The options for it; an empty mapping is the same as ``None``.
     field : str
@@ -134,7 +134,7 @@ def check_options(target: Any, options: Any, field: str = "storage_options") -> 
     Raises
     ------
     MetadataError
-        If there are such options, or they are no mapping of names. The message has none of the values, which may be
+        If there are such options, or they are not a mapping of names. The message contains no values, which may be
         secrets.
 
     Examples
@@ -167,7 +167,7 @@ def options_of_both(
     Parameters
     ----------
     source, target
-        What a user names.
+        The two targets.
     options, target_options : mapping or None
         The options for each.
     field : str

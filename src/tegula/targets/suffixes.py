@@ -28,9 +28,9 @@ def new_format(target: Any, path: str, given: str | None, usual: str) -> str:
     target, path
         The store, and the path of the node in it.
     given : str, optional
-        The format asked for.
+        The requested format.
     usual : str
-        The format if neither decides.
+        The format if neither `given` nor a suffix decides.
 
     Raises
     ------

@@ -149,7 +149,7 @@ def cast(base: TensorStore | Spec, dtype: dtypes.DTypeLike) -> TensorStore | Spe
     if isinstance(base, TensorStore):
         return base.astype(dtype)
     if not isinstance(base, Spec):
-        raise type_error(f"cast(): incompatible function arguments: {base!r} is no TensorStore or Spec")
+        raise type_error(f"cast(): incompatible function arguments: {base!r} is not a TensorStore or Spec")
     below = Spec._of(base._driver, None)
     return Spec._of(CastSpec.of(below, dtypes.dtype(dtype)), base.transform)
 
@@ -184,7 +184,7 @@ def downsample(
         driver = DownsampleDriver(base._driver, base._transform(), factors, method)
         return TensorStore._of(driver, None, base._transaction)
     if not isinstance(base, Spec):
-        raise type_error(f"downsample(): incompatible function arguments: {base!r} is no TensorStore or Spec")
+        raise type_error(f"downsample(): incompatible function arguments: {base!r} is not a TensorStore or Spec")
     return Spec._of_whole(DownsampleSpec.of(base, factors, method))
 
 
@@ -321,7 +321,7 @@ def _layers(layers: Iterable[Any], function: str) -> list[Any]:
     given = list(layers)
     for layer in given:
         if not isinstance(layer, (TensorStore, Spec)):
-            raise type_error(f"{function}(): incompatible function arguments: {layer!r} is no TensorStore or Spec")
+            raise type_error(f"{function}(): incompatible function arguments: {layer!r} is not a TensorStore or Spec")
     return given
 
 

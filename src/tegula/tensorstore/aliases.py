@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 __all__ = ["DimSelectionLike", "NumpyIndexTerm", "NumpyIndexingSpec", "RecheckCacheOption"]
 
 RecheckCacheOption: TypeAlias = bool | float | Literal["open"]
-"""The time from which on cached values are fresh: always, never, since opening, or a time in seconds."""
+"""The time from which cached values count as fresh: always, never, since opening, or a time in seconds."""
 
 NumpyIndexTerm: TypeAlias = int | slice | Sequence[Any] | Any | None
 """One term of an index: an integer, a slice, ``None``, an ellipsis, or an array of integers or booleans."""

@@ -20,7 +20,7 @@ T = TypeVar("T")
 class Batch:
     """Reads that begin together: when the batch is submitted, at the end of its ``with`` block, or at its deletion.
 
-    None of their futures is ready before.
+    None of their futures is ready before that.
 
     Examples
     --------

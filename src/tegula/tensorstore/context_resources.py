@@ -159,7 +159,7 @@ KINDS: Final[dict[str, Kind]] = {
         ),
     )
 }
-"""Every kind by its name, also kinds for storage that has no driver here."""
+"""Every kind by its name, including kinds for storage without a driver here."""
 
 
 def kind_of(identifier: str) -> Kind:

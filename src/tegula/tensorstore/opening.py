@@ -53,7 +53,7 @@ def open(
     kvstore : KvStore or KvStore.Spec, optional
         Where the array is stored, if the spec does not give it.
     recheck_cached, recheck_cached_metadata, recheck_cached_data : bool, "open" or float, optional
-        The time from which on cached values are fresh.
+        The time from which cached values count as fresh.
     rank, dtype, domain, shape, chunk_layout, codec, fill_value, dimension_units, schema : optional
         Constraints, as for `Schema`, on an existing or a new array.
 

@@ -26,7 +26,7 @@ class Pending(BaseException):
 
 
 class Operation:
-    """A function that is called until it returns; `finish` continues where the previous call has stopped.
+    """A function that is called until it returns; `finish` continues where the previous call stopped.
 
     Parameters
     ----------

@@ -333,7 +333,7 @@ class TensorStore(Indexable):
         return self._start(self._read, order)
 
     def _start(self, function: Callable[..., T], *args: Any) -> Future[T]:
-        """Call a function immediately if the view is small and the storage near, otherwise in the background."""
+        """Call a function immediately if the view is small and the storage local, otherwise in the background."""
         selection, driver = self._selection, self._driver
         size = self.domain.size if selection is None else selection.size
         requests = driver.requests

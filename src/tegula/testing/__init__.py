@@ -1,6 +1,6 @@
-"""Tools for authors of stores: the tests that a store has to pass, and a store that fails on demand.
+"""Tools for authors of stores: tests that every store must pass, and a store that fails on demand.
 
-Make a class of your test module from `StoreConformance` and pytest collects its tests; pytest itself is not needed, see
+Derive a class from `StoreConformance` in a test module, and pytest collects its tests; to run them without pytest, see
 `check_store`. `FaultyStore` puts faults between tegula and any store.
 """
 

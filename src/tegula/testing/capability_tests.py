@@ -1,4 +1,4 @@
-"""Conformance tests of capabilities: a store that declares one of them is held to it, others skip its tests."""
+"""Conformance tests of capabilities: a store that declares one must pass its tests, others skip them."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ class CapabilityTests(Suite):
             expected = [store.get("a", each) for each in ranges]
             found, state = store.get_ranges("a", ranges)
             assert found == expected
-            assert state == old or store.single_writer  # another token where a generation takes the whole value
+            assert state == old or store.single_writer  # some tokens depend on the whole value
             for token in (old, state):
                 assert store.get_ranges("a", ranges[:2], token)[0] == expected[:2]
                 assert store.get_ranges("a", [(5, 0), (20_000, 3)], token)[0] == [b"", b""]

@@ -1,4 +1,4 @@
-"""Conformance suite of stores: the contract that `tegula` relies on, as tests that any store can be run through.
+"""Conformance suite of stores: the contract that `tegula` relies on, as tests for any store.
 
 The suite uses the operations of `tegula.stores.Store`, and of the capabilities that a store declares.
 """
@@ -24,7 +24,7 @@ class StoreConformance(ValueTests, ListingTests, ConditionTests, CapabilityTests
     Attributes
     ----------
     picklable : bool
-        Whether the copy of a store that was pickled holds the same values.
+        Whether a copy made by pickling holds the same values.
 
     Examples
     --------
@@ -36,7 +36,7 @@ class StoreConformance(ValueTests, ListingTests, ConditionTests, CapabilityTests
 
 
 def check_store(make: Callable[[], Store]) -> None:
-    """Run the conformance suite without pytest, but for the tests that need a second store over the same storage.
+    """Run the conformance suite without pytest, except the tests that need a second store over the same storage.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ def check_store(make: Callable[[], Store]) -> None:
     Raises
     ------
     AssertionError
-        If the store does anything else than `Store` and the capabilities that it declares promise.
+        If the store breaks the contract of `Store` or of a capability that it declares.
 
     Examples
     --------

@@ -48,7 +48,7 @@ class Fault:
         A number of `errno`: the operation fails with a `StoreError` that has it as its cause. ``"short"``: a ``get``
         returns half of the bytes. ``"conflict"``: a conditional ``set`` or ``delete`` loses its race. ``"crash"``:
         the operation raises `Crash`, and so does every later one. A callable is called with the operation and its key,
-        and nothing fails unless it raises: there another writer can come in between.
+        and the operation fails only if it raises; it can also act as another writer.
     on : str or sequence of str
         Names of the operations that may fail; all operations if none is named.
     keys : str
@@ -103,8 +103,8 @@ class FaultyStore(WrappingStore):
 
     Generations, ranges and locks are those of the other store. ``delete_prefix`` deletes one key after the other, so
     that it can be interrupted, too. The kernel treats a wrapped `LocalStore` like any other store, so both executors
-    meet the faults. Faults are counted in the order in which operations come, which is always the same with one thread
-    only (``tegula.config.configure(threads=1)``). A copy that was pickled has no faults.
+    meet the faults. Operations are counted in the order in which they occur, which is always the same only with one
+    thread (``tegula.config.configure(threads=1)``). A copy that was pickled has no faults.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ class FaultyStore(WrappingStore):
     Attributes
     ----------
     store : Store
-        The store that keeps the values; it goes on working after a crash.
+        The store that keeps the values; it keeps working after a crash.
     struck : int
         How many operations have failed since the faults were armed.
 
@@ -141,7 +141,7 @@ class FaultyStore(WrappingStore):
         self.arm(*faults)
 
     def arm(self, *faults: Fault) -> None:
-        """Replace the faults by others, and begin to count anew; after a crash the store works again.
+        """Replace the faults by others, and restart the count; after a crash the store works again.
 
         Examples
         --------

@@ -1,4 +1,4 @@
-"""Conformance tests of listings and prefixes: keys come and go, and what stands below a prefix is deleted as one."""
+"""Conformance tests of listings and prefixes: keys come and go, and everything below a prefix is deleted at once."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class ListingTests(Suite):
             assert [*store.list()] == ["a/b/c"]
 
     def test_keys_come_and_go_beside_each_other(self) -> None:
-        """Directories that fall empty, say, must not vanish from under a writer."""
+        """A directory that becomes empty, for example, must not vanish while a writer uses it."""
         with self.store() as store:
 
             def come_and_go(name: str) -> None:

@@ -19,12 +19,12 @@ BAD_PREFIXES: list[Any] = ["a", "/", "/a/", "a//", "../", "a/../", "./", None, b
 
 
 class Suite:
-    """Base of the tests: each of them asks for a new store.
+    """Base class of the tests, each of which makes a new store.
 
     Attributes
     ----------
     picklable : bool
-        Whether the copy of a store that was pickled holds the same values.
+        Whether a copy made by pickling holds the same values.
     """
 
     picklable: bool = True
@@ -36,12 +36,12 @@ class Suite:
     def reopen(self, store: Store) -> Store | None:
         """Return another writable store over the storage of `store`, as another process would open it.
 
-        Return ``None``, as here, if there is no such thing; then the tests that need one are skipped.
+        Return ``None``, as here, if that is impossible; then the tests that need such a store are skipped.
         """
         return None
 
     def reopen_read_only(self, store: Store) -> Store | None:
-        """Return a read-only store with the values of `store`, or ``None`` if there is no such thing."""
+        """Return a read-only store with the values of `store`, or ``None`` if that is impossible."""
         return None
 
     @contextmanager

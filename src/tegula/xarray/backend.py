@@ -20,7 +20,7 @@ Dims = Mapping[str, Sequence[str]] | Sequence[str] | None
 class TegulaBackendEntrypoint(BackendEntrypoint):
     """The engine ``"tegula"``: Zarr v1, v2 and v3 and bcolz as data sets of xarray.
 
-    The functions of xarray pass these options on, besides those for decoding: ``xr.open_dataset(x, engine="tegula",
+    The functions of xarray pass on these options, besides those for decoding: ``xr.open_dataset(x, engine="tegula",
     group="model")``.
 
     Parameters

@@ -55,7 +55,7 @@ def dimensions_of(arrays: Mapping[str, Array], given: Given = None, first: str =
     given : mapping, sequence or None
         What `check_dims` has returned.
     first : str
-        Name of a first axis that has none: ``"row"`` in tables. By default all axes are named by their number.
+        Name of a first axis that has none: ``"row"`` in tables. By default all axes are named after their number.
 
     Raises
     ------

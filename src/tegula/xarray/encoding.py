@@ -105,9 +105,9 @@ def options_of(
     format : str
         ``"zarr2"`` or ``"zarr3"``.
     checked : bool
-        Whether encoding that has no meaning here is an error; in a variable that was read from another file it is not.
+        Whether encoding without meaning here is an error, as for new variables but not for those read from a file.
     write_empty_chunks : bool, optional
-        As for ``Group.create_array``, unless the encoding says the same.
+        As for ``Group.create_array``; the encoding may not contradict it.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Room for appended data: every variable grows by the same part, however many processes append at once.
+"""Room for appended data: every variable grows by the same part, even if several processes append at once.
 
 The first variable, the coordinate of the dimension if there is one, decides: it grows by a conditional write of its
 document, so that each of several processes gets a part of its own. The other variables grow to hold that part.
@@ -31,7 +31,7 @@ def reserve(arrays: Mapping[str, tuple[Array, int]], dim: Hashable, count: int) 
     Raises
     ------
     MetadataError
-        If another array is longer than the first, so that a part at the end is not free in all.
+        If another array is longer than the first, so that the new part would not be free in all arrays.
 
     Examples
     --------
@@ -61,7 +61,7 @@ def reserve(arrays: Mapping[str, tuple[Array, int]], dim: Hashable, count: int) 
 
 
 def check_lengths(arrays: Mapping[str, tuple[Array, int]], dim: Hashable) -> None:
-    """Raise the error of `reserve` while nothing has been changed; without a request unless lengths differ.
+    """Raise the error of `reserve` before anything is changed; makes no request unless lengths differ.
 
     Examples
     --------

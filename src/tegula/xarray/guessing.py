@@ -1,4 +1,4 @@
-"""Which targets the engine claims where no engine is named: those that the engine ``zarr`` can't open."""
+"""The targets that the engine claims if no engine is named: those that the engine ``zarr`` can't open."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def region_of(
     dataset : Dataset
         The data to write.
     region : "auto" or mapping of dimension to slice or "auto"
-        What the user gives.
+        The argument of the user.
     stored : mapping of str to Variable
         The stored variables, still encoded.
     append_dim : str, optional
@@ -73,7 +73,7 @@ def _is_auto(part: Any) -> bool:
 
 
 def _counted(part: slice, dim: Hashable, stored: Mapping[str, Variable]) -> slice:
-    """Return a slice counted from the beginning, since dask takes no other."""
+    """Return a slice counted from the beginning, since dask accepts no other."""
     size = next((variable.sizes[dim] for variable in stored.values() if dim in variable.sizes), 0)
     try:
         return slice(*part.indices(size)[:2])

@@ -61,7 +61,7 @@ class EncodedDataset:
 class GroupWriter:
     """A group, and how to store a data set into it; most members are arguments of `tegula.xarray.write`.
 
-    With `is_new` the group does not exist yet, or is to be replaced.
+    With `is_new` the group does not exist yet, or will be replaced.
     """
 
     group: Group
@@ -72,7 +72,7 @@ class GroupWriter:
     write_empty_chunks: bool | None = None
 
     def encoded(self, dataset: xr.Dataset, encoding: Mapping[Any, Mapping[str, Any]]) -> EncodedDataset:
-        """Encode a data set. All errors of the data set itself are found here, where nothing is stored yet."""
+        """Encode a data set. All errors in the data set are raised here, before anything is stored."""
         names = {name: _stored_name(name) for name in dataset.variables}
         self._check_encoding(dataset, encoding)
         region = {}

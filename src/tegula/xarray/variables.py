@@ -159,7 +159,7 @@ def variable_of(array: Array, dims: tuple[str, ...], mask: bool | None = None) -
 
 
 def _attributes(array: Array) -> dict[str, Any]:
-    """Return the attributes without those that stand for dimensions, in the formats where they do."""
+    """Return the attributes without those that name dimensions, in formats with such attributes."""
     if array.format == "zarr3":
         return array.attrs.asdict()
     return {

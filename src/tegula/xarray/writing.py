@@ -203,7 +203,7 @@ def _place(target: Any, group: str | None, format: str | None) -> tuple[Any, str
 
 
 def _existing(store: Store, path: str, mode: str, format: str | None) -> Group | None:
-    """Return the group to add to, or ``None`` if a new one is to be created."""
+    """Return the group to add to, or ``None`` to create a new one."""
     if mode == "w":
         return None
     try:
@@ -220,7 +220,7 @@ def _existing(store: Store, path: str, mode: str, format: str | None) -> Group |
 
 
 def _planned(store: Store, path: str, format: str | None) -> Group:
-    """Return a group that does not exist yet, or is to be replaced."""
+    """Return a group that does not exist yet, or will be replaced."""
     format = new_format(store, path, format, "zarr3")
     if format not in _FORMATS.values():
         raise UnsupportedError(f"data sets of xarray are stored as zarr3 or zarr2, not {format}", path=path)

@@ -41,7 +41,7 @@ def store(
 ) -> TegulaStore:
     """Return a node of any format as a store of zarr-python 3, which shows it as Zarr v3.
 
-    Nodes in Zarr v3 are passed on byte for byte. For other formats, the documents are written anew. Chunks are passed
+    Nodes in Zarr v3 are passed on byte for byte. For other formats, new documents are generated. Chunks are passed
     on as they are stored if Zarr v3 can describe their codecs; otherwise they are decoded and encoded again. Arrays in
     Zarr v2 can be written, too; those in Zarr v1 and bcolz are read-only.
 

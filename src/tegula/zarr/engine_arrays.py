@@ -108,7 +108,7 @@ def metadata_of(zarr_metadata: Any) -> ArrayMetadata | None:
     try:
         documents = zarr_metadata.to_buffer_dict(default_buffer_prototype())
         found = parse({key: buffer.to_bytes() for key, buffer in documents.items() if key != ".zattrs"})
-    except Exception:  # noqa: BLE001 - whatever can't be written down, or is not known here
+    except Exception:  # noqa: BLE001 - such metadata can't be serialised, or is unknown here
         return None
     if not isinstance(found, ArrayMetadata):
         return None
@@ -142,7 +142,7 @@ def metadata_of_codecs(codecs: tuple[Any, ...], data_type: Any, fill: Any) -> Ar
             "codecs": [codec.to_dict() for codec in codecs],
         }
         found = parse({"zarr.json": json.dumps(document).encode()})
-    except Exception:  # noqa: BLE001 - whatever has no such description is not for tegula
+    except Exception:  # noqa: BLE001 - tegula leaves to zarr-python what it can't describe
         return None
     return replace(found, documents={}) if isinstance(found, ArrayMetadata) else None
 
@@ -211,7 +211,7 @@ def _store_of(store: Any, *, writing: bool) -> tuple[stores.Store | None, str]:
 
 
 def _is_native(stored: StoredArray) -> bool:
-    """Return whether the kernel reads and writes an array; zarr-python is about as fast where the kernel can't."""
+    """Return whether the kernel reads and writes an array; if it can't, zarr-python is about as fast."""
     if executors.choose(current().executor) is None or stored.metadata.data_type.variable:
         return False
     return stored.dtype.itemsize > 0 and stored.chain.native is not None
@@ -227,9 +227,9 @@ def stack(metadata: ArrayMetadata, values: dict[str, Any], count: int, shape: tu
     values : dict
         The encoded chunks, by keys ``c/0/0``, ``c/1/0`` and so on.
     count : int
-        Their number.
+        Number of chunks.
     shape : tuple of int
-        The shape of each.
+        Shape of each chunk.
 
     Returns
     -------

@@ -40,7 +40,7 @@ _KINDS: Final = frozenset("biufcmMSUV")
 class Pipeline(BatchedCodecPipeline):
     """A codec pipeline for zarr-python 3 that reads and writes with tegula, and otherwise does what zarr-python does.
 
-    After the setting ``codec_pipeline.path``, all arrays that are opened use it. A selection of an array in a
+    Once it is set as ``codec_pipeline.path``, all arrays that are opened use it. A selection of an array in a
     `zarr.storage.LocalStore`, `MemoryStore`, `ObjectStore` (reading) or `TegulaStore` is read or written in one call of
     tegula's kernel: chunks in parallel, parts of shards, without Python in between. In other stores zarr-python reads
     and writes the values, and tegula decodes and encodes them. Arrays that the kernel does not support (codecs of your
@@ -66,7 +66,7 @@ class Pipeline(BatchedCodecPipeline):
     def from_array_metadata_and_store(cls, array_metadata: Any, store: Store) -> Self:
         """Make the pipeline of an array."""
         made: Any = create_codec_pipeline(array_metadata)  # with codecs that know the data type
-        if not isinstance(made, cls):  # another pipeline is set at present
+        if not isinstance(made, cls):  # another pipeline is set now
             made = cls.from_codecs([*made])
         found: Self = replace(made, metadata=array_metadata, store=store, kept={})
         return found
@@ -103,7 +103,7 @@ class Pipeline(BatchedCodecPipeline):
         if array is None or target is None or not _same_elements(target.dtype, array.dtype):
             return False
         if not getattr(batch[0][1].config, "read_missing_chunks", True):
-            return False  # the caller wants to know which chunks exist
+            return False  # the caller asks which chunks exist
         chosen = selected(batch, array.keys, array.grid, drop_axes)
         stored = None if chosen is None else array.of(chosen)
         if chosen is None or stored is None:
@@ -178,7 +178,7 @@ class Pipeline(BatchedCodecPipeline):
     # --- chunks that zarr-python reads and writes
 
     async def decode_batch(self, chunk_bytes_and_specs: Iterable[tuple[Any, ArraySpec]]) -> Iterable[Any]:
-        """Decode chunks, together where they have one shape."""
+        """Decode chunks; chunks of one shape are decoded together."""
         batch = [*chunk_bytes_and_specs]
         try:
             done = await self._decode([data for data, _ in batch], [spec for _, spec in batch])
@@ -205,7 +205,7 @@ class Pipeline(BatchedCodecPipeline):
         return [make(parts[number]) if number in parts else None for number in range(len(data))]
 
     async def encode_batch(self, chunk_arrays_and_specs: Iterable[tuple[Any, ArraySpec]]) -> Iterable[Any]:
-        """Encode chunks, together where they have one shape."""
+        """Encode chunks; chunks of one shape are encoded together."""
         batch = [*chunk_arrays_and_specs]
         try:
             done = await self._encode([chunk for chunk, _ in batch], [spec for _, spec in batch])

@@ -116,7 +116,7 @@ class TegulaStore(Store):
     async def get_partial_values(
         self, prototype: BufferPrototype, key_ranges: Iterable[tuple[str, ByteRequest | None]]
     ) -> list[Buffer | None]:
-        """Return several values or parts of values, which are read together where the store is far away."""
+        """Return several values or parts of values, which are read together from a remote store."""
         await self._ensure_open()
         wanted = [(self._prefix + key, _range(byte_range)) for key, byte_range in key_ranges]
         found = await self._run(lambda: self.store.get_many(wanted))
@@ -125,7 +125,7 @@ class TegulaStore(Store):
     async def get_ranges(
         self, key: str, byte_ranges: Sequence[ByteRequest | None], *, prototype: BufferPrototype, **limits: Any
     ) -> AsyncIterator[Sequence[tuple[int, Buffer | None]]]:
-        """Yield parts of one value, with their positions in `byte_ranges`; of one generation if the store can."""
+        """Yield parts of one value, with their positions in `byte_ranges`; of one generation if possible."""
         spans = [(item.start, item.end - item.start) for item in byte_ranges if isinstance(item, RangeByteRequest)]
         if not isinstance(self.store, Ranged) or len(spans) != len(byte_ranges):
             base: Any = super()  # zarr-python 3.1 has no such method, and does not call it
@@ -174,7 +174,7 @@ class TegulaStore(Store):
         """Store a value, in one step."""
         await self._ensure_open()
         self._check_writable()
-        _raw(value)  # a wrong type is refused before a thread is asked
+        _raw(value)  # a wrong type is refused before a thread starts
         await self._run(lambda: self.set_sync(key, value))
 
     async def set_if_not_exists(self, key: str, value: Buffer) -> None:

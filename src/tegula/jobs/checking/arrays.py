@@ -42,7 +42,7 @@ _KINDS: Final = {
 
 
 class _Checked:
-    """An array under examination.
+    """An array that is being checked.
 
     Attributes
     ----------
@@ -53,7 +53,7 @@ class _Checked:
     seen, inside, beyond : int
         Number of stored chunks in the grid, their bytes, and the bytes of chunks outside the grid.
     sure : bool
-        Whether the chunks hold exactly the rows that the shape says.
+        Whether the chunks hold exactly the rows that the shape implies.
     """
 
     def __init__(self, exam: Examination, place: Place, item: Format, metadata: ArrayMetadata) -> None:
@@ -99,7 +99,7 @@ class _Checked:
         return all(number < count for number, count in zip(coords, self.metadata.grid.counts(self.metadata.shape)))
 
     def check(self, coords: Coords, key: str) -> None:
-        """Check one chunk; findings count only if the documents are the same before and after."""
+        """Check one chunk; findings count only if the documents have not changed meanwhile."""
         for attempt in range(_ATTEMPTS):
             metadata = self.metadata
             if not self.contains(coords):
@@ -187,7 +187,7 @@ class _Checked:
             exam.count(missing_chunks=max(0, _number(self.metadata) - self.seen))
 
     def _find_missing(self, total: int) -> int:
-        """Look up every chunk of an array that must store all, and return the number of missing ones."""
+        """Look up every chunk of an array that must store all of them, and return the number of missing ones."""
         exam, place = self.exam, self.place
         ndim = self.metadata.ndim
         missing = 0
@@ -220,7 +220,7 @@ def _check_box(store: Store, path: str, metadata: ArrayMetadata, allow_pickle: b
     exam = Examination(store, path, _KEPT, None, allow_pickle)
     place = Place(path, metadata.documents, [], False)
     one = _Checked(exam, place, find_format(metadata.format), metadata)
-    exam.report.findings.clear()  # those of the documents, which are found once for all boxes
+    exam.report.findings.clear()  # findings about documents are reported once, not for each box
     exam.report.counts.clear()
     exam.report.errors = exam.report.warnings = exam.report.notes = exam.unread = 0
     axes = metadata.grid.axes
@@ -255,12 +255,12 @@ def check_arrays(exam: Examination, place: Place) -> None:
         total *= size
     chunk = main.stored.chunk_nbytes if main.stored is not None else 0
     done = 0
-    # of a large shard, only a part is in memory
+    # only a part of a large shard is in memory
     sharded = main.stored is not None and main.stored.chain.sharding is not None
     room = (min(chunk, _MOST_HELD) if sharded else chunk) if exam.requests else 0
 
     shared = exam.share if len(checked) == 1 and main.stored is not None else None
-    # one pass over the keys, in several threads where chunks are large
+    # one pass over the keys, in several threads if chunks are large
     known, obstructed = own_keys(place), set[str]()
 
     def keys() -> Iterator[tuple[_Checked, Coords, str]]:
@@ -276,7 +276,7 @@ def check_arrays(exam: Examination, place: Place) -> None:
                 if found is None:
                     _report_key(exam, place, checked, key, obstructed)
                 elif shared is not None and found[0].contains(found[1]):
-                    continue  # others check it
+                    continue  # checked box by box below
                 else:
                     yield (*found, key)
                     done += chunk

@@ -1,4 +1,4 @@
-"""Chunks of an array checked box by box, by any runner: what is found and counted in each box adds up."""
+"""Checks of an array's chunks box by box, by any runner; findings and counts of the boxes are added up."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class BoxCheck:
     seen, inside : int
         Number of stored chunks, and their bytes.
     sure : bool
-        Whether the chunks hold exactly the rows that the shape says.
+        Whether the chunks hold exactly the rows that the shape implies.
     findings : tuple of Finding
         The findings that are kept.
     counts : tuple of (str, int)
@@ -55,7 +55,7 @@ class BoxCheck:
         return cls(tuple(pair for pair in numbers if pair[1]), seen, inside, sure, kept, counts, exam.unread)
 
     def add_to(self, exam: Examination) -> None:
-        """Add what was found to the examination of the whole."""
+        """Add the findings and counts to the examination of the whole."""
         part = exam.part()
         for name, number in self.numbers:
             setattr(part.report, name, number)
@@ -75,13 +75,13 @@ def check_boxes(
     Parameters
     ----------
     share : Share
-        What does the work.
+        The runner, and the ledger if there is one.
     name : str
         Path of the array below the source.
     stored : StoredArray
         The array.
     check : callable
-        Checks a box; it pickles.
+        Checks a box; it can be pickled.
     """
     if share.plan is not None and name not in share.plan.pieces:  # not readable when the plan was made
         share = replace(share, ledger=None, plan=None)

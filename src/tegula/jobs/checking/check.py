@@ -70,10 +70,10 @@ def check(
     storage_options : mapping, optional
         Settings of the storage, if `source` is a URL; see `tegula.store_of`.
     runner, workers : optional
-        What decodes the chunks, as for `tegula.convert`.
+        How the chunks are decoded, as for `tegula.convert`.
     ledger : str, path, mapping or Store, optional
-        A directory or bucket that records which chunks have no faults: after an interruption the same call continues.
-        It is empty at the end.
+        A directory or bucket that records which chunks have no faults, so that the same call continues after an
+        interruption. It is empty at the end.
 
     Returns
     -------

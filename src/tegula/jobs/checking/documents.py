@@ -150,7 +150,7 @@ def _belongs_to_format(item: Format, documents: Mapping[str, bytes], beside: boo
 
 
 def _find_incomplete(exam: Examination, path: str, documents: Mapping[str, bytes]) -> bool:
-    """Report documents of a node without the one that makes the node."""
+    """Report documents of a node whose main document is missing."""
     if "meta/sizes" in documents:
         exam.find(
             "missing-document",

@@ -70,7 +70,7 @@ class Examination:
     unread : int
         Number of nodes found so far that can't be read.
     share : Share or None
-        What checks the chunks, if not this process.
+        The runner that checks the chunks and its ledger, if not this process checks them.
     """
 
     def __init__(self, store: Store, path: str, most: int, progress: Progress | None, allow_pickle: bool) -> None:

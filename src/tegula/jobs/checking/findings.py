@@ -147,7 +147,7 @@ class CheckReport:
     failed_repairs : dict of str to str
         Key and reason of each repair that failed.
     arrays_without_checksum : int
-        Arrays with chunks that have no checksum, in which altered values may stay unnoticed.
+        Arrays with chunks that have no checksum, in which altered values may go unnoticed.
     seconds : float
         Duration.
 
@@ -213,7 +213,7 @@ class CheckReport:
         return f"{number} of {counted(self.arrays, 'array')} {have} no checksums: {effect}"
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the report as values of JSON.
+        """Return the report as JSON values.
 
         Examples
         --------

@@ -22,9 +22,9 @@ from tegula.tables.columns import column_names
 
 __all__ = ["check_counts", "check_directory", "check_table"]
 
-_HEADER: Final = 16  # bytes of the container of a chunk, which some libraries do not count
+_HEADER: Final = 16  # bytes of the header of a chunk's file, which some libraries do not count
 _STYLE: Final = Style(indent=None, spaced=True, ending="\n")
-_READS: Final = 50  # of the lengths of columns, at most
+_READS: Final = 50  # attempts at reading the lengths of columns
 _STEADY: Final = 5  # reads in a row that must give the same lengths
 _PAUSE: Final = 0.02  # seconds between two reads
 
@@ -145,7 +145,7 @@ def _check_lengths(exam: Examination, place: Place, item: Format, names: list[st
     repair = None
     short = [name for name in names if lengths[name] == shortest]
     if sound and (unfinished or _chunks_end_with_length(exam, place, item, short)):
-        text = f"make all columns {shortest} rows long, as the table is; the rows behind stay in their chunks, unread"
+        text = f"make all columns {shortest} rows long, as the table is; the rows beyond stay in their chunks, unread"
         repair = Repair(text, lambda: _cut_to_shortest(exam, place, item, names))
     exam.find("unequal-columns", place.path, key, message, severity="warning" if unfinished else "error", repair=repair)
 
@@ -164,8 +164,8 @@ def _columns(exam: Examination, place: Place, item: Format, names: list[str]) ->
 def _lengths(exam: Examination, place: Place, item: Format, names: list[str]) -> dict[str, int] | None:
     """Read the lengths of columns under their lock; return ``None`` if they can't be read, or keep changing.
 
-    An append holds the lock of the first column. In a store without locks, the lengths count if several reads in a row
-    give the same ones.
+    An append holds the lock of the first column. In a store without locks, the lengths count if several reads in a
+    row agree.
     """
     steady, last = 0, None
     for _ in range(_READS):

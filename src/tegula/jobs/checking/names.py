@@ -27,7 +27,7 @@ def is_system_file(key: str) -> bool:
 
 
 def is_record(key: str) -> bool:
-    """Return whether a key is one of the records of a job of tegula, of which the plan alone is reported.
+    """Return whether a key is a record of a job of tegula, other than its plan, which is reported.
 
     Examples
     --------
@@ -39,7 +39,7 @@ def is_record(key: str) -> bool:
 
 
 def foreign(key: str) -> tuple[str, str] | None:
-    """Return kind and message of a finding if a key is a temporary file or a lock of another library, or a job's plan.
+    """Return kind and message of a finding if a key is another library's temporary file or lock, or a job's plan.
 
     Examples
     --------

@@ -26,7 +26,7 @@ from tegula.tables.columns import column_names
 __all__ = ["examine"]
 
 _PAUSE: Final = 0.1  # seconds
-_TOGETHER: Final = 8  # levels of a far hierarchy whose members are examined together, each in a call of a call
+_TOGETHER: Final = 8  # levels of a remote hierarchy with members checked at once; each level nests calls
 
 
 @dataclass(slots=True)
@@ -82,13 +82,13 @@ def examine(exam: Examination) -> None:
 
 
 def _descend(exam: Examination, place: Place, above: list[_OpenGroup]) -> None:
-    """Check the node at a place and everything below it, with an examination that has found nothing else.
+    """Check the node at a place and everything below it, with an examination of its own.
 
-    `above` are the open groups it lies in. In a store that is far away the members of a group are examined together.
+    `above` holds the open groups that contain it. In a remote store the members of a group are checked at once.
     """
     stack = [*above]
     _enter(exam, place, stack, 0)
-    # a stack, since a hierarchy may be deeper than Python lets functions call each other
+    # a stack, since a hierarchy may be deeper than Python's recursion limit
     while len(stack) > len(above):
         current = stack[-1]
         if exam.requests and len(stack) <= _TOGETHER:

@@ -39,7 +39,7 @@ __all__ = ["Comparison", "Difference", "compare"]
 Container = Group | Table
 AnyNode = Array | Container
 _Pair = tuple[str, Any, Any]
-"""A path, and what each side has there: a node, the error for one that can't be opened, or ``None``."""
+"""A path, and for each side the node there, the error from opening it, or ``None``."""
 
 _CODE = Code[Differing]((Differing,))
 
@@ -61,16 +61,16 @@ def compare(
     """Compare two arrays, or two groups or tables with all their members, of any formats, chunks and codecs.
 
     Shapes, data types, fill values, names of dimensions, attributes and values must be equal, and groups must have the
-    same members; chunks and codecs may differ. A fill value that the format leaves undefined counts as zero. Byte
-    order does not count. Values are equal if ``==`` says so; NaN equals NaN, NaT equals NaT, and -0.0 equals 0.0. With
-    `exact` all bits of the elements must be equal, those of NaN included. Numbers of different types are compared, too,
-    after NumPy's conversion, besides the difference in type. For data from xarray (arrays with dimension names) the
-    value that marks missing data counts as an attribute, wherever the format stores it, and the fill value only if
-    elements hold it.
+    same members; chunks and codecs may differ. An undefined fill value counts as zero. Byte order does not
+    count. Values are equal if ``==`` says so; NaN equals NaN, NaT equals NaT, and -0.0 equals 0.0. With
+    `exact` all bits of the elements must be equal, those of NaN included. Numbers of different types are compared
+    after NumPy's conversion, and the difference in type is reported, too. For data from xarray (arrays with dimension
+    names) the value that marks missing data counts as an attribute, wherever the format stores it, and the fill value
+    only if elements hold it.
 
     Memory is bounded by two blocks of 64 MiB, or two chunks if these are larger; for remote storage by the setting
-    ``buffer_bytes``, since many arrays and blocks are read at once. Chunks that both store as the same bytes, under
-    codecs that decode alike, are not decoded; where few chunks are stored, the others are not visited.
+    ``buffer_bytes``, since many arrays and blocks are read at once. A chunk is not decoded if both nodes store the
+    same bytes for it, with equivalent codecs. If few chunks are stored, only these are visited.
 
     Parameters
     ----------
@@ -89,10 +89,10 @@ def compare(
     second_storage_options : mapping, optional
         Those of `second`; by default those of `first` if both URLs name the same bucket.
     runner, workers : optional
-        What does the work, as for `tegula.convert`.
+        How the work is done, as for `tegula.convert`.
     ledger : str, path, mapping or Store, optional
-        A directory or bucket that records what has been compared: after an interruption the same call continues. It is
-        empty at the end.
+        A directory or bucket that records what has been compared, so that the same call continues after an
+        interruption. It is empty at the end.
 
     Returns
     -------
@@ -159,7 +159,7 @@ class _Run:
 
     @property
     def workers(self) -> int:
-        """Number of boxes that are compared at once, if they are shared."""
+        """Number of boxes that a runner compares at once; 0 without a runner."""
         return 0 if self.share is None else self.share.runner.workers
 
     def entries(self, one: AnyNode, other: AnyNode) -> Iterator[Entry]:
@@ -169,10 +169,10 @@ class _Run:
                 yield entry_for(path, first, second)
 
     def pairs(self, one: AnyNode, other: AnyNode) -> Iterator[_Pair]:
-        """Yield the nodes to compare: the two, and all members that both have, or only one of them."""
+        """Yield the pairs of nodes to compare: the two nodes, then all members, ``None`` where a side lacks it."""
         yield "", one, other
         ahead = _ahead(one), _ahead(other)
-        # a stack, since a hierarchy may be deeper than Python lets functions call each other
+        # a stack, since a hierarchy may be deeper than Python's recursion limit
         pending: list[Iterator[_Pair]] = []
         pair: _Pair | None = ("", one, other)
         while pair is not None or pending:
@@ -274,15 +274,15 @@ class _Part:
             done += size * one.itemsize
             self._run.report_progress(self._path, done, one.nbytes)
         for array in (one, other):
-            array._stored.check_exists()  # chunks of a deleted array are absent, too
+            array._stored.check_exists()  # the chunks of a deleted array would count as absent
         self._run.report_progress(self._path, one.nbytes, one.nbytes)
         return found.merge(compare_fills(one, other, gap, exact=exact))
 
 
 def _members(path: str, one: Container, other: Container, ahead: tuple[Ahead | None, Ahead | None]) -> Iterator[_Pair]:
-    """Yield path and nodes of the members of two groups or tables, ``None`` for one that only the other has.
+    """Yield the path and both nodes of each member of two groups or tables, ``None`` for a side that lacks it.
 
-    Both sides come in the order of their prefixes, so that few members are in memory at once.
+    Both sides are listed in the order of their prefixes, so that few members are in memory at once.
     """
     sides = [_entries(node, looker) for node, looker in zip((one, other), ahead)]
     heads = [next(side, None) for side in sides]
@@ -298,7 +298,7 @@ def _ahead(node: AnyNode) -> Ahead | None:
 
 
 def _entries(node: Container, ahead: Ahead | None) -> Iterator[tuple[str, Any]]:
-    """Yield the prefix and the node of each member, or the error for one that can't be opened, in order."""
+    """Yield in order the prefix of each member, and its node or the error from opening it."""
     if isinstance(node, Group):
         yield from ((f"{name}/", member) for name, member in node._entries(ahead))
         return
@@ -320,9 +320,9 @@ def _columns(node: Container) -> tuple[str, ...] | None:
 
 
 def _fills_differ(one: Array, other: Array, exact: bool) -> bool:
-    """Return whether two arrays read unwritten elements, and elements added by growing, as different fill values.
+    """Return whether two arrays would read elements that were never written as different fill values.
 
-    For data of xarray formats disagree whether the fill value marks missing data, so only the mark is compared.
+    For data of xarray, formats disagree on whether the fill value marks missing data, so only that mark is compared.
     """
     types = one.metadata.data_type, other.metadata.data_type
     if one.dimension_names is not None or other.dimension_names is not None or not are_comparable(*types):

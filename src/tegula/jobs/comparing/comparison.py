@@ -22,7 +22,7 @@ class Difference:
     Parameters
     ----------
     path : str
-        Path of the node below the compared ones; ``""`` for these.
+        Path of the node below the two compared nodes; ``""`` for these themselves.
     what : str
         The kind: ``"only in the first"``, ``"only in the second"``, ``"kind"``, ``"shape"``, ``"data type"``,
         ``"fill value"``, ``"dimension names"``, ``"columns"`` (their order), ``"attributes"`` or ``"values"``.
@@ -94,7 +94,7 @@ class Comparison:
     elements : int
         Elements of the arrays whose values were compared.
     chunks_skipped : int
-        Chunks stored as the same bytes, which were not decoded.
+        Chunks that both store as the same bytes, which were not decoded.
     differences : list of Difference
         The differences, up to `max_differences`.
     counts : dict of str to int
@@ -151,7 +151,7 @@ class Comparison:
         return f"{nodes}: {', '.join([*found, *lost]) or 'equal'}"
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the report as values of JSON.
+        """Return the report as JSON values.
 
         Examples
         --------

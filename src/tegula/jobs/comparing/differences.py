@@ -1,6 +1,6 @@
 """Differences of two arrays of one shape, found box by box; the results of boxes merge.
 
-Chunks stored as the same bytes, under codecs that decode alike, are equal without being decoded.
+Chunks that both arrays store as the same bytes, with equivalent codecs, are equal and need no decoding.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Differing:
     one, other : object
         The two values there.
     skipped : int
-        Chunks stored as the same bytes, which were not decoded.
+        Chunks that both store as the same bytes, which were not decoded.
     """
 
     count: int = 0
@@ -87,7 +87,7 @@ class Gap:
 
 
 def units(one: Array, other: Array, gap: Gap) -> Iterator[Box]:
-    """Yield the boxes of two arrays of one shape: all, or where few chunks are stored, the boxes with stored chunks.
+    """Yield the boxes of two arrays of one shape: all, or if few chunks are stored, the boxes with stored chunks.
 
     Parameters
     ----------
@@ -173,7 +173,7 @@ def compare_box(one: Array, other: Array, box: Box, *, exact: bool, alike: bool)
 
 
 def _stores_same(one: Array, other: Array, coords: tuple[int, ...], requests: int) -> bool | None:
-    """Return whether two arrays store the same bytes for a chunk; ``None`` if neither stores any, nor has to."""
+    """Return whether two arrays store the same bytes for a chunk; ``None`` if neither stores it or has to."""
     places = [(array.store, array._stored.key(coords)) for array in (one, other)]
     old, new = gather(lambda place: place[0].get(place[1]) if place[1] else None, places, requests)
     if old is None and new is None and not one.metadata.dense and all(key for _, key in places):
@@ -206,7 +206,7 @@ def _decoded(one: Array, other: Array, box: Box, exact: bool) -> Differing:
 
 
 def _item(value: Any) -> Any:
-    """Return a value as an object of Python; times and structures stay those of NumPy."""
+    """Return a value as a Python object; times and structures remain NumPy scalars."""
     array = np.asarray(value)
     if array.ndim or array.dtype.kind in "MmV":
         return value[()] if isinstance(value, np.ndarray) and not value.ndim else value

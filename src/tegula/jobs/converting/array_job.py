@@ -129,7 +129,7 @@ class ArrayJob:
         self.report = report
         self._misfits: dict[str, tuple[Rules, list[str], int]] = {}
         self._lock = Lock()  # for the report
-        self._unfinished: list[tuple[Any, ...]] = []  # arguments of `array`, where units are left to other parts
+        self._unfinished: list[tuple[Any, ...]] = []  # arguments of `array` for arrays with units left to other parts
         self._requests = max(store.concurrency, self._conduct.runner.workers)
         self._made: set[str] = set()  # groups, by their path below the target
         self.left_to = Counter[int]()  # units left to each of the other parts of the job
@@ -185,7 +185,7 @@ class ArrayJob:
         return entry_of(planned.draft, planned.name, before=_bytes_stored(source), notes=planned.notes)
 
     def _at_once(self, source: Array, planned: Prepared) -> ConvertedArray:
-        """Convert an array without a ledger: the documents last, unless a draft of them hides it, or it may be seen."""
+        """Convert an array without a ledger; documents come last, unless a draft hides the array or it may be seen."""
         options, store, name, path = self._options, self._store, planned.name, self._place(planned.name)
         item, metadata = options.item, planned.target.metadata
         created = planned.allowed | {"filled": False, "reserved": True, "has_parent": self._has_parent(name)}
@@ -206,7 +206,7 @@ class ArrayJob:
             try:
                 sizes = self._move(source, planned, target)
                 target = new_array_of(store, path, item, metadata, False, has_chunks=True, **created)
-            except AlreadyExistsError:  # another process has created a node here, whose chunks may be the same ones
+            except AlreadyExistsError:  # another process has created a node here, and its chunks may have the same keys
                 raise
             except BaseException:  # Ctrl-C, too
                 remove_incomplete(store, path)
@@ -215,7 +215,7 @@ class ArrayJob:
         return entry_of(target, name, notes=planned.notes, verified=verified, digest=digest, **sizes)
 
     def _recorded(self, source: Array, planned: Prepared, select: Any, *notes: str) -> ConvertedArray:
-        """Convert an array with a ledger: the units without a record, and the documents when all are done."""
+        """Convert an array with a ledger: do the units without a record, then write the documents if all are done."""
         ledger, plan, name = self._conduct.ledger, self._conduct.plan, planned.name
         assert ledger is not None
         if plan is None or name not in plan.pieces:
@@ -287,7 +287,7 @@ class ArrayJob:
             return do_units(self._conduct.runner, work, piece, partial(work.stored, piece.grid), show)
 
     def _passes(self, source: Array, planned: Prepared, target: Array) -> Passes | None:
-        """Return the passes of a conversion that is to keep within an amount of memory; ``None`` for any other."""
+        """Return the passes of a conversion with `max_memory`; ``None`` without it."""
         memory = self._options.max_memory
         if memory is None or self._mode(source, planned, target) == "copy":
             return None
@@ -327,7 +327,7 @@ class ArrayJob:
         return same, digest_of(written, total) if same else ""
 
     def _show(self, planned: Prepared, passes: int, done: int, half: int | None = None) -> None:
-        """Report progress; of two passes each counts half."""
+        """Report progress; each of two passes counts half."""
         draft = planned.draft
         if half is not None:
             done = (done + half * draft.size) // 2
@@ -349,7 +349,7 @@ class ArrayJob:
         return [f"the name {last!r} is kept, though {item.name} reserves names that begin with {prefix!r}"]
 
     def _names(self, source: Array, name: str) -> tuple[str | None, ...] | None:
-        """Return the dimension names of an array; of a 0-d array an empty tuple, if the arrays beside it have names.
+        """Return the dimension names of an array; of a 0-d array an empty tuple, if arrays next to it have names.
 
         Zarr v3 can't tell an empty tuple from no names, but xarray expects it in the attributes of Zarr v2.
         """
@@ -359,7 +359,7 @@ class ArrayJob:
         return names
 
     def _has_names(self, root: Group, name: str) -> bool:
-        """Return whether the arrays beside a node have dimension names; without any, those of the groups above."""
+        """Return whether arrays next to a node have dimension names; if there are none, those in the groups above."""
         parent = name.rpartition("/")[0]
         if parent not in self._named:
             lost: dict[str, str] = {}
@@ -386,7 +386,7 @@ class ArrayJob:
         -------
         dict
             For `entry_of`: chunks ``copied`` without decoding, chunks ``stored`` in the target, stored bytes ``before``
-            and ``after``, and what is lost where values change.
+            and ``after``, and the errors if values change.
         """
         old, new, name = source._stored, target._stored, planned.name
         done = copied = stored = before = after = 0
@@ -443,7 +443,7 @@ class ArrayJob:
             return self._done(work, piece, partial(self._show, planned, 0, half=1))[0]
 
     def _report_progress(self, name: str, done: int, target: Array) -> None:
-        """Report how many bytes have been written, and read back where that is wanted."""
+        """Report how many bytes have been written and, with `verify`, read back."""
         if self._options.progress is not None:
             passes = 2 if self._options.verify else 1
             self._options.progress(name, done, target.nbytes * passes)
@@ -483,7 +483,7 @@ def entry_of(
 
 
 def _bytes_stored(source: Array) -> int:
-    """Return the bytes that an array takes; 0 where counting would ask for each chunk of the grid."""
+    """Return the stored bytes of an array; 0 if counting them would need a request for each chunk of the grid."""
     return source.nbytes_stored() if source.store.listable else 0
 
 

@@ -1,4 +1,4 @@
-"""The memory of a conversion: what a user grants, and the units and passes that fit into it."""
+"""The memory of a conversion: what the user allows, and the units and passes that fit into it."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def memory_of(value: Any) -> int | None:
 def passes_of(
     source: Array, axes: list[Axis | int], target: Array, max_memory: int, *, two: bool = True, copies: int = 1
 ) -> Passes | None:
-    """Return the passes of a conversion that no worker needs more than `max_memory` for.
+    """Return passes of a conversion for which no worker needs more than `max_memory`.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ def passes_of(
     Raises
     ------
     UnsupportedError
-        If one chunk or shard of the target does not fit; the message says what it takes.
+        If one chunk or shard of the target does not fit; the message says how much memory it needs.
 
     Examples
     --------
@@ -115,7 +115,7 @@ def passes_of(
             itemsize,
             reads,
             writes,
-            # far away units and the chunks under way share the memory
+            # in remote stores units and the chunks under way share the memory
             max_memory=granted(max_memory) // (2 if far else 1),
             threads=config.current().threads,
             depth=depth,
@@ -136,7 +136,7 @@ def passes_of(
 def unit_grid(
     source: Array, axes: list[Axis | int], target: Array, max_memory: int | None, *, copies: int = 1
 ) -> ChunkGrid:
-    """Return the grid of the units of one pass, which fit into `max_memory`, or into the memory of blocks without it.
+    """Return the grid of the units of one pass, which fit into `max_memory`, or by default into a block.
 
     Raises
     ------
@@ -157,14 +157,14 @@ def bounded(memory: int | None) -> AbstractContextManager[Any]:
 
 
 def release() -> None:
-    """Give memory back that the kernel keeps for the results of later reads."""
+    """Release the memory that the kernel keeps for the results of later reads."""
     kernel = sys.modules.get("tegula._kernel")
     if kernel is not None:
         kernel.trim()
 
 
 def granted(memory: int) -> int:
-    """Return the bytes for values: without what threads, codecs and the allocator take.
+    """Return the bytes left for values, after those that threads, codecs and the allocator take.
 
     Examples
     --------
@@ -175,7 +175,7 @@ def granted(memory: int) -> int:
 
 
 def grant_for(needed: int) -> int:
-    """Return the least memory of which so many bytes are for values."""
+    """Return the least memory that leaves `needed` bytes for values."""
     return min(-(-needed * 8 // 5), needed + _RESERVE)
 
 

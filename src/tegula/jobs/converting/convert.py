@@ -65,30 +65,30 @@ def convert(
 ) -> ConvertReport:
     """Copy an array, or a group or table with all its members, into another format.
 
-    Values, attributes, fill values and dimension names are kept, and so are codecs that the target's format has. Others
-    are replaced by its usual codecs, and a note in the report says so. Memory is bounded by a few blocks of 64 MiB, or
-    one chunk if that is larger; for remote storage by the setting ``buffer_bytes``, since many arrays and blocks
-    are under way at once.
+    Values, attributes, fill values and dimension names are kept, and so are codecs that the target's format has. Other
+    codecs are replaced by the format's usual ones, and the report has a note on that. Memory is bounded by a few blocks
+    of 64 MiB, or one chunk if that is larger; for remote storage by the setting ``buffer_bytes``, since many arrays and
+    blocks are processed at once.
 
     Data written by xarray (arrays with dimension names) reads the same with xarray afterwards. The names are stored
     where readers of the target's format look for them: in the attribute ``_ARRAY_DIMENSIONS``, or ``dimension_names``
     in Zarr v3. So is the value that marks missing data: the fill value in Zarr v2, the attribute ``_FillValue`` in v3.
-    If that changes the fill value, chunks that the source does not store are written.
+    If that changes the fill value, chunks that are absent from the source are written, too.
 
     Arrays can be opened only once they are complete, since their metadata is written last.
 
-    Where chunks and codecs stay the same, the compressed chunks are copied as they are, which is many times faster:
+    If chunks and codecs stay the same, the compressed chunks are copied as they are, which is many times faster:
     between Zarr v1, v2, v3 and bcolz if the codec is Blosc, between Zarr v2 and v3 with most codecs.
 
     A bcolz table becomes a group with an array for each column, and an attribute ``column-order`` with their names in
-    order. Such a group becomes a bcolz table.
+    order. In bcolz, such a group becomes a table.
 
     Parameters
     ----------
     source : str, path, mapping, Store, Array, Group or Table
         The node to convert, or where it is stored.
     target : str, path, mapping or Store
-        Where to convert it to; must not be the source or lie within it.
+        Where to write the result; must not be the source or lie within it.
     format : {"zarr3", "zarr2", "zarr1", "bcolz"}, optional
         Format of the target; by default the one that the suffix of `target` or `path` implies, else Zarr v3.
     chunks, shards, codecs : optional
@@ -100,7 +100,7 @@ def convert(
         hierarchy a plain type applies to numbers of its kind, except dimension coordinates. See Notes.
     scale_offset : (float, float) or mapping, optional
         Pack floating-point numbers as CF does: ``dtype`` holds ``(value - offset) / scale``, and the attributes
-        ``scale_factor`` and ``add_offset`` tell readers so. Needs `dtype`.
+        ``scale_factor`` and ``add_offset`` tell readers how to unpack it. Needs `dtype`.
     bitround : int or mapping, optional
         Keep this many bits of the fraction of floating-point numbers, rounding ties to even, so that they compress
         better.
@@ -120,22 +120,22 @@ def convert(
         Called with the path of an array, the bytes converted, and its total bytes; with `verify` both also count the
         bytes that are read back. Several arrays may be under way at once.
     allow_pickle : bool
-        Allow unpickling the source, and pickling objects where the format has no other codec for them.
+        Allow unpickling the source, and pickling objects if the format has no other codec for them.
     consolidated : {"auto", True, False}
         ``"auto"`` writes consolidated metadata to the groups that have it in the source, ``True`` also to the topmost
         group, ``False`` to none.
     storage_options : mapping, optional
         Settings of the storage, if `source` is a URL; see `tegula.store_of`.
     target_storage_options : mapping, optional
-        Those of `target`; by default those of `source` if both URLs name the same bucket.
+        Settings of the target's storage; by default those of `source` if both URLs name the same bucket.
     resume : bool, optional
         Keep a ledger, a record of what is done, in the target's store, so that a conversion that is interrupted at any
         moment can be resumed. ``True`` resumes an interrupted conversion or begins a new one; ``False`` begins a new
         one, and refuses a target where one was interrupted. By default there is no ledger, and an array that an
         interrupted conversion has not completed is removed.
     runner : "threads", "processes", "dask", address, Client or Runner, optional
-        What does the work: threads of this process (the default), processes, a cluster of `dask.distributed` that is
-        started on this machine (``"dask"``), or the cluster of a scheduler's address or a `Client`.
+        How the work is done: in threads of this process (the default), in processes, on a cluster of `dask.distributed`
+        that is started on this machine (``"dask"``), or on the cluster of a `Client` or of a scheduler's address.
     workers : int, optional
         Number of processes; implies ``runner="processes"``.
     part : (int, int), optional
@@ -145,8 +145,8 @@ def convert(
         Create arrays before their chunks are written, so that they can be opened early. Elements that are not written
         yet read as the fill value.
     max_memory : int or str, optional
-        The most memory that values may take in each worker, in bytes or as ``"2GB"``. If the chunks of source and
-        target cut across each other, values go through a temporary array where that takes less time than reading chunks
+        Maximum memory for values in each worker, in bytes or as ``"2GB"``. If the chunks of source and
+        target cut across each other, values go through a temporary array if that takes less time than reading chunks
         many times; a dry run shows the passes.
     temporary : str, path, mapping or Store, optional
         Where temporary arrays are stored; by default next to the target. With a ledger they always are.
@@ -184,9 +184,9 @@ def convert(
     An array that does not fit (another number of dimensions) stays as it is, and a note in the report says so.
 
     With `dtype`, `scale_offset` or `bitround` the report gives the largest absolute and relative error of each array.
-    Values that mark missing data (NaN, and those of ``_FillValue`` and ``missing_value``) stay missing: packed in
-    integers they become the smallest signed or the largest unsigned one, which the attribute ``_FillValue`` names. A
-    value that the new type can't hold is an error, and so is a missing one for which there is no value.
+    Values that mark missing data (NaN, and those of ``_FillValue`` and ``missing_value``) stay missing: packed as
+    integers they become the smallest signed or the largest unsigned integer, which the attribute ``_FillValue`` names.
+    A value that the new type can't hold is an error, and so is a missing value that it can't represent.
 
     Examples
     --------
@@ -234,7 +234,7 @@ def convert(
     if item.name != "zarr3" and any(wanted["shards"].values):
         raise UnsupportedError(f"{item.name} has no shards", field="shards")
 
-    # what does it, and whether there is a ledger
+    # the runner, and whether there is a ledger
     share, memory = share_of(part), memory_of(max_memory)
     recorded = resume is not None or part is not None
     if visible_early and item.new_draft is not None:
@@ -273,7 +273,7 @@ def convert(
 
 
 def said_of(**options: Any) -> dict[str, str]:
-    """Return the words of the user, for the plan."""
+    """Return the user's options as text, for the plan."""
     return {name: repr(value)[:200] for name, value in options.items() if value is not None}
 
 

@@ -26,11 +26,11 @@ class Estimate:
     units : int
         Number of units, each of which one worker does.
     bytes_read, bytes_written : int
-        Bytes of elements in the chunks that are read, each as often as it is, and of those written.
+        Bytes of elements in the chunks that are read, repeated reads included, and in those that are written.
     requests : int
         Number of values that are read and written.
     memory : int
-        Bytes in memory for the largest unit; each worker does one at a time, threads as many as the store wants.
+        Bytes in memory for the largest unit; each worker does one at a time, threads up to the store's `concurrency`.
 
     Examples
     --------
@@ -51,7 +51,7 @@ class Estimate:
         return Estimate(self.units + other.units, read, written, requests, memory)
 
     def left(self, ledger: Ledger, plan: Plan, name: str) -> Estimate:
-        """Return the estimate for those units of an array that a job has still to do."""
+        """Return the estimate for the units of an array that a job still has to do."""
         pieces = [piece for piece in (plan.pieces.get(name), plan.pieces.get(between_name(name))) if piece is not None]
         number = sum(piece.stop - piece.first for piece in pieces)
         is_over = ledger.completed(plan.pieces[name].first) is not None

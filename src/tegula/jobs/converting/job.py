@@ -26,7 +26,7 @@ from tegula.tables.table import Table
 __all__ = ["Job"]
 
 _REPORTED: Final = (UnsupportedError, CodecError, MetadataError)
-_NAMED: Final = 5  # arrays that a note on many of them names
+_NAMED: Final = 5  # maximum number of arrays named in a note
 _Attempt = tuple[str, ConvertedArray | str, tuple[Rules, ...]]
 """The path of an array, what was done or the reason why not, and the rules that do not fit."""
 
@@ -35,7 +35,7 @@ class Job(ArrayJob):
     """A conversion under way: walks a hierarchy and converts its arrays and tables; for parameters see `ArrayJob`."""
 
     def run(self, source: Array | Group | Table, select: Any = None) -> ConvertReport:
-        """Convert a node, or of an array the selected part; return the report."""
+        """Convert a node, or the selected part of an array; return the report."""
         if isinstance(source, Array):
             self.one(source, select)
         else:
@@ -124,7 +124,7 @@ class Job(ArrayJob):
         return True
 
     def _finish_arrays(self) -> None:
-        """Complete arrays of which other parts of the job have done the last units by now."""
+        """Complete the arrays whose last units other parts of the job have done by now."""
         again, self._unfinished = self._unfinished, []
         if again:
             self.report.units_left = 0
@@ -162,7 +162,7 @@ class Job(ArrayJob):
                 engine.update_documents(self._store, self._place(name), metadata, lambda new: with_names(new, names))
 
     def _consolidated(self, node: Group | Table, name: str) -> list[str]:
-        """Remember a group that gets consolidated metadata; return a note if those of the source are lost."""
+        """Remember a group that gets consolidated metadata; return a note if that of the source is lost."""
         wanted = self._options.consolidated
         has = isinstance(node, Group) and node._is_consolidated()
         if has and wanted is False:
@@ -195,7 +195,7 @@ class Job(ArrayJob):
             raise
 
     def _with_attributes(self, path: str, found: GroupMetadata, attributes: Mapping[str, Any]) -> GroupMetadata:
-        """Complete a group that this job has made before, or another part of it: it may have been killed on the way."""
+        """Add the attributes to a group that this job has created, since a part may have been killed before it did."""
         if attributes.keys() <= found.attributes.keys():
             return found
         return engine.update_documents(

@@ -1,4 +1,4 @@
-"""Conversions with a ledger: the plan is made first, then the job begins, or goes on where it was interrupted."""
+"""Conversions with a ledger: the plan is made first, then the job begins or resumes."""
 
 from __future__ import annotations
 
@@ -49,20 +49,20 @@ def convert_recorded(
     visible_early: bool,
     said: Mapping[str, Any],
 ) -> ConvertReport:
-    """Convert a node, and keep a ledger on the way.
+    """Convert a node, and record finished units in a ledger.
 
     Parameters
     ----------
     node, select, store, path, options, runner
-        What to convert, where to and how, and what does the work.
+        What to convert, where to and how, and the runner.
     resume : bool
-        Whether to go on with a conversion that is under way or was interrupted.
+        Whether to resume a conversion that is under way or was interrupted.
     part : (int, int)
         Which part to do, and how many there are.
     visible_early : bool
         Whether arrays can be seen before they are complete.
     said : mapping
-        The options of the user, for the plan.
+        The user's options as text, for the plan.
     """
     plan = plan_of(node, select, store, path, options, said)
     recording = Recording(Ledger(store, path, part), plan, resume or part != (1, 1))
@@ -73,7 +73,7 @@ def convert_recorded(
         is_taken=lambda: is_taken(store, path),
     ) as ledger:
         if ledger is None:
-            return _known(node, select, store, path, options, runner, recording.left_out)
+            return _completed_before(node, select, store, path, options, runner, recording.left_out)
         conduct = Conduct(runner, ledger, plan, visible_early)
         job = Job(store, path, replace(options, overwrite=False), _report(options), conduct)
         job.run(node, select)
@@ -90,7 +90,7 @@ def convert_recorded(
 def outline_recorded(
     node: Node, select: Any, store: Store, path: str, options: Options, part: tuple[int, int], said: Mapping[str, Any]
 ) -> ConvertReport:
-    """Report what is left to do of a conversion that would go on; parameters are those of `convert_recorded`.
+    """Report what is left to do of a conversion that would be resumed; parameters are those of `convert_recorded`.
 
     Raises
     ------
@@ -122,7 +122,7 @@ def _report(options: Options) -> ConvertReport:
     return ConvertReport(options.item.name)
 
 
-def _only_looking(options: Options) -> Options:
+def _without_writing(options: Options) -> Options:
     return replace(options, dry_run=True, verify=False, progress=None)
 
 
@@ -130,7 +130,7 @@ def _only_looking(options: Options) -> Options:
 
 
 class _Planner(Job):
-    """A dry run that notes the units of each array."""
+    """A dry run that plans the units of each array."""
 
     found: dict[str, tuple[tuple[int, ...], ChunkGrid, dict[str, Any], str, tuple[int, ...]]]
     groups: dict[str, dict[str, Any]]
@@ -138,7 +138,7 @@ class _Planner(Job):
     def array(
         self, source: Array, name: str, select: Any = None, *notes: str
     ) -> tuple[ConvertedArray, tuple[Rules, ...]]:
-        """Note the units of an array."""
+        """Plan the units of an array."""
         prepared = self._prepared(source, name, select, *notes)
         final = read_back(self._options.item, prepared.target.metadata, name)
         how = [sorted(final.documents.items()), prepared.axes]
@@ -160,7 +160,7 @@ class _Planner(Job):
 
 def plan_of(node: Node, select: Any, store: Store, path: str, options: Options, said: Mapping[str, Any]) -> Plan:
     """Return the plan of a conversion. Arrays are in the order of their names, and refused ones are left out."""
-    planner = _Planner(store, path, _only_looking(options), _report(options))
+    planner = _Planner(store, path, _without_writing(options), _report(options))
     planner.found, planner.groups = {}, {}
     planner.run(node, select)
     plan = Plan("convert", dict(said), node._place, place(store, path), groups=planner.groups)
@@ -172,7 +172,7 @@ def plan_of(node: Node, select: Any, store: Store, path: str, options: Options, 
 # --- targets
 
 
-class _Looker(Job):
+class _VacancyCheck(Job):
     """A dry run that refuses a target that is not free."""
 
     def array(
@@ -192,7 +192,7 @@ def _check_vacant(node: Node, select: Any, store: Store, path: str, options: Opt
             "something already exists at this path; pass overwrite=True to replace it", path=place(store, path)
         )
     if next(iter(store.list_prefix(f"{path}/" if path else "")), None) is not None:
-        _Looker(store, path, _only_looking(options), _report(options)).run(node, select)
+        _VacancyCheck(store, path, _without_writing(options), _report(options)).run(node, select)
 
 
 def is_taken(store: Store, path: str) -> bool:
@@ -203,8 +203,8 @@ def is_taken(store: Store, path: str) -> bool:
         return True
 
 
-class _Counter(Job):
-    """A dry run that reports arrays which are complete, and compares them with the source where that is wanted."""
+class _CompletionReport(Job):
+    """A dry run that reports complete arrays and, with `verify`, compares them with the source."""
 
     left_out: Mapping[str, str] = MappingProxyType({})
 
@@ -235,7 +235,7 @@ class _Counter(Job):
         return found
 
 
-def _known(
+def _completed_before(
     node: Node,
     select: Any,
     store: Store,
@@ -244,9 +244,9 @@ def _known(
     runner: Runner,
     failed: Mapping[str, str],
 ) -> ConvertReport:
-    """Return the report on a target that this job has completed before, as when its process was killed at the end."""
-    counter = _Counter(store, path, replace(options, dry_run=True), _report(options), Conduct(runner))
-    counter.left_out = failed
-    counter.run(node, select)
-    counter.report.notes.setdefault("", []).append("the target was complete already")
-    return counter.report
+    """Return the report on a target that this job has completed before, for example just before it was killed."""
+    found = _CompletionReport(store, path, replace(options, dry_run=True), _report(options), Conduct(runner))
+    found.left_out = failed
+    found.run(node, select)
+    found.report.notes.setdefault("", []).append("the target was complete already")
+    return found.report

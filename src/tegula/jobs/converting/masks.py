@@ -2,7 +2,7 @@
 
 xarray reads the mask of a Zarr v2 array from its fill value. In Zarr v3 the fill value is only that of missing chunks,
 and xarray reads the mask from the attribute ``_FillValue``, in an encoding of its own. Only arrays with names for all
-dimensions are taken for data of xarray; others are not changed.
+dimensions count as data of xarray; others are not changed.
 """
 
 from __future__ import annotations

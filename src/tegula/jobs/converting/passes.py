@@ -1,13 +1,13 @@
-"""Passes: how an array gets other chunks in a bounded amount of memory, and what that costs.
+"""Passes: how an array gets new chunks in a bounded amount of memory, and what that costs.
 
 One pass writes units of whole target chunks. If the source's chunks lie across them, each source chunk is read once for
 each unit that it touches. Two passes avoid that: the first reads units of whole source chunks and writes a temporary
 array; the second reads that and writes units of whole target chunks. The chunks of the temporary array divide the units
 of both passes evenly, so that each of its chunks is written once and read once.
 
-The cheapest plan is taken. It costs the bytes that are read and written, decoded and each as often as it is, and for
-each value that is read or written as many bytes as could be moved in the time that a request takes. All of it is
-arithmetic on shapes: no grid is enumerated.
+The cheapest plan is taken. Its cost is the number of decoded bytes that are read and written, repeated reads included,
+plus, for each value that is read or written, the number of bytes that could be moved in the time of one request. All of
+this is arithmetic on shapes: no grid is enumerated.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from tegula.display.info import counted, human_bytes
 __all__ = ["Pass", "Passes", "TooSmall", "plan_passes"]
 
 Shape = tuple[int, ...]
-_ENOUGH: Final = 2**27  # bytes of memory beyond which units only grow where that saves something
+_ENOUGH: Final = 2**27  # bytes of memory beyond which units grow only if that saves something
 _FEW: Final = 4  # axes up to which every order of extending a unit is tried
 
 
 class TooSmall(ValueError):
-    """Raised where not even one unit fits into the memory.
+    """Raised if not even one unit fits into the memory.
 
     Attributes
     ----------
     needed : int
-        Bytes of memory that would do.
+        Bytes of memory that would be enough.
     """
 
     def __init__(self, needed: int) -> None:
@@ -57,7 +57,7 @@ class Pass:
     threads : int
         Chunks that are decoded or encoded at once.
     depth : int
-        How many times as large the chunks that are read are, because of axes that a selection drops.
+        Factor by which the chunks that are read are larger, because of axes that a selection drops.
     copies : int
         How many copies of a unit's elements are in memory at once.
 
@@ -88,7 +88,7 @@ class Pass:
 
     @property
     def requests_read(self) -> int:
-        """Number of chunks that are read, each as often as it is."""
+        """Number of chunks that are read, repeated reads included."""
         return prod(_touches(size, a, b) for size, a, b in zip(self.shape, self.unit, self.reads))
 
     @property
@@ -207,7 +207,7 @@ def plan_passes(
     request_nbytes: int = 2**15,
     two: bool = True,
 ) -> Passes:
-    """Return the cheapest passes that need no more than an amount of memory, or hardly dearer ones that need far less.
+    """Return the cheapest passes within `max_memory`, or slightly more expensive ones that need far less memory.
 
     Parameters
     ----------
@@ -216,15 +216,15 @@ def plan_passes(
     itemsize : int
         Bytes of an element.
     reads : tuple of int
-        Shape of the source's chunks; of shards their inner chunks, which are read one by one.
+        Shape of the source's chunks; for shards, of their inner chunks, which are read one by one.
     writes : tuple of int
         Shape of the values that the target stores: chunks, or whole shards.
     max_memory : int
         Bytes of memory for a worker.
     threads : int
-        Chunks that are decoded or encoded at once, at most; fewer, where memory is scarce.
+        Maximum number of chunks that are decoded or encoded at once; fewer where memory is scarce.
     depth : int
-        How many times as large the source's chunks are, because of axes that a selection drops.
+        Factor by which the source's chunks are larger, because of axes that a selection drops.
     copies : int
         How many copies of a unit's elements are in memory at once.
     request_nbytes : int
@@ -290,7 +290,7 @@ def _cost(passes: Passes) -> tuple[int, int, int]:
 
 @dataclass(frozen=True, slots=True)
 class _Array:
-    """An array, and what there is to work on it; see `plan_passes`."""
+    """An array, and the memory and threads for its passes; see `plan_passes`."""
 
     shape: Shape
     itemsize: int
@@ -321,7 +321,7 @@ def _units(array: _Array, chunk: Shape, other: Shape, reads: Shape, writes: Shap
     chunk : tuple of int
         The chunks that units are made of.
     other : tuple of int
-        The chunks of the other side: units grow until they hold whole ones of these, too, and then on.
+        The chunks of the other side: units grow until they hold whole chunks of these, too, and then further.
     reads, writes
         As for `Pass`.
     """

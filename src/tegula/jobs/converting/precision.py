@@ -44,7 +44,7 @@ class Loss(NamedTuple):
     Parameters
     ----------
     absolute, relative : float
-        The largest difference, and the largest one as a part of the value; values of zero have none of these.
+        The largest difference, and the largest difference relative to the value; zeros have no relative error.
     """
 
     absolute: float = 0.0
@@ -62,12 +62,12 @@ class Loss(NamedTuple):
 
 
 def is_number(dtype: np.dtype[Any]) -> bool:
-    """Return whether a type is one of numbers or booleans."""
+    """Return whether a type holds numbers or booleans."""
     return dtype.kind in "biufc" or dtype in EXTENDED_DTYPES
 
 
 def is_floating(dtype: np.dtype[Any]) -> bool:
-    """Return whether a type is one of real floating-point numbers."""
+    """Return whether a type holds real floating-point numbers."""
     return dtype.kind == "f" or (dtype in EXTENDED_DTYPES and "int" not in dtype.name)
 
 
@@ -112,7 +112,7 @@ class Precision:
         Raises
         ------
         CodecError
-            If the new type can't hold a value; says which and where.
+            If the new type can't hold a value; the message says which and where.
 
         Examples
         --------
@@ -185,9 +185,9 @@ class Precision:
         return Loss(float(error.max(initial=0.0)), float(share.max(initial=0.0)))
 
     def fill(self, source: Array) -> Values | None:
-        """Return the new fill value: what the source's becomes, or the value for missing data if it becomes nothing.
+        """Return the new fill value: that of the source, changed, or the value for missing data if it can't be changed.
 
-        ``None`` if it is undefined, or becomes nothing where no value is missing.
+        ``None`` if it is undefined, or if it can't be changed and no value marks missing data.
         """
         if source.metadata.fill_value is None:
             return None
@@ -212,7 +212,7 @@ class Precision:
 
 
 def _known(values: Values) -> Values:
-    """Return values of a type that NumPy computes with, in native byte order."""
+    """Return values of a type that NumPy can compute with, in native byte order."""
     if values.dtype in EXTENDED_DTYPES:
         return values.astype(
             "i1" if values.dtype.name.startswith("int") else "u1" if "int" in values.dtype.name else "f8"
@@ -227,7 +227,7 @@ def _equal(values: Values, one: Values) -> npt.NDArray[np.bool_]:
 
 
 def _cast(values: Values, dtype: np.dtype[Any]) -> tuple[Values, npt.NDArray[np.bool_] | None]:
-    """Convert values, rounded to nearest with ties to even; say which of them the type can't hold."""
+    """Convert values, rounded to nearest with ties to even; also return which of them the type can't hold."""
     if _is_integer(dtype):
         low, high = (0, 1) if dtype.kind == "b" else _bounds(dtype)
         if values.dtype.kind in "fc":

@@ -30,7 +30,7 @@ class ConvertedArray:
     nbytes : int
         Bytes of its elements in memory.
     nbytes_before, nbytes_after : int
-        Bytes stored in the source (0 where that is not counted, since the store can't be listed) and in the target (0
+        Bytes stored in the source (0 if not counted, since the store can't be listed) and in the target (0
         in a dry run).
     verified : bool or None
         Whether all values were read back and are equal; ``None`` without verification.
@@ -50,8 +50,8 @@ class ConvertedArray:
     dtype : str
         Data type of the new array.
     max_error, max_relative_error : float or None
-        The largest difference of a new value, unpacked, and the largest one as a part of the value; ``None`` if values
-        were not to be changed.
+        The largest difference of a new value, unpacked, and the largest one relative to the value; ``None`` if no
+        change of values was requested.
 
     Examples
     --------
@@ -78,7 +78,7 @@ class ConvertedArray:
 
     @property
     def error(self) -> str:
-        """The largest errors as text; empty if values were not to be changed.
+        """The largest errors as text; empty if no change of values was requested.
 
         Examples
         --------
@@ -116,11 +116,11 @@ class ConvertReport:
         Path and reason of each array of a hierarchy that could not be converted.
     notes : dict of str to list of str
         Notes by path of the group: what could not be kept, and at the top (``""``) how many arrays did not fit the
-        chunks or shards asked for.
+        requested chunks or shards.
     seconds : float
         Duration, including verification.
     units_left : int
-        Number of units that other parts of the job have still to do; the target is not complete before.
+        Number of units that other parts of the job still have to do; until then the target is incomplete.
     estimate : Estimate
         In a dry run, what the conversion would take.
     source, target : str
@@ -155,7 +155,7 @@ class ConvertReport:
 
     @property
     def ok(self) -> bool:
-        """``True`` if everything was converted, and verified equal where that was asked for."""
+        """``True`` if everything was converted, and, with `verify`, found equal to the source."""
         return not self.failed and all(item.verified is not False for item in self.arrays)
 
     @property
@@ -226,7 +226,7 @@ class ConvertReport:
         return f"{nodes} {'would be converted' if self.dry_run else 'converted'} to {self.format}"
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the report as values of JSON, including the totals.
+        """Return the report as JSON values, including the totals.
 
         Examples
         --------
@@ -293,7 +293,7 @@ class ConvertReport:
         return card("tegula.ConvertReport", title, table(places + amounts), failed, notes, arrays)
 
     def _table(self, most: int | None) -> str:
-        """Return the table of arrays; errors and checksums are columns of it where some array has one."""
+        """Return the table of arrays; it has columns for errors and checksums if an array has one."""
         heads = ["Array", "Shape", "Data type", "Chunks", "Stored before", "After", "Copied as is", "Verified"]
         more_heads = {"Largest error": "error", "Checksum": "digest"}
         extra = {head: name for head, name in more_heads.items() if any(getattr(item, name) for item in self.arrays)}

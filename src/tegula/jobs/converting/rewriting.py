@@ -33,7 +33,7 @@ def check_amount(source: Array, target: Array, precision: Precision | None = Non
     Raises
     ------
     UnsupportedError
-        If the target stores every chunk, or holds another value than the source where nothing was written.
+        If it would: the target stores every chunk, or its fill value is not the new value of the source's.
     """
     old, new = source._stored, target._stored
     if not old.metadata.dense and (new.keeps_empty or not _same_fill(source, target, precision)):
@@ -64,7 +64,7 @@ def rewrite_box(
 def same_box(
     source: Array, axes: list[Axis | int], target: Array, box: Box, precision: Precision | None = None
 ) -> npt.NDArray[Any] | None:
-    """Return the values of a box of an array, if they are the selected values of another one, else ``None``."""
+    """Return the values of a box of an array if they equal the selected values of another one, else ``None``."""
     values = np.asarray(target[box])
     return values if _identical(_new_values(source, axes, box, precision)[0], values) else None
 
@@ -72,7 +72,7 @@ def same_box(
 def _new_values(
     source: Array, axes: list[Axis | int], box: Box, precision: Precision | None
 ) -> tuple[npt.NDArray[Any], Loss]:
-    """Return what the elements of a box become, and their largest error."""
+    """Return the new values of a box, and their largest error."""
     values = _read_block(source, axes, box)
     if precision is None:
         return values, Loss()
@@ -128,7 +128,7 @@ def stored_blocks(
     *,
     compared: bool,
 ) -> Iterator[Coords] | None:
-    """Return coordinates of the blocks to visit, in order, where few chunks are stored; ``None`` stands for all blocks.
+    """Return coordinates of the blocks to visit, in order, if few chunks are stored; ``None`` for all blocks.
 
     They are few where absent chunks hold the same value in both arrays, and the target may leave them out. Then blocks
     with stored chunks of the source are visited, and when they are `compared` also those with chunks of the target.
@@ -150,7 +150,7 @@ def stored_blocks(
 
 
 def _same_fill(source: Array, target: Array, precision: Precision | None) -> bool:
-    """Return whether absent chunks of two arrays hold the same value, or what becomes of it."""
+    """Return whether the fill value of the target is that of the source, changed like all values."""
     old, new = source._stored.fill.reshape(1), target._stored.fill.reshape(1)
     if precision is not None:
         try:
@@ -175,7 +175,7 @@ def _read_block(source: Array, axes: list[Axis | int], block: tuple[slice, ...])
 
 
 def _as_text(values: npt.NDArray[Any], array: Array) -> npt.NDArray[Any]:
-    """Return text and bytes of any length as such: Zarr v2 reads missing ones as its fill value, perhaps 0 or null."""
+    """Return text and bytes of any length, missing ones as empty: Zarr v2 reads those as its fill value, perhaps 0."""
     kind: Any = {"string": str, "bytes": bytes}.get(array.metadata.data_type.variable)
     if kind is None:
         return values

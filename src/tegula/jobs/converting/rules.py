@@ -1,6 +1,6 @@
 """Rules: which arrays of a hierarchy get which chunks, shards, codecs and precision.
 
-A *plain* value is meant for every array. A mapping holds rules: one integer for the name of a dimension is a *rule for
+A *plain* value applies to every array. A mapping holds rules: one integer for the name of a dimension is a *rule for
 a dimension*, and changes the lengths along it; anything else is a *rule for arrays*, named by
 
 - a name (``"tas"``): arrays of that name at any level,
@@ -9,7 +9,7 @@ a dimension*, and changes the lengths along it; anything else is a *rule for arr
 
 Of several rules for one array, a path takes precedence over a name, a name over a pattern, and among equals the last
 one wins; rules for dimensions apply to the arrays that no other rule names. `match_rules` finds out which names are
-those of dimensions, before anything is written.
+names of dimensions, before anything is written.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = ["Field", "Rule", "Rules", "match_rules", "rules_of"]
 
 Field = Literal["chunks", "shards", "codecs", "dtype", "scale_offset", "bitround"]
 Names = Sequence[str | None]
-_MOST_NAMES: Final = 20  # that an error lists
+_MOST_NAMES: Final = 20  # maximum number of names in an error
 _LENGTHS: Final = ("chunks", "shards")  # fields with rules for dimensions
 _MOST_BITS: Final = 52
 
@@ -56,7 +56,7 @@ class Rule:
 
     @property
     def is_decided(self) -> bool:
-        """``True`` if more arrays can't change what the rule matches."""
+        """``True`` if no further array can change what the rule matches."""
         return self.is_dimension or (self.is_array and not self.may_be_dimension)
 
     @property
@@ -85,7 +85,7 @@ class Rule:
 
     @property
     def rank(self) -> tuple[bool, bool]:
-        """The precedence among rules for one array: the greatest counts."""
+        """The precedence among rules for one array: the greatest wins."""
         return not self.is_pattern, "/" in self.key
 
     def __str__(self) -> str:
@@ -105,7 +105,7 @@ class Rules:
     rules : tuple of Rule
         The rules, in order.
     single : bool
-        Whether there is one array only, which the value has to fit.
+        Whether there is only one array, which the value must fit.
     """
 
     field: Field
@@ -133,9 +133,9 @@ class Rules:
         names : sequence of str or None, optional
             Names of its dimensions.
         own : sequence
-            The lengths along each dimension that it keeps where no rule changes them.
+            The array's own lengths along each dimension, which it keeps unless a rule changes them.
         suits : bool
-            Whether a plain value that is meant for every array of a hierarchy is meant for this one.
+            Whether a plain value that is given for a whole hierarchy applies to this array.
 
         Returns
         -------

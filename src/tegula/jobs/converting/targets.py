@@ -127,7 +127,7 @@ def selected_axes(select: Any, shape: tuple[int, ...]) -> list[Axis | int]:
 
 @dataclass(frozen=True, slots=True)
 class _Chosen:
-    """The values chosen for one array; ``None`` where it keeps its own."""
+    """The values chosen for one array; ``None`` for its own."""
 
     chunks: Any
     shards: Any
@@ -223,7 +223,7 @@ def _precision(
 ) -> Precision | None:
     """Return how the values of an array change.
 
-    A plain value is meant for all arrays that are not the coordinate of a dimension: packing and rounding for
+    A plain value applies to all arrays that are not the coordinate of a dimension: packing and rounding for
     floating-point numbers, a data type for numbers of its kind.
     """
     old = source.metadata.data_type.numpy
@@ -266,7 +266,7 @@ def keeps_codecs(source: Array, metadata: ArrayMetadata, item: Format) -> bool:
 
 
 def _lengths(grid: ChunkGrid, source: Array, shape: tuple[int, ...], kept: list[int]) -> list[Any]:
-    """Return the lengths of chunks along the axes that are kept, all of them where they vary."""
+    """Return the lengths of chunks along the axes that are kept, all of them if they vary."""
     axes = [grid.axes[position] for position in kept]
     same = [size == source.shape[position] for size, position in zip(shape, kept)]
     return [a.edges if isinstance(a, VaryingAxis) and fits else a.longest() for a, fits in zip(axes, same)]
@@ -321,7 +321,7 @@ def _adapted(item: Format, draft: ArrayMetadata, chosen: _Chosen, notes: list[st
 def _replaced(
     item: Format, draft: ArrayMetadata, error: UnsupportedError, chosen: _Chosen, notes: list[str]
 ) -> ArrayMetadata | None:
-    """Replace the part that the format has refused; return ``None`` if the user chose it or it can't be replaced."""
+    """Replace the part that the format refused; return ``None`` if the user chose it or it can't be replaced."""
     if error.field == "chunks" and chosen.chunks is None:
         grid = array_metadata(item, draft.shape, draft.data_type, "auto", codecs=None).grid
         notes.append(f"the chunks are now {grid.largest_chunk()}: {error}")

@@ -1,7 +1,7 @@
 """Temporary arrays between two passes.
 
-Beside local files it is a directory of the store's own (``.tegula-….tmp``) in the directory of the target, which no
-listing shows. Its owner holds the lock of that directory. If the owner is killed, the directory is removed like any
+For a target in local files it is a temporary directory (``.tegula-….tmp``) in that of the target, which no listing
+shows. Its owner holds the lock of that directory. If the owner is killed, the directory is removed like any
 other temporary file: by the next process that writes to the target, by ``tegula check --repair``, or with the target.
 In other stores it lies below a name of that kind in the target's prefix, and is deleted with the target.
 """
@@ -34,7 +34,7 @@ __all__ = ["between_name", "recorded_array", "temporary_array"]
 
 _FORMAT = "zarr3"
 _CODECS = [{"name": "blosc", "configuration": {"cname": "lz4", "clevel": 1, "shuffle": "shuffle"}}]
-"""Fast ones: each chunk is read once."""
+"""Fast codecs, since each chunk is read only once."""
 
 
 @contextmanager
@@ -48,7 +48,7 @@ def temporary_array(
     store, path : Store, str
         The target of the conversion.
     where : str, path, mapping or Store, optional
-        Where temporary arrays are put instead of beside the target.
+        Where temporary arrays are stored; by default next to the target.
     shape, chunks, data_type
         The array.
 
@@ -67,7 +67,7 @@ def temporary_array(
     item, metadata = _described(shape, chunks, data_type)
     with ExitStack() as stack:
         place = store if where is None else store_of(where)
-        if isinstance(place, ZipStore):  # from which nothing can be removed without writing it anew
+        if isinstance(place, ZipStore):  # removing a value would mean rewriting the archive
             place = LocalStore(os.path.dirname(place.path))
         inside = "" if where is not None else path
         if isinstance(place, LocalStore):
@@ -80,7 +80,7 @@ def temporary_array(
 
 
 def between_name(name: str) -> str:
-    """Return the path of the temporary array of an array whose conversion has a ledger: beside the ledger's values.
+    """Return the path of the temporary array of an array whose conversion has a ledger: next to the ledger's values.
 
     Examples
     --------
@@ -91,7 +91,7 @@ def between_name(name: str) -> str:
 
 
 def recorded_array(store: Store, path: str, chunks: tuple[int, ...], shape: tuple[int, ...], source: Array) -> Array:
-    """Return the temporary array of a conversion with a ledger, which may be there from an interrupted one."""
+    """Return the temporary array of a conversion with a ledger, which an interrupted one may have left."""
     with suppress(NotFoundError):
         return open_array(store, path)
     item, metadata = _described(shape, chunks, source.metadata.data_type)
@@ -132,7 +132,7 @@ def _directory(above: str) -> Iterator[str]:
         finally:
             try:
                 remove_temporary(path)
-            except BaseException:  # a signal: once more, since nothing else does it
+            except BaseException:  # a signal: try again, since nothing else removes the directory
                 remove_temporary(path)
                 raise
 

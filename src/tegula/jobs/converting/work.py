@@ -88,13 +88,13 @@ class Converting(Work):
         return self.place.open()
 
     def nbytes(self, unit: Unit) -> int:
-        """Return about how many bytes a unit has in memory."""
+        """Return approximately how many bytes a unit takes in memory."""
         return unit.size * (self.source.itemsize + self.target.itemsize)
 
     def do(self, unit: Unit) -> dict[str, int]:
         """Do one unit; return the bytes read and written, chunks copied, the largest error, or sums of the values."""
         if self.limits and unit.size != self._latest:
-            release()  # units of one size use the memory of the last one again
+            release()  # units of one size reuse the memory of the last one
             self._latest = unit.size
         if self.mode == "copy":
             total = {"read": 0, "written": 0, "copied": 0}
@@ -131,7 +131,7 @@ class Converting(Work):
         return cells(found)
 
     def stored(self, grid: ChunkGrid) -> Iterator[tuple[Coords, Coords]] | None:
-        """Return the boxes and chunks to visit, in order, where few are stored; ``None`` stands for all boxes."""
+        """Return the boxes and chunks to visit, in order, if few chunks are stored; ``None`` for all boxes."""
         if self.mode != "copy":
             compared = self.mode == "verify"
             found = stored_blocks(self.source, self.axes, self.target, grid, self.precision, compared=compared)
@@ -151,7 +151,7 @@ class Converting(Work):
 
 
 def _sums(box: Box, values: npt.NDArray[Any], array: Array) -> dict[str, int]:
-    """Return the sums of a box, which make the checksum of the array."""
+    """Return the sums of a box, from which the checksum of the array is computed."""
     try:
         found = sums_of_values(values, box, array.metadata.data_type)
     except UnsupportedError:  # objects of any class
@@ -174,5 +174,5 @@ def loss_of(total: Mapping[str, int]) -> Loss:
 
 
 def _amounts_of(loss: Loss) -> dict[str, int]:
-    """Return errors as integers in the same order: the bits of numbers from 0."""
+    """Return errors as integers that sort in the same order: the bits of non-negative floats."""
     return {name: int(np.float64(error).view(np.int64)) for name, error in zip(_ERRORS, loss)}

@@ -115,7 +115,7 @@ def _pieces(start: int, size: int, factor: int) -> Iterator[tuple[slice, slice, 
 
 
 def _by_block(cells: np.ndarray[Any, Any], extents: Sequence[int]) -> np.ndarray[Any, Any]:
-    """Return the cells of each block along a last axis of their own."""
+    """Return the cells of each block along a new last axis."""
     split = [part for size, extent in zip(cells.shape, extents, strict=True) for part in (size // extent, extent)]
     outer, inner = range(0, len(split), 2), range(1, len(split), 2)
     blocks = tuple(split[axis] for axis in outer)
@@ -200,7 +200,7 @@ def _extreme(cells: np.ndarray[Any, Any], of_floats: np.ufunc, of_others: np.ufu
 def mode_of(
     cells: np.ndarray[Any, Any], counted: np.ndarray[Any, np.dtype[np.bool_]] | None = None
 ) -> np.ndarray[Any, Any]:
-    """Return the most frequent value of each block; the smallest of several.
+    """Return the most frequent value of each block; the smallest if there are several.
 
     `counted` says which cells count, by default all; where none does, the result is any value.
 

@@ -65,11 +65,11 @@ def downsample(
 
     The pyramid is a Zarr v3 group with the arrays ``s0``, ``s1``, …, each computed from the one before. If the
     target is the group that holds the array, the array stays where it is, and is the first level under its own name.
-    Each array can be opened when it is complete, and the group when all of them are. After an error, what was created
-    is deleted, unless the job is to be resumed.
+    Each array can be opened once it is complete, and the group once all of them are. After an error, everything created
+    is deleted, unless the job can be resumed.
 
     Memory is bounded by two blocks of 64 MiB, or by a shard or chunk if that is larger; for remote storage by the
-    setting ``buffer_bytes``. Where few chunks are stored, the others are not visited.
+    setting ``buffer_bytes``. If few chunks are stored, only these are visited.
 
     Parameters
     ----------
@@ -80,7 +80,8 @@ def downsample(
     path : str
         Path of the group in the target's store.
     factors : int, sequence of int, or mapping
-        By how much each level is smaller than the one before: along each spatial axis, along each axis, or by name.
+        How many times smaller each level is than the one before: one number for all spatial axes, one for each axis, or
+        numbers by name.
         Blocks at the far edges may be smaller, so that lengths are rounded up.
     levels : int, optional
         How many levels to compute, not counting the first; by default until one fits into a chunk.
@@ -91,14 +92,15 @@ def downsample(
         Names of the axes, or mappings with ``name``, ``type`` (``"space"``, ``"time"``, ``"channel"``) and ``unit``; by
         default the names of the dimensions, else ``yx``, ``zyx`` or ``tczyx``. Types of common names are known.
     scale : float, sequence of float, or mapping
-        Distance between the elements of the array: along each spatial axis, along each axis, or by name.
+        Distance between the elements of the array: one number for all spatial axes, one for each axis, or numbers by
+        name.
     missing : scalar, sequence of scalar, or "fill_value", optional
-        Values that mark missing data, which mean and mode leave out besides NaN and NaT; by default those of CF's
-        attributes ``_FillValue`` and ``missing_value``, as for `tegula.statistics`. A block without others becomes the
-        first of them, or NaN.
+        Values that mark missing data, left out by mean and mode, like NaN and NaT; by default those of CF's
+        attributes ``_FillValue`` and ``missing_value``, as for `tegula.statistics`. A block of such values
+        only becomes the first of them, or NaN.
     chunks, shards, codecs : optional
-        Those of the first level, as for `tegula.convert`, and of the others as far as they are large enough; by default
-        those of the array.
+        Those of the first level, as for `tegula.convert`; by default those of the array. Other levels have the same, as
+        far as they are large enough.
     name : str
         Name of the pyramid in its metadata.
     overwrite : bool
@@ -108,21 +110,21 @@ def downsample(
     storage_options : mapping, optional
         Settings of the storage, if `source` is a URL; see `tegula.store_of`.
     target_storage_options : mapping, optional
-        Those of `target`; by default those of `source` if both URLs name the same bucket.
+        Settings of the target's storage; by default those of `source` if both URLs name the same bucket.
     resume : bool, optional
-        Keep a ledger of what is done in the group, as for `tegula.convert`: ``True`` resumes a pyramid that was
-        interrupted, or begins, ``False`` begins and refuses a target where one was interrupted.
+        Keep a ledger of what is done in the group, as for `tegula.convert`: ``True`` resumes an interrupted pyramid or
+        begins a new one; ``False`` begins a new one, and refuses a target where one was interrupted.
     runner, workers : optional
-        What computes the levels, as for `tegula.convert`.
+        How the levels are computed, as for `tegula.convert`.
     part : (int, int), optional
-        Do one part of several, as for `tegula.convert`. The first array that is written is divided between the parts;
-        the smaller ones, each of which needs the one before as a whole, between those that run when that is complete.
+        Do one part of several, as for `tegula.convert`. The parts divide the first array that is written. Each
+        smaller array needs the whole array before it, so it is divided among the parts that run when that is complete.
     dry_run : bool
         Report what would be written and what it takes, and write nothing; with `resume`, what is left to do.
     visible_early : bool
         Create the group and the arrays before their chunks are written.
     max_memory : int or str, optional
-        The most memory that the values take in each worker, in bytes or as ``"2GB"``.
+        Maximum memory for values in each worker, in bytes or as ``"2GB"``.
 
     Returns
     -------
@@ -134,7 +136,7 @@ def downsample(
         If the group, a level or a pyramid exists and `overwrite` is false, or another job works on it.
     MetadataError
         If an argument is not valid, the axes are not those of OME-Zarr, or the array or the options have changed since
-        the job that is to be resumed began.
+        the interrupted job began.
     UnsupportedError
         If the array has no mean, or its group is not a Zarr v3 group.
 

@@ -33,16 +33,16 @@ __all__ = ["PyramidJob"]
 
 _KEY: Final = "ome"
 _ZARR3: Final = find_format("zarr3")
-_PAUSE: Final = 0.25  # seconds between looks at what other parts have done, at first
+_PAUSE: Final = 0.25  # seconds between the first checks of what other parts have done
 _LONGEST_PAUSE: Final = 15.0
 
 
 class PyramidJob(PyramidOutline):
     """A pyramid under way.
 
-    The units of the first array that is written belong to the parts of the job by their numbers. Each further level
-    needs the one before as a whole: its units are shared by the parts that run when that is complete. A part waits for
-    others that run and have units left; it ends if they do not run.
+    The units of the first array that is written are divided among the parts of the job by their numbers. Each further
+    level needs the whole level before it, so its units are divided among the parts that run when that is complete. A
+    part waits as long as others with units left are running, and ends if they are not.
 
     For parameters see `PyramidOutline`.
     """
@@ -143,7 +143,7 @@ class PyramidJob(PyramidOutline):
         return 0
 
     def _copy(self, runner: Runner) -> int:
-        """Convert the array to the first level; return the number of units that are left to parts which do not run."""
+        """Convert the array to the first level; return the number of units left to parts that are not running."""
         plan = None if self._ledger is None else self._copy_plan
         conduct = Conduct(runner, self._ledger, plan, self._visible_early, in_group=True)
         path = self._place("s0")
@@ -163,7 +163,7 @@ class PyramidJob(PyramidOutline):
     def _compute(
         self, runner: Runner, plan: Plan | None, level: Level, before: Array, *, is_first: bool
     ) -> Array | int:
-        """Compute a level, and return it; or the number of units that are left to parts which do not run."""
+        """Compute a level, and return it; or the number of units that are left to parts that are not running."""
         path, draft = self._place(level.name), level.draft
         factors, memory = self._reduction.factors, self._options.max_memory
         self._created.append(path)
@@ -190,12 +190,12 @@ class PyramidJob(PyramidOutline):
             left = self._shared(self._ledger, done)
         if left:
             return left
-        before._stored.check_exists()  # chunks of a deleted array are absent, too
+        before._stored.check_exists()  # the chunks of a deleted array would count as absent
         self._report(level, draft.size)
         return self._published(level) if early is None else early
 
     def _published(self, level: Level) -> Array:
-        """Write the documents of a level; with a ledger, they may be there from before an interruption."""
+        """Write the documents of a level; with a ledger, they may have been written before an interruption."""
         path = self._place(level.name)
         if self._ledger is not None:
             return publish(self._store, path, _ZARR3, level.metadata, self._allowed, has_parent=True)
@@ -207,7 +207,7 @@ class PyramidJob(PyramidOutline):
             raise
 
     def _until_done(self, done: Callable[[], Counter[int]]) -> int:
-        """Do the units of this part, and wait for the other parts that have some left, as long as they run."""
+        """Do the units of this part, and wait for running parts that have units left."""
         pause = _PAUSE
         while left := done():
             ledger = self._ledger
@@ -219,7 +219,7 @@ class PyramidJob(PyramidOutline):
         return 0
 
     def _shared(self, ledger: Ledger, done: Callable[[Ledger], Counter[int]]) -> int:
-        """Share the units with the parts that run; if one ends before it has done its own, others do them."""
+        """Divide the units among the running parts; if one stops before its units are done, the others do them."""
         pause = _PAUSE
         while left := done(ledger.among_living()):
             if not ledger.is_kept:  # another part has completed the target since
@@ -230,7 +230,7 @@ class PyramidJob(PyramidOutline):
         return 0
 
     def _finish(self, metadata: dict[str, Any]) -> None:
-        """Write the metadata of the pyramid, and consolidated metadata anew where the group had some."""
+        """Write the metadata of the pyramid; consolidate again if the group had consolidated metadata."""
         if self.is_copied and not self._visible_early:
             with suppress(AlreadyExistsError):  # another part may have written the same
                 self._new_group({_KEY: metadata})

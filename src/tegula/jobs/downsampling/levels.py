@@ -42,14 +42,14 @@ Coords = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Reduction:
-    """What becomes of a block of elements.
+    """The reduction of each block of elements to one.
 
     Parameters
     ----------
     factors : tuple of int
         The shape of a block.
     method : {"mean", "mode", "nearest"}
-        What it becomes.
+        How the one is computed.
     masks : tuple of scalar
         Values that mark missing data.
     """
@@ -64,7 +64,7 @@ def shapes_of(
 ) -> list[tuple[int, ...]]:
     """Return the shapes of the levels of a pyramid, from that of the whole array.
 
-    By default there are levels until one lies within a chunk along each axis that gets shorter.
+    By default there are as many levels as it takes until one fits into a chunk along every axis that gets shorter.
 
     Examples
     --------
@@ -82,7 +82,7 @@ def shapes_of(
 
 
 def level_metadata(base: Array, shape: tuple[int, ...]) -> ArrayMetadata:
-    """Describe a level of another shape: with the codecs, chunks and shards of the base, as far as it fills them."""
+    """Describe a level of another shape: with codecs, chunks and shards of the base, if it is large enough."""
     chunks = longest_chunk(base)
     if base.shards is None:
         chunks = tuple(min(chunk, max(1, size)) for chunk, size in zip(chunks, shape))
@@ -95,7 +95,7 @@ def level_metadata(base: Array, shape: tuple[int, ...]) -> ArrayMetadata:
 
 
 def longest_chunk(array: Array) -> tuple[int, ...]:
-    """Return the shape of the largest chunk; of shards, of the chunks in them."""
+    """Return the shape of the largest chunk; for shards, of their inner chunks."""
     return array.metadata.grid.largest_chunk() if array.shards is None else array.chunks
 
 
@@ -105,7 +105,8 @@ def share_of_memory(source: Array, target: Array, factors: Sequence[int], max_me
     Raises
     ------
     UnsupportedError
-        If one chunk or shard of the level, or the chunks read for a chunk, do not fit; the message says what it takes.
+        If one chunk or shard of the level, or the chunks read for a chunk, do not fit. The message says
+            how much memory they need.
     """
     if max_memory is None:
         return units.BLOCK_BYTES
@@ -129,12 +130,12 @@ def piece_nbytes(source: Array, target: Array, factors: Sequence[int]) -> int:
 
 
 def _piece_of(source: Array, shape: Sequence[int], factors: Sequence[int]) -> tuple[int, ...]:
-    """Return the shape of what becomes of a chunk of the level before, within a shape."""
+    """Return the shape to which a chunk of the level before is reduced, at most `shape`."""
     return tuple(min(size, -(-chunk // factor)) for chunk, factor, size in zip(longest_chunk(source), factors, shape))
 
 
 def check_amount(source: Array, target: Array, reduction: Reduction) -> None:
-    """Refuse a level of more than ``max_chunks`` chunks that all have to be computed, though few may be stored."""
+    """Refuse a level of more than ``max_chunks`` chunks that must all be computed, though few may be stored."""
     if not _is_sparse_alike(source, target, reduction):
         number = target.nchunks if target.nshards is None else target.nshards
         check_number(target._stored, number, "downsampling")
@@ -172,7 +173,7 @@ class Reducing(Work):
     place : Place
         The level.
     reduction : Reduction
-        What becomes of its elements.
+        How its elements are computed.
     most : int
         Bytes to read at once.
     ledger : Ledger, optional
@@ -205,7 +206,7 @@ class Reducing(Work):
         return self.place.open()
 
     def nbytes(self, unit: Unit) -> int:
-        """Return about how many bytes a unit has in memory."""
+        """Return approximately how many bytes a unit takes in memory."""
         size: int = max(prod(part.stop - part.start for part in box) for box in self._boxes(unit))
         return size * (itemsize_of(self.target) + itemsize_of(self.source))
 
@@ -218,7 +219,7 @@ class Reducing(Work):
         return total
 
     def _boxes(self, unit: Unit) -> Iterator[Box]:
-        """Yield the box of a unit, or where few chunks are stored those chunks or shards of it that are computed."""
+        """Yield the box of a unit, or if few chunks are stored, those of its chunks or shards that are computed."""
         if unit.chosen is None:
             yield unit.box
             return
@@ -230,7 +231,7 @@ class Reducing(Work):
         source, target, reduction = self.source, self.target, self.reduction
         shape = tuple(part.stop - part.start for part in box)
         values, read = np.empty(shape, target.dtype), 0
-        # pieces of whole chunks of the source, where these fit into memory
+        # pieces of whole chunks of the source, if these fit into memory
         most = self.most // (itemsize_of(source) * prod(reduction.factors))
         for piece in pieces(shape, _piece_of(source, shape, reduction.factors), most):
             places = zip(box, piece, reduction.factors, source.shape)
@@ -242,7 +243,7 @@ class Reducing(Work):
                 steps = tuple(slice(axis.start, axis.stop, step) for axis, step in zip(part, reduction.factors))
                 found = values[piece] = source[steps]
             else:
-                found = None  # its memory is used again
+                found = None  # frees its memory for the next piece
                 if self.limits:
                     release()
                 found = np.asarray(source[part])
@@ -253,7 +254,7 @@ class Reducing(Work):
         return read
 
     def stored(self, grid: ChunkGrid) -> Iterator[tuple[Coords, Coords]] | None:
-        """Return the boxes and chunks to compute, in order, where few are stored; ``None`` stands for all boxes."""
+        """Return the boxes and chunks to compute, in order, if few chunks are stored; ``None`` for all boxes."""
         own, old, target = self.target.metadata.grid, self.source._stored, self.target
         number = prod(own.counts(target.shape))
         if not (_is_sparse_alike(self.source, target, self.reduction) and old.is_sparse(number, target.nbytes)):

@@ -64,7 +64,7 @@ def axes_of(given: Any, names: Sequence[str | None] | None, ndim: int) -> tuple[
     given : sequence of str or mapping, optional
         Their names, or mappings with ``name``, ``type`` and ``unit``.
     names : sequence of str or None, optional
-        The names of the array's dimensions, which count if nothing is given.
+        The names of the array's dimensions, used if nothing is given.
     ndim : int
         The number of dimensions.
 
@@ -73,7 +73,7 @@ def axes_of(given: Any, names: Sequence[str | None] | None, ndim: int) -> tuple[
     MetadataError
         If the axes are not valid in OME-Zarr.
     UnsupportedError
-        If it has no pyramids of arrays with that many dimensions.
+        If OME-Zarr has no pyramids of arrays with that many dimensions.
 
     Examples
     --------
@@ -131,7 +131,7 @@ def per_axis(given: Any, axes: Sequence[Axis], field: str, other: Any, chosen: S
     Parameters
     ----------
     given : scalar, sequence or mapping
-        One for the chosen axes, one for each axis, or some by name.
+        One value for all chosen axes, one for each axis, or values by name.
     axes : sequence of Axis
         The axes.
     field : str
@@ -139,7 +139,7 @@ def per_axis(given: Any, axes: Sequence[Axis], field: str, other: Any, chosen: S
     other : scalar
         The value of all other axes.
     chosen : sequence of bool
-        The axes that a scalar is for.
+        The axes to which a scalar applies.
 
     Examples
     --------

@@ -67,7 +67,7 @@ class PyramidOutline:
     levels : int, optional
         How many levels to compute.
     options : Options
-        Those of the conversion to the first level, where it is a copy.
+        Options of the conversion to the first level, if that is a copy.
     visible_early : bool
         Whether arrays can be seen before they are complete.
     """
@@ -112,7 +112,7 @@ class PyramidOutline:
             check_amount(before, level.draft, reduction)
 
     def _check_array(self, names: tuple[str, ...]) -> None:
-        """Check that an array which stays where it is is what OME-Zarr demands."""
+        """Check that an array that stays in its place meets the demands of OME-Zarr."""
         options = self._options
         if any(rules.values for rules in (options.chunks, options.shards, options.codecs)):
             raise MetadataError("an array that stays where it is keeps its chunks, shards and codecs; pass a target")
@@ -128,7 +128,7 @@ class PyramidOutline:
             )
 
     def plan(self, said: Mapping[str, Any]) -> Plan:
-        """Return the plan, with the options of the user in words."""
+        """Return the plan, with the user's options as text."""
         plan = Plan("downsample", dict(said), self.array._place, place(self._store, self._path))
         source: dict[str, Any] = fingerprint_of(self.array)
         if self.is_copied:
@@ -146,7 +146,7 @@ class PyramidOutline:
         return plan
 
     def outlined(self, said: Mapping[str, Any], ledger: Ledger | None, overwrite: bool) -> Estimate:
-        """Estimate what the pyramid takes; with a ledger, what is left to do of a job that would go on."""
+        """Estimate what the pyramid takes; with a ledger, what is left to do of a job that would be resumed."""
         plan = self.plan(said)
         if ledger is None:
             return self._estimate(plan, None)
@@ -195,5 +195,5 @@ class PyramidOutline:
 
 
 def _values_of(array: Array) -> int:
-    """Return how many values the chunks or shards of an array are."""
+    """Return the number of shards of an array, or of chunks if it has no shards."""
     return array.nchunks if array.nshards is None else array.nshards

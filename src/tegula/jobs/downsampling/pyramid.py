@@ -22,7 +22,7 @@ class Pyramid:
     target : str
         URL of its group.
     method : str
-        How elements were put together.
+        How blocks of elements were reduced.
     axes : tuple of Axis
         Its axes: name, type and unit of each.
     levels : tuple of Level
@@ -32,7 +32,7 @@ class Pyramid:
     dry_run : bool
         Whether nothing was written.
     units_left : int
-        Number of units that other parts of the job have still to do; the pyramid is not complete before.
+        Number of units that other parts of the job still have to do; until then the pyramid is incomplete.
     estimate : Estimate
         In a dry run, what it would take.
 
@@ -55,7 +55,7 @@ class Pyramid:
     estimate: Estimate = field(default_factory=Estimate)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the pyramid as values of JSON."""
+        """Return the pyramid as JSON values."""
         return {**asdict(self), "axes": [axis.as_dict() for axis in self.axes]}
 
     def __repr__(self) -> str:

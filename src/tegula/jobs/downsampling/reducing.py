@@ -1,7 +1,7 @@
-"""Reduction of blocks of values to one each: the mean or the most frequent one without missing values, or the first.
+"""Reduction of each block of values to one: the mean or the most frequent value, without missing ones, or the first.
 
-The arithmetic is that of `tegula.jobs.downsampling.blocks`. What is added here are missing values, times, and means of
-floating-point numbers that do not lose digits: they are added up in double precision.
+The arithmetic is that of `tegula.jobs.downsampling.blocks`. This module adds missing values, times, and means of
+floating-point numbers that do not lose digits, since sums are taken in double precision.
 """
 
 from __future__ import annotations
@@ -60,7 +60,8 @@ def reduced(
         The mean of integers and times is rounded to the nearest integer, ties to even. Of several most frequent values
         ``"mode"`` takes the smallest. ``"nearest"`` takes the first element of a block.
     masks : sequence of scalar
-        Values that mark missing data, besides NaN and NaT. A block without others becomes the first of them, or NaN.
+        Values that mark missing data, besides NaN and NaT. A block of such values only becomes the first of
+        them, or NaN.
     most : int
         How many elements to reduce at a time, since intermediate results take about 40 bytes for each.
 
@@ -122,13 +123,13 @@ def _integers(cells: Values, counted: Values | None = None) -> Values:
 def _floats(cells: Values, counted: Values | None = None) -> Values:
     dtype = cells.dtype
     wide = np.dtype("c16" if dtype.kind == "c" else "f8")
-    wide = np.promote_types(wide, dtype) if not is_extension(dtype) else wide  # long doubles stay what they are
+    wide = np.promote_types(wide, dtype) if not is_extension(dtype) else wide  # long doubles stay long doubles
     count: Any = cells.shape[-1]
     if counted is not None:
         cells = np.where(counted, cells, np.zeros((), dtype))
         count = np.maximum(counted.sum(axis=-1), 1)
     total = float_sum(cells, wide)
-    # where the sum overflows though no value is infinite, a smaller one is added up
+    # if the sum overflows though no value is infinite, scaled values are summed
     lost = ~np.isfinite(total)
     if lost.any():
         lost &= np.isfinite(cells.astype(wide)).all(axis=-1)

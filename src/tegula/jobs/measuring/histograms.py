@@ -138,7 +138,7 @@ def bins_of(values: npt.NDArray[Any]) -> Bins:
         while _floor(large, exponent) - _floor(small, exponent) >= _MOST:
             exponent += 1
         first = _floor(small, exponent)
-        # scaling by a power of two is exact, unless nothing is left: then a negative value belongs below zero
+        # scaling by a power of two is exact, unless it underflows: a negative value still belongs below zero
         scaled = values * ldexp(1.0, -exponent) if -1000 < exponent < 1000 else np.ldexp(values, -exponent)
         numbers = np.floor(scaled)
         numbers[(numbers == 0) & (values < 0)] = -1

@@ -65,7 +65,7 @@ class Moments:
             share = other.finite / finite
             apart = other.mean - self.mean
             mean = self.mean + apart * share
-            # products of floats become infinite, where `**` and the absolute value of a complex number raise
+            # products of floats become infinite, whereas `**` and the absolute value of a complex number raise
             square = apart.real * apart.real + apart.imag * apart.imag
             spread = self.spread + other.spread + (square * self.finite * share if self.finite else 0.0)
         return Moments(
@@ -147,12 +147,12 @@ def measure(values: npt.NDArray[Any], masks: Sequence[Any] = ()) -> Moments:
 
 
 def _as_known(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Convert elements to a type that NumPy computes with, in native byte order."""
+    """Convert elements to a type that NumPy can compute with, in native byte order."""
     dtype = values.dtype
     if dtype.kind == "V" and not issubclass(dtype.type, np.void):  # the types of ml_dtypes
         return values.astype("i8" if "int" in dtype.name else "f8")
     values = values.astype(dtype.newbyteorder("="), copy=False)
-    # NumPy makes no dates of numbers without a unit, but durations
+    # NumPy converts numbers without a unit to durations, but not to dates
     return values.view("m8") if values.dtype == "M8" else values
 
 
@@ -187,7 +187,7 @@ def _measured(values: npt.NDArray[Any], masks: Sequence[Any]) -> Moments:
 
 
 def missing_in(values: npt.NDArray[Any], masks: Sequence[Any]) -> npt.NDArray[np.bool_] | None:
-    """Return for each value, of a type that NumPy computes with, whether it is missing; ``None`` if none is."""
+    """Return for each value, of a type that NumPy can compute with, whether it is missing; ``None`` if none is."""
     kind = values.dtype.kind
     missing: npt.NDArray[np.bool_] | None = None
     if kind == "f":

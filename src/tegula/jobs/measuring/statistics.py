@@ -23,7 +23,7 @@ __all__ = [
     "statistics_of_blocks",
 ]  # fmt: skip
 
-_LATEST: Final = 2**63 - 1  # units of the latest time; the earliest is the negative number
+_LATEST: Final = 2**63 - 1  # units of the latest time; minus this of the earliest
 
 Measured = dict[str, Moments]
 """Partial results by the path of a field, ``""`` for elements without fields."""
@@ -97,7 +97,7 @@ class Statistics:
             yield from part.leaves()
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the statistics as values of JSON, in nested dictionaries."""
+        """Return the statistics as JSON values, in nested dictionaries."""
         names = ("path", "kind", "dtype", "count", "missing", "min", "max", "mean", "std")
         out: dict[str, Any] = {name: getattr(self, name) for name in names}
         shown = self.histogram
@@ -229,8 +229,8 @@ def statistics(
     histogram.
 
     Memory is bounded by one block of 64 MiB, or one chunk if that is larger; for remote storage by the setting
-    ``buffer_bytes``, since many arrays and blocks are read at once. Where few chunks are stored, the others
-    are not visited: their elements count as fill values.
+    ``buffer_bytes``, since many arrays and blocks are read at once. If few chunks are stored, only these
+    are visited; all other elements count as fill values.
 
     Parameters
     ----------
@@ -245,10 +245,10 @@ def statistics(
     storage_options : mapping, optional
         Settings of the storage, if `source` is a URL; see `tegula.store_of`.
     runner, workers : optional
-        What does the work, as for `tegula.convert`.
+        How the work is done, as for `tegula.convert`.
     ledger : str, path, mapping or Store, optional
-        A directory or bucket that records what has been measured: after an interruption the same call continues. It is
-        empty at the end.
+        A directory or bucket that records what has been measured, so that the same call continues after an
+        interruption. It is empty at the end.
 
     Returns
     -------
@@ -260,7 +260,7 @@ def statistics(
     NotFoundError
         If there is no node.
     CodecError, StoreError
-        If a chunk of an array can't be read. For a group or table that is reported in `Statistics.failed`.
+        If a chunk of an array can't be read. For a group or table, such an array is reported in `Statistics.failed`.
 
     Examples
     --------
@@ -292,7 +292,7 @@ def _of_array(array: Array, path: str, progress: Progress | None, share: Share[M
         done += size
         if progress is not None:
             progress(path, done * array.itemsize, array.nbytes)
-    array._stored.check_exists()  # chunks of a deleted array are absent, too
+    array._stored.check_exists()  # the chunks of a deleted array would count as absent
     found = merged(found, measure_fill(array, array.size - done))
     if progress is not None:
         progress(path, array.nbytes, array.nbytes)
@@ -352,7 +352,7 @@ def _result(path: str, kind: str, text: str, dtype: np.dtype[Any], found: Moment
 
 
 def _in_range(number: float) -> int:
-    """Return the units of a time: floats next to the ends of its range, and edges of bins, may be beyond them."""
+    """Return a number of time units, clipped to the range of times, which rounding and edges of bins may exceed."""
     return min(max(round(number), -_LATEST), _LATEST)
 
 

@@ -79,21 +79,21 @@ class Cluster(Runner):
                 if future.status == "error":
                     raise _error_of(future)
                 if future.status == "cancelled":
-                    raise StoreError("the cluster has lost the tasks of the job; resume it on another one")
+                    raise StoreError("the cluster has lost the tasks of the job; resume the job on another cluster")
                 yield from future.result()
         finally:
             if under_way:
                 self.client.cancel([*under_way])
 
     def close(self) -> None:
-        """End what was started here."""
+        """Close the client and the cluster that this runner has started."""
         for item in self._owned:
             item.close()
         self._owned.clear()
 
 
 def _batches(work: Work, units: Iterable[Unit]) -> Iterator[list[Unit]]:
-    """Yield units in lists: small ones together, so that the scheduler has little to do."""
+    """Yield units in batches, with many small units in one, so that the scheduler has little to do."""
     batch: list[Unit] = []
     size = 0
     for unit in units:
@@ -114,7 +114,7 @@ def _error_of(future: Any) -> BaseException:
 
 
 def _do(packed: bytes, units: list[Unit]) -> list[Result]:
-    """Do units on a worker; those that a worker had done before it died are not done again."""
+    """Do units on a worker, except those that a worker has recorded before it died."""
     work = unpacked(packed)
     found = []
     for unit in units:

@@ -1,4 +1,4 @@
-"""The runner on processes of this machine: each does one unit at a time, and one that dies is replaced."""
+"""The runner on processes of this machine: each does one unit at a time; a process that dies is replaced."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from tegula.stores.open_files import GaveUp, waiting
 
 __all__ = ["Processes"]
 
-_PATIENCE: Final = 0.2  # seconds between looks at whether the operation has failed elsewhere
-_DEATHS: Final = 4  # of workers at one unit, after which the unit is to blame
+_PATIENCE: Final = 0.2  # seconds between checks whether another part of the operation has failed
+_DEATHS: Final = 4  # workers that may die at one unit before the job fails
 
 
 class _Died(Exception):
-    """A worker has ended before it has answered."""
+    """Raised if a worker ends without an answer."""
 
 
 class Processes(Runner):
@@ -37,7 +37,7 @@ class Processes(Runner):
     Parameters
     ----------
     workers : int, optional
-        How many; by default as many as there are cores. They share the setting ``threads``.
+        Number of processes, which share the threads of the setting ``threads``; by default one for each thread.
     """
 
     def __init__(self, workers: int | None = None) -> None:
@@ -59,7 +59,7 @@ class Processes(Runner):
         return results_of(done, units, self.workers)
 
     def _do(self, packed: bytes, unit: Unit) -> Any:
-        """Have a worker do a unit; if it dies on the way, another one."""
+        """Have a worker do a unit; if the worker dies, try another one."""
         for _ in range(_DEATHS):
             worker = self._free()
             try:
@@ -70,7 +70,7 @@ class Processes(Runner):
             except BaseException as error:
                 if worker is not None:
                     worker.end()
-                self._idle.put(None)  # the place of a new one
+                self._idle.put(None)  # a new process takes its place
                 if isinstance(error, _Died):
                     continue
                 raise
@@ -132,14 +132,14 @@ class _Worker:
 
 @contextmanager
 def _interrupts_blocked() -> Iterator[None]:
-    """Start processes that Ctrl-C does not reach, not even while they import modules."""
+    """Block SIGINT while processes start, so that Ctrl-C never reaches them, not even while they import modules."""
     if sys.platform == "win32":
         yield
         return
-    resource_tracker.ensure_running()  # which unblocks the signal, once it has been started
+    resource_tracker.ensure_running()  # before the signal is blocked, since starting it unblocks the signal
     before = signal.pthread_sigmask(signal.SIG_BLOCK, [])
     try:
-        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])  # may raise an interrupt that came before it
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])  # may raise an interrupt that arrived before
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
@@ -170,7 +170,7 @@ def _serve(connection: Connection, threads: int) -> None:
 
 
 def _portable(answer: Any) -> Any:
-    """Return what can be sent: an error that can't be pickled is replaced by its text."""
+    """Return an answer that can be sent: an error that can't be pickled is replaced by its text."""
     try:
         pickle.loads(pickle.dumps(answer))
     except Exception:  # noqa: BLE001 - pickling runs code of any library

@@ -1,4 +1,4 @@
-"""Runners, the work that they carry out, and the runner for each argument of a user."""
+"""Runners, the work that they carry out, and the choice of a runner by the user's arguments."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ Result = tuple[Unit, Any]
 
 
 class Work(ABC):
-    """The work on each unit of one array. It pickles, so that other processes can do it, too.
+    """The work on each unit of one array. It can be pickled, so that other processes can do it.
 
     Attributes
     ----------
     name : str
         Path of the array below the source.
     ledger : Ledger or None
-        Where the worker notes that a unit is done.
+        Where the worker records that a unit is done.
     requests : int
         How many units should be under way at once in a process: the `concurrency` of the stores.
     limits : mapping
-        Settings of `tegula.config` that keep a process within its memory; never raised above what they are.
+        Settings of `tegula.config` that keep a process within its memory; they only ever lower a setting.
     """
 
     name: str = ""
@@ -44,14 +44,14 @@ class Work(ABC):
 
     @abstractmethod
     def do(self, unit: Unit) -> Any:
-        """Do one unit, and return its result: amounts, where there is a ledger."""
+        """Do one unit, and return its result; with a ledger, the amounts to record."""
 
     def nbytes(self, unit: Unit) -> int:
-        """Return about how many bytes a unit has in memory."""
+        """Return approximately how many bytes a unit takes in memory."""
         return unit.size
 
     def __call__(self, unit: Unit) -> Any:
-        """Do one unit, and note in the ledger that it is done."""
+        """Do one unit, and record in the ledger that it is done."""
         with UNITS.hold(self.nbytes(unit) if self.requests else 0):
             result = self.do(unit)
         if self.ledger is not None and (record := self.record_of(result)) is not None:
@@ -59,12 +59,12 @@ class Work(ABC):
         return result
 
     def record_of(self, result: Any) -> Amounts | None:
-        """Return what the ledger notes of a result; ``None`` if the unit is to be done again in any case."""
+        """Return what the ledger records of a result; ``None`` for no record, so that the unit is done again."""
         found: Amounts = result
         return found
 
     def result_of(self, record: Amounts) -> Any:
-        """Return the result that the ledger has noted."""
+        """Return the result that a record of the ledger stands for."""
         return record
 
     def packed(self) -> bytes:
@@ -74,9 +74,9 @@ class Work(ABC):
 
 @lru_cache(maxsize=64)
 def unpacked(raw: bytes) -> Work:
-    """Return the work that `Work.packed` has packed: each process opens its stores and arrays once.
+    """Return the work that `Work.packed` has packed; cached, so that a process opens its stores and arrays once.
 
-    The process, which others have started for the work, keeps within its limits from then on.
+    From then on, the process, which was started for such work only, keeps within the limits of the work.
     """
     found = pickle.loads(raw)
     assert isinstance(found, Work)
@@ -87,12 +87,12 @@ def unpacked(raw: bytes) -> Work:
 
 
 class Runner(ABC):
-    """Carries out units, in several threads, processes or machines.
+    """Carries out units in threads, in processes, or on other machines.
 
     Attributes
     ----------
     workers : int
-        How many units it does at once; 0 for as many as the stores want.
+        Number of units that it does at once; 0 for the `concurrency` of the stores.
     shares_memory : bool
         Whether the work is done in this process.
     """
@@ -107,7 +107,7 @@ class Runner(ABC):
         Raises
         ------
         Exception
-            That of a unit; those under way have ended then.
+            The error of a unit, raised after all units under way have ended.
         """
 
     def close(self) -> None:
@@ -122,7 +122,7 @@ class Runner(ABC):
 
 
 class Threads(Runner):
-    """Does units in this process. Near stores get one at a time, whose chunks the threads of the kernel share."""
+    """Does units in this process; in local stores one at a time, whose chunks the threads of the kernel share."""
 
     shares_memory = True
 
@@ -132,13 +132,13 @@ class Threads(Runner):
 
 
 def runner_of(runner: Any, workers: int | None) -> Runner:
-    """Return the runner for what a user asks for.
+    """Return the runner for the arguments of a user.
 
     Parameters
     ----------
     runner : "threads", "processes", "dask", address, Client or Runner, optional
-        ``"dask"`` starts a cluster on this machine; an address such as ``"tcp://host:8786"``, or the JSON file that the
-        scheduler has written, names another one.
+        ``"dask"`` starts a cluster on this machine; an address such as ``"tcp://host:8786"``, or the JSON file that a
+        scheduler has written, connects to a running one.
     workers : int, optional
         Number of processes.
 
@@ -179,7 +179,7 @@ def _made(module: str, name: str, *options: Any) -> Runner:
 
 
 def check_reachable(runner: Runner, *stores: Any) -> None:
-    """Refuse stores that other processes can't reach for a runner that has some."""
+    """Refuse stores that the other processes of a runner can't reach."""
     for store in stores:
         if not runner.shares_memory and not is_shared(store):
             raise UnsupportedError(

@@ -38,7 +38,7 @@ class Checksum:
     digest : str
         The checksum, 32 hexadecimal digits; empty if an array could not be read.
     arrays : dict of str to str
-        The checksum of each array of a group, or column of a table, by path; of an array the path is ``""``.
+        The checksum of each array of a group, or column of a table, by path; ``""`` for a single array.
     failed : dict of str to str
         Path and reason of each array that could not be read.
     attributes : bool
@@ -78,7 +78,7 @@ class Checksum:
         return hash(self.digest)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the checksum as values of JSON.
+        """Return the checksum as JSON values.
 
         Examples
         --------
@@ -112,16 +112,16 @@ def checksum(
     It depends on the shape, the data type and every bit of the elements, the bits of NaN and the sign of zero included,
     and for groups and tables on the paths of the arrays. It does not depend on whether chunks of fill values are
     stored, nor on the order of columns, groups without arrays, and the name of the node itself. Padding between fields
-    does not count. Times count as integers, with their unit. Text counts by its characters, a missing one as empty.
+    does not count. Times count as integers, with their unit. Text counts by its characters, missing text as empty.
     Objects count by type and value: numbers, booleans, text, bytes, lists, mappings in any order, and arrays; a tuple
-    is a list.
+    counts as a list.
 
     If one element changes, the checksum changes. Of other accidental changes, one in about 2**120 goes unnoticed. The
     checksum does not protect against deliberate changes; to detect those, sign your files.
 
     Memory is bounded by one block of 64 MiB, or one chunk if that is larger; for remote storage by the setting
-    ``buffer_bytes``, since many arrays and blocks are read at once. Where few chunks are stored, the others
-    are not visited.
+    ``buffer_bytes``, since many arrays and blocks are read at once. If few chunks are stored, only these
+    are visited.
 
     Parameters
     ----------
@@ -139,22 +139,22 @@ def checksum(
     storage_options : mapping, optional
         Settings of the storage, if `source` is a URL; see `tegula.store_of`.
     runner, workers : optional
-        What does the work, as for `tegula.convert`.
+        How the work is done, as for `tegula.convert`.
     ledger : str, path, mapping or Store, optional
-        A directory or bucket that records what has been summed: after an interruption the same call continues. It is
-        empty at the end.
+        A directory or bucket that records what has been summed, so that the same call continues after an
+        interruption. It is empty at the end.
 
     Returns
     -------
     Checksum
-        That of the node, and of each array in it.
+        The checksum of the node, and of each array in it.
 
     Raises
     ------
     NotFoundError
         If there is no node.
     CodecError, StoreError
-        If a chunk of an array can't be read. For a group or table that is reported in `Checksum.failed`.
+        If a chunk of an array can't be read. For a group or table, such an array is reported in `Checksum.failed`.
     UnsupportedError
         If an element is an object without a checksum.
 
@@ -197,7 +197,7 @@ def sum_box(array: Array, box: Box) -> Sums:
 
 
 def digest_of_array(array: Array, sums: Sums, *, attributes: bool = False) -> str:
-    """Return the checksum of an array, from the sums of boxes outside of which all elements hold the fill value."""
+    """Return the checksum of an array, from the sums of some boxes; all other elements hold the fill value."""
     data_type = array.metadata.data_type
     whole = sums.merge(sums_of_fill(array._stored.fill, array.shape, data_type, sums))
     facts: dict[str, Any] = {"type": type_name(data_type), "shape": [*array.shape], "values": [*whole.values]}
@@ -240,7 +240,7 @@ def _of_array(array: Array, path: str, attributes: bool, progress: Progress | No
         done += size
         if progress is not None:
             progress(path, done * array.itemsize, array.nbytes)
-    array._stored.check_exists()  # chunks of a deleted array are absent, too
+    array._stored.check_exists()  # the chunks of a deleted array would count as absent
     if progress is not None:
         progress(path, array.nbytes, array.nbytes)
     return digest_of_array(array, sums, attributes=attributes)

@@ -1,7 +1,7 @@
 """Limbs: the bits of elements as small unsigned integers, whatever the byte order, and the names of data types.
 
-Elements of two bytes, or a multiple of it, are limbs of 16 bits from the lowest to the highest, others limbs of 8 bits.
-Padding between fields is left out. Of text, bytes and objects of any length a hash is taken.
+Elements whose size is a multiple of two bytes are cut into limbs of 16 bits, lowest first; others into limbs of 8 bits.
+Padding between fields is left out. Text, bytes and objects of variable length are replaced by a hash.
 """
 
 from __future__ import annotations
@@ -62,10 +62,10 @@ def limbs_of(values: npt.NDArray[Any], data_type: DataType) -> npt.NDArray[Any]:
         return _hashes(values, _BYTES_OF[data_type.variable])
     dtype = values.dtype
     if dtype in EXTENDED_DTYPES and dtype.name in _SMALL:
-        values = values.astype(np.int8)  # whose upper bits are those of the sign
+        values = values.astype(np.int8)  # the unused upper bits repeat the sign
     elif dtype.names is not None:
         values = values.astype(packed(dtype).newbyteorder("<"))
-    elif dtype.isbuiltin != 2:  # not a type of another package
+    elif dtype.isbuiltin != 2:  # a type of NumPy, not of another package
         values = values.astype(dtype.newbyteorder("<"), copy=False)
     size = values.dtype.itemsize
     if not size:
@@ -105,8 +105,8 @@ def _of_text(value: Any) -> bytes:
 def _of_bytes(value: Any) -> bytes:
     if is_empty(value):
         return b""
-    if not isinstance(value, (bytes, bytearray)):  # a fill value that is none
-        raise UnsupportedError(f"{value!r:.60} is not bytes, and has no checksum as such")
+    if not isinstance(value, (bytes, bytearray)):  # a fill value that is not bytes
+        raise UnsupportedError(f"{value!r:.60} is not bytes, so it has no checksum")
     return bytes(value)
 
 
@@ -118,7 +118,7 @@ _BYTES_OF: Final = {"string": _of_text, "bytes": _of_bytes, "object": _of_object
 
 
 def _parts(value: Any) -> Iterator[bytes]:
-    """Yield the kind of an object and its contents, with their lengths, so that no two objects are alike."""
+    """Yield the kind of an object and its contents, with their lengths, so that different objects never look alike."""
     if isinstance(value, (np.bool_, np.integer, np.floating)) and value.dtype.itemsize <= 8:
         value = value.item()
     if value is None or isinstance(value, bool):

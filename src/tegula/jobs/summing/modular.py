@@ -21,7 +21,7 @@ Residues = npt.NDArray[np.uint64]
 
 @lru_cache(256)
 def base_of(name: str) -> int:
-    """Return a number between 2 and the prime that depends on a name, in no simple way.
+    """Derive a number between 2 and the prime from a name, by a hash.
 
     Examples
     --------

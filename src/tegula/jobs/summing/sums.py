@@ -1,10 +1,10 @@
-"""Sums: the part that a box of elements has in the checksum of an array; the sums of boxes merge by addition.
+"""Sums: what a box of elements contributes to the checksum of an array; the sums of boxes merge by addition.
 
 The bits of each element are cut into *limbs* of one or two bytes (`tegula.jobs.summing.limbs`). A limb has a weight:
 the product of a power for each axis, whose exponent is the index along it. The sum of all limbs times their weights,
 modulo a prime, depends on all values and their places, but not on the order in which they are added up: boxes of any
-shape give the same as the whole. A limb that changes always changes the sum. Any other change of the values is missed
-once in 2**60 times by one sum; there are two, with different weights.
+shape give the same result as the whole. A change of one limb always changes the sum. Any other change goes unnoticed by
+one sum with a probability of about 2**-60, so there are two sums, with different weights.
 
 The weights of a box have a closed form, so that any number of elements with the fill value is summed in one step.
 """
@@ -46,7 +46,7 @@ class Sums:
     values : tuple of int
         The limbs times their weights, added up; one number for each set of weights.
     weights : tuple of int
-        The weights of the part's elements, added up: that is how the rest of an array is known.
+        The weights of the part's elements, added up; the weights of all other elements follow from them.
     """
 
     values: tuple[int, ...] = (0,) * _KEYS
@@ -95,7 +95,7 @@ def sums_of_values(values: npt.NDArray[Any], box: Box, data_type: DataType) -> S
 
 
 def sums_of_fill(fill: npt.NDArray[Any], shape: tuple[int, ...], data_type: DataType, others: Sums) -> Sums:
-    """Return the sums of all elements of an array but some, if they hold the fill value.
+    """Return the sums of all elements of an array except some, if they hold the fill value.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ def sums_of_fill(fill: npt.NDArray[Any], shape: tuple[int, ...], data_type: Data
     data_type : DataType
         The array's data type.
     others : Sums
-        Those of the elements that are left out.
+        The sums of the elements that are left out.
     """
     limbs = limbs_of(fill.reshape(1), data_type).reshape(-1).tolist()
     whole = _weights(tuple(slice(0, size) for size in shape), len(limbs))
@@ -119,13 +119,13 @@ def sums_of_fill(fill: npt.NDArray[Any], shape: tuple[int, ...], data_type: Data
 
 
 def _bases(ndim: int) -> tuple[Bases, ...]:
-    """Return for each axis the base of its weights, one for each set; the last axis is one of limbs."""
+    """Return for each axis the base of its weights, one for each set; the last axis is that of limbs."""
     names = [*(f"axis {axis}" for axis in range(ndim - 1)), "limbs"]
     return tuple(tuple(base_of(f"{name}, set {key}") for key in range(_KEYS)) for name in names)
 
 
 def _weights(box: Box, size: int) -> tuple[int, ...]:
-    """Return the sums of the weights of the elements of a box, each with so many limbs."""
+    """Return the sums of the weights of the elements of a box, each with `size` limbs."""
     found = [1] * _KEYS
     for axis, (part, bases) in enumerate(zip(box, _bases(len(box)) if box else ())):
         for key, base in enumerate(bases):
@@ -164,7 +164,7 @@ def _contracted(limbs: npt.NDArray[Any], bases: tuple[Bases, ...]) -> list[int]:
 
 
 def _blocks(rows: npt.NDArray[Any], columns: npt.NDArray[np.float64]) -> Residues:
-    """Return the sums of each block of the rows, of which the last may be shorter."""
+    """Return the sums of each block of the rows; the last block may be shorter."""
     block = len(columns)
     number, size = rows.shape
     whole = size // block

@@ -85,4 +85,4 @@ def _exists(store: Store, key: str) -> bool:
     try:
         return store.exists(key)
     except StoreError:
-        return False  # a file stands in the place of a directory of the key
+        return False  # a file is in the place of a directory of the key

@@ -204,7 +204,7 @@ class KeyedSpec(ArraySpec):
         return driver
 
     def _determined(self) -> tuple[bytes, Metadata]:
-        """Return the document of a new array, and what it says; an error unless that meets the spec."""
+        """Return the document of a new array, and the metadata in it; raise unless these meet the spec."""
         try:
             raw = dump(self.new_document()).encode("utf-8", "surrogatepass")
             metadata = self.parse(raw)

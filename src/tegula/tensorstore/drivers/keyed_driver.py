@@ -182,7 +182,7 @@ class KeyedDriver(NodeDriver):
 
 
 def _stored_array(kvstore: KvStore, source: KeyedSpec, node: ArrayMetadata, *, write_empty: bool) -> tegula.Array:
-    """Return the array that metadata describe; its document must exist unless the spec assumes the metadata."""
+    """Return the array that metadata describes; its document must exist unless the spec assumes the metadata."""
     store, path = kvstore._store, path_of(kvstore)
     assumed = source.flags.assume_metadata or source.flags.assume_cached_metadata
     document = None if assumed else kvstore._path + source.key

@@ -34,7 +34,7 @@ __all__ = ["FLAGS", "StoredSpec", "read_flags", "read_recheck", "read_schema", "
 
 FLAGS = ("open", "create", "delete_existing", "assume_metadata", "assume_cached_metadata")
 _TO_OPEN = OpenMode(open=True)
-_UNSPOKEN = frozenset(("metadata_cache_pool",))  # by default the cache pool is used
+_OMITTED = frozenset(("metadata_cache_pool",))  # by default the cache pool is used
 
 
 class StoredSpec(DriverSpec):
@@ -68,7 +68,7 @@ class StoredSpec(DriverSpec):
         members = obj(json)
         self = cls()
         self.schema = read_schema(members)
-        self.bindings.take(members, but=_UNSPOKEN)
+        self.bindings.take(members, but=_OMITTED)
         self._read_kvstore(members)
         for name, (attribute, read) in _OPTIONS.items():
             if name in members:
@@ -259,7 +259,7 @@ def write_flags(flags: OpenMode, include_defaults: bool) -> dict[str, Any]:
 
 
 def read_recheck(members: dict[str, Any], name: str) -> Any:
-    """Take a member with the time from which on cached data are fresh."""
+    """Take a member with the time from which cached data counts as fresh."""
     value = members.pop(name)
     if isinstance(value, bool) or value == "open":
         return value

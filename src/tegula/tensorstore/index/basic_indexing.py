@@ -1,7 +1,7 @@
 """A fast path for views by integers, slices and index arrays: the transform is indexed in one pass.
 
-The result is the same as that of `tegula.tensorstore.index.indexing` and a composition. They do everything else, and
-raise all errors.
+The result is the same as that of `tegula.tensorstore.index.indexing` and a composition. These handle all other cases,
+and raise all errors.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _Array = np.ndarray
 
 
 def index_basic(domain: IndexDomain, maps: Maps, key: Any, mode: Mode) -> Transform | None:
-    """Return the indexed transform; None if the general path has to do it."""
+    """Return the indexed transform; None if the general path must be used."""
     terms = _basic_terms(key, len(domain._lower), mode)
     if terms is None:
         return None
@@ -193,7 +193,7 @@ def _changed(
     kept: list[Bounds],
     arrays: dict[int, IndexArray],
 ) -> Maps | None:
-    """Replace the dimensions in the output maps; None if the general path has to do it."""
+    """Replace the dimensions in the output maps; None if the general path must be used."""
     made: list[OutputIndexMap] = []
     for item in maps:
         dim, new = item._dimension, None

@@ -47,7 +47,7 @@ def _collect(argument: Any, items: list[Item]) -> None:
 
 
 def resolve(items: Iterable[Item], rank: int, labels: Sequence[str]) -> list[int]:
-    """Return the numbers of the selected dimensions; a dimension may be selected once only."""
+    """Return the numbers of the selected dimensions; a dimension may be selected only once."""
     dims: list[int] = []
     for item in items:
         if isinstance(item, slice):

@@ -28,7 +28,7 @@ def resolved_transform(transform: IndexTransform, base: IndexDomain) -> IndexTra
     """Return the transform of a view with its implicit bounds taken from the current bounds of the base."""
     domain = transform.domain
     if True not in domain._implicit_lower and True not in domain._implicit_upper:
-        return transform  # this is asked for at each read and write, so the usual case must be fast
+        return transform  # called at each read and write, so the usual case must be fast
     bounds: list[tuple[int, int]] = []
     flags: list[tuple[bool, bool]] = []
     for axis, dim in enumerate(domain):

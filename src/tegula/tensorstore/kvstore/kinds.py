@@ -102,7 +102,7 @@ SCHEMES: Final[dict[str, Kind]] = {**{kind.scheme.partition(":")[0]: kind for ki
 
 
 def settled(kind: Kind, members: dict[str, Any], path: str) -> str:
-    """Check the members of a remote store together, and return the path, which takes in the path of a base URL.
+    """Check the members of a remote store together, and return the path, which includes the path of a base URL.
 
     Raises
     ------

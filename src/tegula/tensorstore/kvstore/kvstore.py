@@ -182,7 +182,7 @@ class KvStore:
         batch: Batch | None = None,
         byte_range: slice | None = None,
     ) -> Future[_ReadResult]:
-        """Read the value of a key; a missing key is no error.
+        """Read the value of a key; a missing key is not an error.
 
         Parameters
         ----------
@@ -191,7 +191,7 @@ class KvStore:
         if_not_equal : str or bytes, optional
             A generation that the caller knows: if it is still the current one, the value is not returned.
         staleness_bound : float, optional
-            The oldest acceptable time of the answer; the answer is always current.
+            The oldest acceptable time of the result; the result is always current.
         batch : Batch, optional
             The batch that delays the read.
         byte_range : slice, optional
@@ -441,7 +441,7 @@ class KvStore:
 
     @property
     def _requests(self) -> int:
-        """How many requests the store wants under way at once; 0 if it can't be opened: the operation says why."""
+        """The `concurrency` of the store; 0 if it can't be opened, since the operation itself raises the error."""
         with suppress(Exception):
             return self._store.concurrency
         return 0

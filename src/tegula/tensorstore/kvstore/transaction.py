@@ -266,7 +266,7 @@ class Transaction:
             forget(entry.store, entry.key)
 
     def _start_over(self, place: Place, entry: Entry) -> None:
-        """Apply the changes that are not stored yet once more, after a value that one was computed from has changed."""
+        """Apply again the changes that are not stored yet, after a value from which one was computed has changed."""
         if self.repeatable_read or entry.doomed:
             raise _conflict(entry)
         self._stage.replay()

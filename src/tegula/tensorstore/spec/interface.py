@@ -263,7 +263,7 @@ class Driver(ABC):
 
     @property
     def requests(self) -> int:
-        """How many requests the storage wants under way at once; 0 if the storage is near."""
+        """The `concurrency` of the storage, the number of requests to make at once; 0 for local storage."""
         return 0 if self.kvstore is None else self.kvstore._requests
 
     @abstractmethod

@@ -250,7 +250,7 @@ class Spec(Indexable):
         minimal_spec : bool, optional
             Drop members that are only used to create the array.
         recheck_cached, recheck_cached_metadata, recheck_cached_data : optional
-            The time from which on cached values are fresh.
+            The time from which cached values count as fresh.
         rank, dtype, domain, shape, chunk_layout, codec, fill_value, dimension_units, schema : optional
             Constraints, as for `Schema`.
 
