@@ -192,6 +192,13 @@ def test_doctor_says_what_holds(place: Any) -> None:
     assert {*store.list()} == before
 
 
+def test_doctor_does_not_say_what_it_has_not_tried(s3_server: Any) -> None:
+    bucket = s3_server.bucket()
+    row = "Conditional delete  "
+    assert f"{row}not tried; without it" in run("doctor", ["{x}"], bucket.url, bucket.storage_options).stdout
+    assert f"{row}holds" in run("doctor", ["{x}", "--write"], bucket.url, bucket.storage_options).stdout
+
+
 def test_doctor_notices_storage_that_ignores_conditions(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     kind = type(tegula.store_of(place.url, storage_options=place.storage_options))
     obeying = kind.set
