@@ -235,7 +235,8 @@ def _condition_text(able: Mapping[str, Any], tried: Mapping[str, Any] | None) ->
 def _delete_text(able: Mapping[str, Any], tried: Mapping[str, Any] | None) -> str:
     without = "an empty chunk is stored as the fill value instead of being deleted"
     if tried is None:
-        return "expected of storage of this kind, not tried" if able["conditional_delete"] else f"not tried; without it {without}"
+        expected = "expected of storage of this kind, not tried"
+        return expected if able["conditional_delete"] else f"not tried; without it {without}"
     if not able["conditional_delete"]:
         return f"the store has none: {without}"
     return "holds" if tried["conditional_delete"] else "does not hold: the storage ignores the condition"
