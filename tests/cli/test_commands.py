@@ -81,6 +81,12 @@ def test_tree(place):
     run("tree", place, "--depth", -1, code=2)
 
 
+def test_tree_of_a_table(tmp_path):
+    tegula.create_table(tmp_path / "t", {"day": np.arange(3, dtype="i4"), "close": np.ones(3)}, format="bcolz")
+    assert run("tree", tmp_path / "t").stdout.splitlines() == ["/", "├── day (3,) int32", "└── close (3,) float64"]
+    assert run("tree", tmp_path / "t", "--depth", 0).stdout == "/\n"
+
+
 def test_ls(place):
     assert run("ls", place).stdout == "era\nnames\n"
     assert run("ls", "-r", place).stdout == "era\nera/t\nnames\n"

@@ -66,7 +66,7 @@ def group_tree(group: Any, max_depth: int | None = None) -> Tree:
     """Draw a group with its members, at most `max_depth` levels of them; with their formats where these differ."""
     lines = [Line(0, f"/{group.path}")]
     # a stack, since a hierarchy may be deeper than Python's recursion limit
-    ahead = group._ahead()
+    ahead = None if hasattr(group, "names") else group._ahead()  # the columns of a table are few
     stack = [_entries(group, ahead)] if max_depth != 0 else []
     while stack:
         entries, mixed = stack[-1]
