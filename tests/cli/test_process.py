@@ -74,6 +74,29 @@ def test_a_reader_that_closes_the_pipe(place, form, unbuffered):
         assert process.wait(60) == 1
 
 
+@pytest.mark.skipif(os.name == "nt", reason="shells of POSIX")
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_streams_that_are_closed(place, tmp_path, closed):
+    for number, words in enumerate((["info", place], ["cat", place], ["convert", place, "OUT"], ["rm", "OUT"])):
+        target = str(tmp_path / "out.zarr")
+        line, options = command(*[target if word == "OUT" else word for word in words])
+        shell = ["sh", "-c", f'exec "$@" {closed}', "sh"]
+        done = subprocess.run([*shell, *line], capture_output=True, check=False, **options)
+        assert (done.returncode, done.stderr) == (0, b""), words
+        assert os.path.exists(target) == (number == 2)
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full")
+@pytest.mark.parametrize("words", ["--version", "--help", "cat --help", "doctor", "nope"])
+def test_output_that_can_not_be_written(words):
+    line, options = command(*words.split())
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(line, stdout=full, stderr=subprocess.PIPE, check=False, **options)
+    assert done.returncode == (2 if words == "nope" else 1)
+    assert b"Traceback" not in done.stderr
+    assert words == "nope" or done.stderr == b"tegula: error: [Errno 28] No space left on device\n"
+
+
 def test_without_the_extra():
     code = "import sys; sys.modules['typer'] = None; import tegula.cli; sys.exit(tegula.cli.main())"
     result = run("--version", code=code)

@@ -6,6 +6,7 @@ is reported in one line, and 2 if the command line is not valid.
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
 from importlib import import_module
@@ -36,6 +37,11 @@ def main() -> int:
         return 1
     except KeyboardInterrupt:
         return 130
+    # a service may start the program without standard streams
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            number = os.open(os.devnull, os.O_RDWR)  # the number that is free, so that no other file gets it
+            setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115
     # escape names that the terminal's encoding can't represent
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)  # a replaced stream may lack it

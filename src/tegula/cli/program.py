@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import logging
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Annotated, Any, Final, NamedTuple
 
@@ -72,19 +74,30 @@ class _Program(TyperGroup):
         with formatter.section("Commands"):
             formatter.write_dl(rows)
 
+    def make_context(self, *args: Any, **options: Any) -> Any:
+        with _reported_errors():  # the version and the help are printed here
+            return super().make_context(*args, **options)
+
     def invoke(self, ctx: Any) -> Any:
-        try:
+        with _reported_errors():
             result = super().invoke(ctx)
             sys.stdout.flush()  # raises here, not at the end of the process, if the reader has closed the pipe
-        except TegulaError as error:
-            print_message("error", error)
-        except OSError as error:
-            if error.errno == errno.EPIPE:  # typer ends the process quietly
-                raise
-            print_message("error", f"{error.filename}: {error.strerror}" if error.filename else error)
-        else:
             return result
-        raise typer.Exit(1)
+
+
+@contextmanager
+def _reported_errors() -> Iterator[None]:
+    try:
+        yield
+    except TegulaError as error:
+        print_message("error", error)
+    except OSError as error:
+        if error.errno == errno.EPIPE:  # typer ends the process quietly
+            raise
+        print_message("error", f"{error.filename}: {error.strerror}" if error.filename else error)
+    else:
+        return
+    raise typer.Exit(1)
 
 
 _STYLE: Final[dict[str, Any]] = {"rich_markup_mode": None, "add_completion": False, "pretty_exceptions_enable": False}
