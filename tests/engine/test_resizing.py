@@ -384,3 +384,28 @@ def test_a_further_append_that_is_killed_shows_nothing_of_an_interrupted_shrink_
         array.append([5] * 4)
     store.armed = store.dead = False
     assert tegula.open_array(store)[...].tolist() == [0] * 4 + [1] * 2 + [7] * 2 + [0] * 4
+
+
+@pytest.mark.parametrize("format", ["zarr2", "zarr3"])
+@pytest.mark.parametrize("grow", ["resize", "append"])
+def test_growing_a_column_again_shows_nothing_of_a_killed_append_to_its_table(format: str, grow: str) -> None:
+    store = MemoryStore()
+    tegula.create_table(store, {"a": np.arange(5), "b": np.arange(5) / 2}, path="t", format=format, chunks=8)
+    a = tegula.open_array(store, path="t/a", mode="r+")
+    a.resize(6)
+    if grow == "append":
+        a.append([6])
+    else:
+        a.resize(7)
+    # the chunks as an append of 11 rows leaves them if it is killed before it stores a length
+    chunks = {key: store.get(key) for key in store.list_prefix("t/a/") if key[-1].isdigit()}
+    document = {key: store.get(key) for key in store.list_prefix("t/a/") if key not in chunks}
+    other = MemoryStore({**chunks, **document})
+    tegula.open_array(other, path="t/a", mode="r+").append(np.full(11, 9))
+    for key in other.list_prefix("t/a/"):
+        if key not in document:
+            store.set(key, other.get(key))
+    before = a[...].tolist()
+    for length in (8, 9, 12, 18):
+        a.resize(length)
+        assert a[...].tolist() == [*before, *[0] * (length - 7)]

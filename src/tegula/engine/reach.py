@@ -13,8 +13,8 @@ class Reach:
     This is known along one axis, and as long as the document of the shape has the same generation: another program that
     changes the shape may leave chunks beyond the edge, even if the shape is the same afterwards. Programs that store
     chunks there without changing the shape are not noticed: an append that is killed, to a table of which this array is
-    a column, and a writer that still has an older, larger shape. The object belongs to one `Array`, and is used while
-    its documents are changed.
+    a column (so `resize` calls `forget`; an append overwrites these rows), and a writer that still has an older, larger
+    shape. The object belongs to one `Array`, and is used while its documents are changed.
 
     Attributes
     ----------
@@ -51,6 +51,10 @@ class Reach:
     def along(self, axis: int) -> int:
         """Return the index along an axis up to which there are no old chunks; 0 if that is not known."""
         return max(self._known, self._found) if axis == self._axis else 0
+
+    def forget(self) -> None:
+        """Forget what is known, so that the present change looks for old chunks again."""
+        self._known = self._found = 0
 
     def extend(self, axis: int, end: int) -> None:
         """Note that there are no old chunks up to an index of an axis; this stays known after the present change."""
