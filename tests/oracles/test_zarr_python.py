@@ -200,3 +200,24 @@ def test_groups_and_attributes(
         for key in ("zarr.json", "a/zarr.json", "a/b/zarr.json"):
             if key != "a/b/zarr.json":  # its codecs are the default ones, which differ in the level
                 assert json.loads(ours.get(key)) == json.loads(copied.get(key))
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [
+        (zarr.dtype.Int16(), "i2"),
+        (zarr.dtype.Float64(endianness="big"), ">f8"),
+        (zarr.dtype.DateTime64(unit="s", scale_factor=10), "M8[10s]"),
+        (zarr.dtype.FixedLengthUTF32(length=3), "U3"),
+        (zarr.dtype.RawBytes(length=3), "V3"),
+        (zarr.dtype.Structured(fields=(("a", zarr.dtype.Int8()), ("b", zarr.dtype.Bool()))), [("a", "i1"), ("b", "?")]),
+        (zarr.dtype.VariableLengthUTF8(), str),
+        (zarr.dtype.VariableLengthBytes(), bytes),
+    ],
+    ids=str,
+)
+@pytest.mark.filterwarnings("error")
+def test_data_types_of_zarr_python_are_data_types(theirs: Any, ours: Any) -> None:
+    for format in ("zarr2", "zarr3"):
+        a, b = (tegula.create_array({}, shape=3, dtype=dtype, format=format) for dtype in (theirs, ours))
+        assert a.metadata.documents == b.metadata.documents

@@ -160,9 +160,9 @@ def as_data_type(value: Any) -> DataType:
     Parameters
     ----------
     value : DataType, numpy.dtype, type, str, list or dict
-        Anything that `numpy.dtype` accepts, a Zarr v3 name (``"bfloat16"``, ``"string"``, ``"bytes"``, ``"r16"``) or a
-        Zarr v3 object. ``str`` and ``numpy.dtypes.StringDType()`` stand for variable-length strings, ``bytes`` for
-        variable-length byte strings.
+        Anything that `numpy.dtype` accepts, a Zarr v3 name (``"bfloat16"``, ``"string"``, ``"bytes"``, ``"r16"``), a
+        Zarr v3 object, or a data type of zarr-python. ``str`` and ``numpy.dtypes.StringDType()`` stand for
+        variable-length strings, ``bytes`` for variable-length byte strings.
 
     Raises
     ------
@@ -190,6 +190,12 @@ def as_data_type(value: Any) -> DataType:
         return data_type_from_json(value)
     if isinstance(value, Mapping) and "name" in value:
         return data_type_from_json(value)
+
+    # data types of zarr-python know those of NumPy, which for elements of any length are Python objects
+    if hasattr(value, "to_native_dtype") and not isinstance(value, type):
+        dtype = value.to_native_dtype()
+        is_bytes = dtype.kind == "O" and value.to_json(zarr_format=2).get("object_codec_id") == "vlen-bytes"
+        return BYTES if is_bytes else data_type_of(dtype)
 
     # everything else is NumPy's
     try:
