@@ -868,6 +868,30 @@ def test_ctrl_c_while_a_process_becomes_the_owner_or_ceases_to_be_it_leaves_no_n
         assert np.array_equal(tegula.open(target)[:], np.arange(4))
 
 
+def test_ctrl_c_while_the_ledger_is_removed_leaves_no_owner() -> None:
+    class Pressed(MemoryStore):
+        left = 10**9
+
+        def delete(self, key: str, *, if_generation: Any = None) -> None:
+            self.left -= DIRECTORY in key
+            if not self.left:
+                raise KeyboardInterrupt
+            super().delete(key, if_generation=if_generation)
+
+    source, moments = a_source(), 0
+    while True:
+        target, moments = Pressed(), moments + 1
+        target.left = moments
+        with suppress(KeyboardInterrupt):
+            tegula.convert(source, target, resume=True)
+        if target.left > 0:
+            break
+        assert not [*target.list_prefix(f"{DIRECTORY}/owners/")]
+        tegula.convert(source, target, resume=True)
+        assert tegula.compare(source, target)
+    assert moments > 10
+
+
 def test_a_node_that_another_program_creates_at_the_target_of_a_job_stays() -> None:
     source, target = a_source(), MemoryStore()
 

@@ -338,7 +338,7 @@ class Ledger:
     def remove(self) -> None:
         """Remove the ledger. First go the records, last the plan and the note that the job is complete."""
         last = [f"{self._prefix}plan.json", f"{self._prefix}done"]
-        self._disowned()
+        self.release()  # at once: others take a claim that an interrupt leaves for a process at work
         delete_keys(self.store, [key for key in self.store.list_prefix(self._prefix) if key not in last])
         for key in last:
             self.store.delete(key)
