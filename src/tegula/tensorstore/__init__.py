@@ -1,4 +1,4 @@
-"""TensorStore's Python interface over tegula's arrays: programs written for it run by changing one import."""
+"""TensorStore's Python interface over tegula's arrays: to run a program written for TensorStore, change its import."""
 
 from tegula.tensorstore.adapters import (
     DownsampleMethod,

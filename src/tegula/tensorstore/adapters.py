@@ -1,4 +1,4 @@
-"""Arrays made of others: of NumPy arrays, of converted, downsampled and combined arrays, and of computed chunks."""
+"""Arrays made from NumPy arrays, from other arrays (converted, downsampled or combined), or from functions."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def array(
     copy: bool | None = None,
     write: bool | None = None,
 ) -> TensorStore:
-    """Return an array in memory, which shares the data of a NumPy array if possible.
+    """Return an array in memory that shares the data of a NumPy array if possible.
 
     Parameters
     ----------
@@ -52,14 +52,14 @@ def array(
     context : Context, optional
         The source of shared resources.
     copy : bool, optional
-        Whether to copy the array always or never; by default it is copied only if necessary.
+        Copy always (True) or never (False); by default, copy only if necessary.
     write : bool, optional
-        Whether the array is writable; by default as the NumPy array is.
+        Whether the array is writable; by default, if the NumPy array is.
 
     Raises
     ------
     ValueError
-        If there is no such data type, or a copy is necessary but not allowed.
+        If the data type does not exist, or a copy is necessary but not allowed.
 
     Examples
     --------
@@ -138,7 +138,7 @@ def cast(base: TensorStore | Spec, dtype: dtypes.DTypeLike) -> TensorStore | Spe
     Raises
     ------
     ValueError
-        If there is no conversion between the types.
+        If the elements can't be converted to this type.
 
     Examples
     --------
@@ -168,9 +168,9 @@ def downsample(
     base : TensorStore or Spec
         The array to downsample.
     downsample_factors : sequence of int
-        The shape of a block; blocks begin at multiples of it.
+        The shape of a block; blocks start at multiples of it.
     method : {"stride", "mean", "min", "max", "median", "mode"}
-        The method of reduction.
+        The reduction method.
 
     Examples
     --------
@@ -197,25 +197,25 @@ def overlay(
     transaction: Transaction | None = None,
     **constraints: Any,
 ) -> TensorStore:
-    """Combine arrays by their domains; later arrays cover earlier ones.
+    """Overlay arrays at the positions of their domains; later arrays cover earlier ones.
 
     Parameters
     ----------
     layers : sequence of (TensorStore or Spec)
-        The arrays. Specs must have a domain, and are opened when they are needed.
+        The arrays. Specs must have a domain, and are opened when first needed.
     read, write : bool, optional
-        The access that is needed; by default both.
+        The access that is required; by default both.
     context : Context, optional
         The source of shared resources.
     transaction : Transaction, optional
-        The transaction of reads and writes; by default that of the arrays.
+        The transaction for reads and writes; by default that of the arrays.
     rank, dtype, domain, shape, dimension_units, schema : optional
         Constraints, as for `Schema`.
 
     Raises
     ------
     ValueError
-        If the arrays do not fit each other, or are part of different transactions.
+        If the arrays do not fit together, or have different transactions.
 
     Examples
     --------
@@ -326,7 +326,7 @@ def _layers(layers: Iterable[Any], function: str) -> list[Any]:
 
 
 def _domains(layers: list[Any], function: str) -> list[IndexDomain]:
-    """Return the domains of layers if they have the same number of dimensions."""
+    """Return the domains of layers; they must have the same number of dimensions."""
     if not layers:
         raise invalid(f"At least one layer must be specified for {function}")
     domains: list[IndexDomain] = [layer.domain for layer in layers]
@@ -366,7 +366,7 @@ def _stacked(
 
 
 def _shared_transaction(layers: list[Any], wanted: Transaction | None) -> Transaction | None:
-    """Return the transaction of all arrays among layers, which may differ from the wanted one only if it is none."""
+    """Return the transaction that all arrays among the layers share; it must be `wanted` if both are given."""
     found = [(number, layer._transaction) for number, layer in enumerate(layers) if isinstance(layer, TensorStore)]
     if not found:
         return wanted
@@ -388,7 +388,7 @@ def virtual_chunked(
     transaction: Transaction | None = None,
     **constraints: Any,
 ) -> TensorStore:
-    """Return an array whose chunks are computed or consumed by functions.
+    """Return an array whose chunks are read and written by functions.
 
     Parameters
     ----------
@@ -401,7 +401,7 @@ def virtual_chunked(
     context : Context, optional
         The source of shared resources.
     transaction : Transaction, optional
-        The transaction of reads and writes.
+        The transaction for reads and writes.
     rank, dtype, domain, shape, chunk_layout, dimension_units, schema : optional
         The properties of the array, as for `Schema`.
 

@@ -1,4 +1,4 @@
-"""Type aliases of arguments, for annotations."""
+"""Type aliases for annotating arguments."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from typing import Any, Literal, TypeAlias
 __all__ = ["DimSelectionLike", "NumpyIndexTerm", "NumpyIndexingSpec", "RecheckCacheOption"]
 
 RecheckCacheOption: TypeAlias = bool | float | Literal["open"]
-"""The time from which cached values count as fresh: always, never, since opening, or a time in seconds."""
+"""When to revalidate cached values: always (``True``), never (``False``), or if they are older than the opening
+(``"open"``) or a time in seconds since the epoch."""
 
 NumpyIndexTerm: TypeAlias = int | slice | Sequence[Any] | Any | None
-"""One term of an index: an integer, a slice, ``None``, an ellipsis, or an array of integers or booleans."""
+"""A term of an index expression: an integer, a slice, ``None``, an ellipsis, or an array of integers or booleans."""
 
 NumpyIndexingSpec: TypeAlias = NumpyIndexTerm | tuple[NumpyIndexTerm, ...]
-"""An index: a term, or a tuple of them."""
+"""An index expression: a term, or a tuple of terms."""
 
 DimSelectionLike: TypeAlias = int | str | slice | Sequence[Any]
 """Dimensions: a number, a label, a slice of numbers, or several of these."""

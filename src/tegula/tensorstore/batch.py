@@ -1,4 +1,4 @@
-"""Batches: reads that are delayed until all of them are known."""
+"""Batches: operations that are delayed and then started together."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class Batch:
-    """Reads that begin together: when the batch is submitted, at the end of its ``with`` block, or at its deletion.
+    """Operations that start together: when the batch is submitted, at the end of its ``with`` block, or on deletion.
 
     None of their futures is ready before that.
 
@@ -46,7 +46,7 @@ class Batch:
         Raises
         ------
         ValueError
-            If the batch was submitted before.
+            If the batch was already submitted.
         """
         if self._begun:
             return immediate(alone, function, *args)
@@ -59,7 +59,7 @@ class Batch:
         return future
 
     def submit(self) -> None:
-        """Begin all delayed reads; further reads are refused."""
+        """Start all delayed operations; the batch accepts no more."""
         with self._lock:
             work, self._work = self._work, None
         if work:
@@ -78,14 +78,14 @@ class Batch:
 
 
 def _begun() -> Batch:
-    """Return a batch that delays nothing, for calls that a submitted batch makes."""
+    """Return a batch that delays nothing, for calls made by a submitted batch."""
     batch = Batch()
     batch._begun = True
     return batch
 
 
 def checked_batch(batch: Any) -> Batch:
-    """Return a batch; raises TypeError for other values."""
+    """Return `batch`; raise TypeError if it is not a `Batch`."""
     if not isinstance(batch, Batch):
         raise type_error("Invalid batch")
     return batch

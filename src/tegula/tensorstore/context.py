@@ -1,8 +1,8 @@
-"""Contexts: the resources that arrays and stores share, such as the values of stores in memory.
+"""Contexts: resources that arrays and key-value stores share, such as the contents of a store in memory.
 
-A spec refers to its resources by name (``cache_pool``, ``cache_pool#a``) or describes them; *binding* it to a context
-makes each a `Context.Resource`. `Bindings` are the resources of one spec, bound or not. A `SpecBuilder` converts the
-resources of a tree of specs back to JSON, in which shared resources remain shared.
+A spec refers to its resources by identifier (``cache_pool``, ``cache_pool#a``) or describes them; *binding* it to a
+context replaces each by a `Context.Resource`. `Bindings` holds the resources of one spec, bound or not. `SpecBuilder`
+converts the resources of nested specs back to JSON; shared resources remain shared.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _MEMORY = "memory_key_value_store"
 
 
 class ResourceSpec:
-    """A resource that is not bound: a reference to a resource of a context, or the description of a new one.
+    """An unbound resource: a reference to a resource of a context, or the description of a new one.
 
     Attributes
     ----------
@@ -47,7 +47,7 @@ class ResourceSpec:
         self.json = split_reference(kind, json[0] if isinstance(json, list) and len(json) == 1 else json)
 
     def bind(self, context: Context) -> _Resource:
-        """Return the resource of the context that the reference names, or a new resource."""
+        """Return the context's resource if this is a reference, or a new resource if it is a description."""
         if isinstance(self.json, str):
             return context[self.json]
         return _Resource(self.kind, "", self.json, None)
@@ -65,15 +65,15 @@ class _Resource:
     kind : Kind
         The kind of resource.
     key : str
-        Its identifier in the context that made it; empty for a resource of a single spec.
+        Its identifier in the context that created it; empty if a spec describes it.
     """
 
-    __slots__ = ("__weakref__", "_home", "_key", "_kind", "_said", "_store")
+    __slots__ = ("__weakref__", "_description", "_home", "_key", "_kind", "_store")
 
-    def __init__(self, kind: Kind, key: str, said: Any, home: Context | None) -> None:
+    def __init__(self, kind: Kind, key: str, description: Any, home: Context | None) -> None:
         self._kind = kind
         self._key = key
-        self._said = said
+        self._description = description
         self._home = home
         self._store = MemoryKeys() if kind.name == _MEMORY else None
 
@@ -90,7 +90,7 @@ class _Resource:
         include_defaults : bool
             Whether to include members that have their default value.
         """
-        shown = self._kind.with_defaults(self._said) if include_defaults else self._said
+        shown = self._kind.with_defaults(self._description) if include_defaults else self._description
         return dict(shown) if isinstance(shown, dict) else shown
 
     def __repr__(self) -> str:
@@ -98,22 +98,22 @@ class _Resource:
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self._home is None:
-            return _Resource, (self._kind, self._key, self._said, None)
+            return _Resource, (self._kind, self._key, self._description, None)
         return operator.getitem, (self._home, self._key)
 
 
 class _Spec:
-    """The description of a context: descriptions of resources, or references, by identifier.
+    """The spec of a context: descriptions of resources, or references to others, by identifier.
 
     Parameters
     ----------
     json : mapping
-        Its JSON.
+        The JSON representation.
 
     Raises
     ------
     ValueError
-        If the kind of an identifier is unknown, or a description is not valid.
+        If an identifier has an unknown kind, or a description is not valid.
     """
 
     __slots__ = ("_entries",)
@@ -147,14 +147,14 @@ class _Spec:
 
 
 class Context:
-    """A set of shared resources, each made when it is first used.
+    """A set of shared resources, each created when it is first used.
 
     Parameters
     ----------
     spec : Context.Spec or JSON, optional
-        The resources; other kinds have their defaults.
+        The resources. Kinds that it does not name come from the parent, or have their defaults.
     parent : Context, optional
-        The context that provides resources which the spec does not name.
+        The context that provides resources not named by the spec.
 
     Raises
     ------
@@ -190,17 +190,17 @@ class Context:
 
     @property
     def parent(self) -> Context | None:
-        """The context that provides resources which the spec does not name."""
+        """The context that provides resources not named by the spec."""
         return self._parent
 
     @property
     def spec(self) -> _Spec | None:
-        """The spec that the context was made from; ``None`` for a default context."""
+        """The spec that the context was created from; ``None`` for a default context."""
         return self._spec
 
     def __getitem__(self, key: str) -> _Resource:
         if not isinstance(key, str):
-            raise type_error(f"the identifier of a resource is text, not {type(key).__name__}")
+            raise type_error(f"a resource identifier must be a string, not {type(key).__name__}")
         found = self._made.get(key)
         if found is None:
             with _making:
@@ -217,19 +217,19 @@ class Context:
         kind = kind_of(key)
         if key not in entries and "#" in key:
             raise invalid(f'Resource not defined: "{key}"')
-        said = entries.get(key)
-        if isinstance(said, str):
-            path = (*path, (self, key, said))
-            first = next((at for at, step in enumerate(path) if step[:2] == (self, said)), None)
+        entry = entries.get(key)
+        if isinstance(entry, str):
+            path = (*path, (self, key, entry))
+            first = next((at for at, step in enumerate(path) if step[:2] == (self, entry)), None)
             if first is not None:
                 loop = [path[-1], *path[first:-1]]
                 cycle = " -> ".join(f'"{name}":"{target}"' for _, name, target in loop)
                 raise invalid(f"Context resource reference cycle: {cycle}")
-            found = self._find(said, path)
-        elif said is None and self._parent is not None:
+            found = self._find(entry, path)
+        elif entry is None and self._parent is not None:
             found = self._parent._find(kind.name, path)
         else:
-            found = _Resource(kind, key, kind.default if said is None else said, self)
+            found = _Resource(kind, key, kind.default if entry is None else entry, self)
         self._made[key] = found
         return found
 
@@ -244,7 +244,7 @@ Binding: TypeAlias = ResourceSpec | _Resource
 
 
 class Bindings:
-    """The resources of one spec, bound or not, by the names of its members; and the spec's own context, if it has one.
+    """The resources of one spec, bound or not, by member name; and the spec's own context, if it has one.
 
     Parameters
     ----------
@@ -257,12 +257,12 @@ class Bindings:
     def __init__(self, kinds: Mapping[str, str]) -> None:
         self._kinds = kinds
         self._given: dict[str, Binding] = {}
-        self._home: Context | None = None  # provides the resources that are not given, once they are bound
+        self._home: Context | None = None  # once bound: the context that provides the resources not given
         self.context: _Spec | None = None
 
     @property
     def resources(self) -> dict[str, Binding]:
-        """The resources by the names of their members."""
+        """The resources by member name."""
         home = self._home
         if home is not None:
             self._given = {name: self._given.get(name) or home[kind] for name, kind in self._kinds.items()}
@@ -270,7 +270,7 @@ class Bindings:
         return self._given
 
     def take(self, members: dict[str, Any], *, but: Set[str] = frozenset()) -> None:
-        """Remove ``context`` and the members that are resources from JSON, and read them.
+        """Remove ``context`` and the resource members from JSON, and read them.
 
         Parameters
         ----------
@@ -282,7 +282,7 @@ class Bindings:
         Raises
         ------
         ValueError
-            If one is not valid.
+            If a member is not valid.
         """
         if "context" in members:
             self.context = take(members, "context", _Spec)
@@ -295,23 +295,23 @@ class Bindings:
             self._kinds = {name: self._kinds[name] for name in self._kinds if name not in but or name in self._given}
 
     def home(self, context: Context) -> Context:
-        """Return the context of the resources: the spec's own, with the given one as parent, or the given one."""
+        """Return the context to bind to: the spec's own with `context` as its parent, or else `context`."""
         return context if self.context is None else Context(self.context, parent=context)
 
     def bound(self, home: Context) -> Bindings:
-        """Return the resources bound to a context, which `home` has returned."""
+        """Return the resources bound to a context that the method `home` has returned."""
         if self._home is not None:
             return self
         other = Bindings(self._kinds)
         for name, found in self._given.items():
             other._given[name] = found.bind(home) if isinstance(found, ResourceSpec) else found
         other._home = home
-        if home._spec is not None:  # references of a context may be wrong; a default context provides every kind
+        if home._spec is not None:  # find wrong references of its spec now; a default context has none
             _ = other.resources
         return other
 
     def stripped(self) -> Bindings:
-        """Return bindings without resources."""
+        """Return bindings of the same kinds without resources."""
         return Bindings(self._kinds)
 
     def resource(self, name: str) -> _Resource:
@@ -329,7 +329,7 @@ class Bindings:
         return self._home is not None
 
     def value(self, name: str) -> Any:
-        """Return the value of a bound resource; no default resource is created."""
+        """Return the value of a bound resource, without creating a default resource."""
         if self._home is not None and name not in self._given:
             kind = KINDS[self._kinds[name]]
             if kind.name != _MEMORY:
@@ -337,7 +337,7 @@ class Bindings:
         return self.resource(name)._value
 
     def write(self, json: dict[str, Any], builder: SpecBuilder, include_defaults: bool = False) -> None:
-        """Add the members to the JSON of a spec that `builder` will finish."""
+        """Add the resource members to the JSON of a spec; `builder` finishes them."""
         for name, kind in self._kinds.items():
             found = self.resources.get(name)
             if isinstance(found, _Resource):
@@ -350,7 +350,7 @@ class Bindings:
             json["context"] = {} if self.context is None else self.context.to_json(include_defaults)
 
     def identity(self) -> tuple[Any, ...]:
-        """Return the values that equality of specs compares: descriptions, and identities of bound resources."""
+        """Return the values by which specs are compared: descriptions of resources, and identities of bound ones."""
         each = [
             (name, id(found) if isinstance(found, _Resource) else found.to_json())
             for name, found in sorted(self.resources.items())
@@ -359,12 +359,12 @@ class Bindings:
 
 
 class SpecBuilder:
-    """Converts bound resources to JSON, for a spec and all specs within it.
+    """Converter of bound resources to JSON, for a spec and all specs nested in it.
 
     Parameters
     ----------
     marked : bool
-        Whether bound resources are shown in a list of one item, as reprs do.
+        Whether to show each bound resource as a list of one item, as reprs do.
     """
 
     def __init__(self, *, marked: bool = False) -> None:
@@ -372,13 +372,13 @@ class SpecBuilder:
         self._uses: dict[_Resource, list[_Use]] = {}
 
     def add(self, name: str, resource: _Resource, include_defaults: bool = False) -> Any:
-        """Return a placeholder for a member, which `finish` replaces."""
+        """Return a placeholder for a resource member; `finish` replaces it."""
         use = _Use(name, include_defaults)
         self._uses.setdefault(resource, []).append(use)
         return use
 
     def finish(self, json: dict[str, Any]) -> dict[str, Any]:
-        """Return the JSON of the outermost spec with all placeholders replaced, and the context that they need."""
+        """Return the JSON of the outermost spec: placeholders replaced, shared resources in its context."""
         context: dict[str, Any] = {}
         for resource, uses in self._uses.items():
             named = not resource._kind.private and (bool(resource._key) or len(uses) > 1)

@@ -1,7 +1,7 @@
-"""The kinds of resources in a context: the members of their JSON, and the defaults.
+"""Kinds of context resources: the members of their JSON, with defaults.
 
-Most of them configure pools and locks, for which tegula has its own settings; these are checked and returned, but have
-no effect. Exceptions are ``memory_key_value_store``, which identifies the values in memory, and ``file_io_sync``.
+Most kinds configure pools and locks, for which tegula has its own settings; they are validated and kept, but have no
+effect. The exceptions are ``memory_key_value_store``, which identifies a store in memory, and ``file_io_sync``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Reader = Callable[[Any], Any]
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of resource.
+    """A kind of context resource.
 
     Attributes
     ----------
@@ -31,6 +31,8 @@ class Kind:
         The members of its JSON object; `None` if it is a boolean instead.
     private : bool
         Whether the resource is only a setting and never shared.
+    opaque : bool
+        Whether any members are accepted, without validation.
     """
 
     name: str
@@ -39,25 +41,25 @@ class Kind:
     opaque: bool = False
 
     def read(self, json: Any) -> Any:
-        """Read JSON and return it without members that have their default value.
+        """Validate JSON and return it without members that have their default value.
 
         Raises
         ------
         ValueError
-            If it is not valid.
+            If the JSON is not valid.
         """
         if self.members is None:
             return boolean(json)
         rest = obj(json)
         if self.opaque:
             return rest
-        said = {}
+        given = {}
         for name, (read, default) in self.members.items():
             value = take(rest, name, read, default)
             if value != default:
-                said[name] = value
+                given[name] = value
         known_only(rest)
-        return dict(sorted(said.items()))
+        return dict(sorted(given.items()))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return kind_of, (self.name,)
@@ -67,12 +69,12 @@ class Kind:
         """The description of a default resource."""
         return True if self.members is None else {}
 
-    def with_defaults(self, said: Any) -> Any:
-        """Return the JSON with all defaults; a default of ``None`` is left out."""
+    def with_defaults(self, given: Any) -> Any:
+        """Return the JSON with all defaults except those of ``None``."""
         if not self.members:
-            return said
+            return given
         shown = {name: default for name, (_, default) in self.members.items() if default is not None}
-        return dict(sorted({**shown, **said}.items()))
+        return dict(sorted({**shown, **given}.items()))
 
 
 _DURATION = re.compile(r"[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:ns|us|ms|s|m|h))+").fullmatch
@@ -159,7 +161,7 @@ KINDS: Final[dict[str, Kind]] = {
         ),
     )
 }
-"""Every kind by its name, including kinds for storage without a driver here."""
+"""Every kind by name, including kinds for storage without a driver here."""
 
 
 def kind_of(identifier: str) -> Kind:

@@ -1,7 +1,7 @@
-"""The errors of this package: TegulaErrors that are also the built-in exceptions that TensorStore raises.
+"""The errors of this package: each is a TegulaError and also the built-in exception that TensorStore raises.
 
-A failure has a *status*: one of a dozen codes and a sentence. The code determines the Python class. The text begins
-with the code, unless that is INVALID_ARGUMENT or UNIMPLEMENTED.
+An error has a *status*: one of a dozen codes, and a sentence. The text of the error is the sentence, after the code
+unless that is INVALID_ARGUMENT or UNIMPLEMENTED.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _HEX_DIGITS = frozenset(b"0123456789abcdefABCDEF")
 
 
 class StatusError(TegulaError):
-    """A failure with a status ``code`` and a ``sentence``; its text is both, or the sentence alone."""
+    """An error with a status ``code`` and a ``sentence``."""
 
     code: str
     sentence: str
@@ -57,7 +57,7 @@ class StatusError(TegulaError):
 
 
 class ValueStatusError(StatusError, ValueError):
-    """A failure with a code that has no class of its own."""
+    """An error whose code has no class of its own."""
 
 
 class UnimplementedError(StatusError, NotImplementedError):
@@ -65,7 +65,7 @@ class UnimplementedError(StatusError, NotImplementedError):
 
 
 class IndexStatusError(StatusError, IndexError):
-    """An index or an index array that does not fit its domain."""
+    """An index expression that is invalid or does not fit its domain."""
 
 
 class ArgumentTypeError(StatusError, TypeError):
@@ -93,12 +93,12 @@ def status(code: str, message: str) -> StatusError:
 
 
 def invalid(message: str) -> StatusError:
-    """Return the ValueError for an argument or a value that is not valid."""
+    """Return the ValueError for an invalid argument or value."""
     return ValueStatusError("INVALID_ARGUMENT", message)
 
 
 def index_error(message: str, code: str = "INVALID_ARGUMENT") -> IndexStatusError:
-    """Return the IndexError for a message; with ``OUT_OF_RANGE`` the text shows the code."""
+    """Return the IndexError for a message."""
     return IndexStatusError(code, message)
 
 
@@ -108,7 +108,7 @@ def type_error(message: str) -> ArgumentTypeError:
 
 
 def annotate(error: BaseException, context: str) -> StatusError:
-    """Return an error of the same kind whose sentence begins with ``context`` and a colon."""
+    """Return the same error with ``context`` and a colon before its sentence."""
     inner = as_status(error)
     return type(inner)(inner.code, f"{context}: {inner.sentence}")
 
@@ -134,11 +134,11 @@ _CODES: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], str],
     (PermissionError, "PERMISSION_DENIED"),
     ((OSError, CodecError), "FAILED_PRECONDITION"),
 )
-"""Classes of errors and their codes; the first class that fits is used."""
+"""Error classes and their codes; the first class that matches is used."""
 
 
 def key_bytes(key: str) -> bytes:
-    """Return the bytes of a key; keys are sorted by them."""
+    """Return the bytes of a key, by which keys are sorted."""
     try:
         return key.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
@@ -146,7 +146,7 @@ def key_bytes(key: str) -> bytes:
 
 
 def quoted(text: str) -> str:
-    r"""Return text in quotes for messages; bytes other than printable ASCII become hexadecimal escapes.
+    r"""Return text in double quotes for messages, with escapes for bytes other than printable ASCII.
 
     Examples
     --------

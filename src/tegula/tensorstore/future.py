@@ -1,7 +1,7 @@
-"""Futures: results of operations that may still run, to wait for, to await, or to receive in a callback.
+"""Futures: results of operations that may still be running; programs wait for them, await them, or add callbacks.
 
 An operation that completes immediately returns `ready` or `failed`, which are cheap; `background` runs a function in
-the thread pool of tegula.
+tegula's thread pool.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _Waiting: TypeAlias = "futures.Future[Any]"
 
 
 class Caught:
-    """A context manager that keeps the error of its block, for the future that will raise it."""
+    """A context manager that stores the error of its block instead of raising it."""
 
     __slots__ = ("_error",)
 
@@ -60,14 +60,14 @@ class Caught:
 
 
 class Future(Generic[T]):
-    """The consuming end of an asynchronous operation.
+    """Handle for consuming the result of an asynchronous operation.
 
     Parameters
     ----------
     future : Future, coroutine or any value
-        A future is returned unchanged; the event loop runs a coroutine; any other value is the result.
+        A future is returned unchanged; a coroutine runs in the event loop; any other value is the result.
     loop : asyncio.AbstractEventLoop, optional
-        The loop that runs a coroutine; the running one if it is not given.
+        The event loop for a coroutine; by default the running loop.
 
     Raises
     ------
@@ -110,14 +110,14 @@ class Future(Generic[T]):
         Parameters
         ----------
         timeout : float, optional
-            Seconds to wait at most.
+            Maximum time to wait, in seconds.
         deadline : float, optional
-            Seconds since the epoch to wait until at most.
+            Time to wait until, in seconds since the epoch.
 
         Raises
         ------
         TimeoutError
-            If the operation has not finished by then; the operation continues.
+            If the operation has not finished by then; it continues.
         asyncio.CancelledError
             If the operation was cancelled.
         """
@@ -137,7 +137,7 @@ class Future(Generic[T]):
         return value
 
     def exception(self, timeout: float | None = None, deadline: float | None = None) -> BaseException | None:
-        """Wait for the operation and return its error, or ``None``; a timeout raises as in `result`."""
+        """Wait for the operation and return its error, or ``None``; arguments and timeouts are those of `result`."""
         if self._waiting is None:
             return self._error
         try:
@@ -150,7 +150,7 @@ class Future(Generic[T]):
         return self._waiting is None or self._waiting.done()
 
     def cancel(self) -> bool:
-        """Mark the operation as cancelled unless it has finished; return whether this was done."""
+        """Mark the operation as cancelled, unless it has finished; return whether this call did so."""
         waiting = self._waiting
         return waiting is not None and not waiting.cancelled() and waiting.cancel()
 
@@ -162,7 +162,7 @@ class Future(Generic[T]):
         """Do nothing: every operation has already started."""
 
     def add_done_callback(self, callback: Callable[[Future[T]], Any]) -> None:
-        """Call `callback` with this future when the operation has finished, in the thread that finishes it."""
+        """Call `callback` with this future: immediately if it is done, otherwise in the thread that finishes it."""
         if self._waiting is None:
             _call(callback, self)
             return
@@ -197,11 +197,11 @@ class Future(Generic[T]):
 
 
 FutureLike: TypeAlias = Future[T] | Awaitable[T] | T
-"""A value, or a future or coroutine that returns it."""
+"""A value, or a future or coroutine whose result is the value."""
 
 
 class Promise(Generic[T]):
-    """The producing end of an asynchronous operation; `new` makes one, with its future.
+    """Handle for producing the result of an asynchronous operation; `new` returns a promise and its future.
 
     Examples
     --------
@@ -229,12 +229,12 @@ class Promise(Generic[T]):
         return promise, _pending(promise._waiting)
 
     def set_result(self, result: T) -> None:
-        """Set the result of the future, unless it has a result or an error already."""
+        """Set the result of the future, unless it already has a result or an error."""
         with suppress(futures.InvalidStateError):
             self._waiting.set_result(result)
 
     def set_exception(self, exception: BaseException) -> None:
-        """Set the error of the future, unless it has a result or an error already."""
+        """Set the error of the future, unless it already has a result or an error."""
         if not isinstance(exception, BaseException):
             raise type_error(f"exceptions must derive from BaseException, not {type(exception).__name__}")
         with suppress(futures.InvalidStateError):
@@ -246,15 +246,15 @@ class Promise(Generic[T]):
 
 
 class WriteFutures:
-    """The two futures of a write; used as a future, it is `commit`.
+    """The two futures of a write; its own methods are those of `commit`.
 
     Attributes
     ----------
     copy : Future
         Ready when the source is no longer read.
     commit : Future
-        Ready when reads return the new values, and these are stored as durably as the store supports; in a transaction,
-        when reads return the new values.
+        Ready when reads return the new values and these are stored as durably as the store supports; in a transaction,
+        when reads within it return them.
     """
 
     __slots__ = ("__weakref__", "commit", "copy")
@@ -301,21 +301,21 @@ class WriteFutures:
 
 
 def ready(value: T) -> Future[T]:
-    """Return a future with a result."""
+    """Return a future that has a result."""
     future: Future[T] = object.__new__(Future)
     future._value, future._error, future._waiting = value, None, None
     return future
 
 
 def failed(error: BaseException) -> Future[Any]:
-    """Return a future with an error."""
+    """Return a future that has an error."""
     future: Future[Any] = object.__new__(Future)
     future._value, future._error, future._waiting = None, error, None
     return future
 
 
 def immediate(function: Callable[..., T], *args: Any) -> Future[T]:
-    """Call a function immediately and return a future of its result or error."""
+    """Call a function immediately and return a future with its result or error."""
     caught = Caught()
     with caught:
         return ready(function(*args))
@@ -325,7 +325,7 @@ def immediate(function: Callable[..., T], *args: Any) -> Future[T]:
 def background(function: Callable[..., T], *args: Any, requests: int = 0) -> Future[T]:
     """Call a function in the thread pool; call it immediately if no thread is available.
 
-    `requests` is the `concurrency` of the store that the function waits for; calls for remote stores use another pool.
+    `requests` is the `concurrency` of the store that the function waits for; calls for far stores have their own pool.
     """
     waiting: _Waiting = futures.Future()
     _submit(waiting, Operation(requests=requests), function, args)
@@ -333,7 +333,7 @@ def background(function: Callable[..., T], *args: Any, requests: int = 0) -> Fut
 
 
 def deferred(operation: Operation, function: Callable[..., T], *args: Any) -> tuple[Future[T], Callable[[], None]]:
-    """Return the future of a call, and the function that makes the call."""
+    """Return a future of a later call, and the function that makes the call."""
     waiting: _Waiting = futures.Future()
     return _pending(waiting), lambda: _carry_out(waiting, operation, function, args)
 
@@ -343,7 +343,7 @@ def _submit(waiting: _Waiting, operation: Operation, *work: Any) -> None:
 
 
 def _carry_out(waiting: _Waiting, operation: Operation, function: Callable[..., Any], args: tuple[Any, ...]) -> None:
-    """Make a call and give its result or error to `waiting`; repeat the call later if it has to wait."""
+    """Call a function and set its result or error on `waiting`; if it must wait for a future, call it again later."""
     if waiting.cancelled():
         return
     caught = Caught()
@@ -382,5 +382,5 @@ def _call(callback: Callable[[Any], Any], future: Any) -> None:
     with caught:
         callback(future)
         return
-    error = caught.found()  # no future can raise the error
+    error = caught.found()  # a callback has no caller to raise it in
     sys.excepthook(type(error), error, error.__traceback__)

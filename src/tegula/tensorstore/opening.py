@@ -41,21 +41,21 @@ def open(
     spec : Spec, JSON or URL
         The array to open.
     read, write : bool, optional
-        The access that is needed; by default both.
+        The access that is required; by default both.
     open_mode, open, create, delete_existing, assume_metadata, assume_cached_metadata : optional
-        The actions that are allowed, instead of those of the spec; by default only to open an existing array.
+        The actions that are allowed, instead of those of the spec; by default, only opening an existing array.
     context : Context, optional
         The source of shared resources; by default a new context.
     transaction : Transaction, optional
-        The transaction of opening, and of all reads and writes of the array.
+        The transaction for opening the array, and for all its reads and writes.
     batch : Batch, optional
-        The batch that may delay reading metadata.
+        The batch that may delay reading the metadata.
     kvstore : KvStore or KvStore.Spec, optional
-        Where the array is stored, if the spec does not give it.
+        The key-value store of the array, if the spec does not specify it.
     recheck_cached, recheck_cached_metadata, recheck_cached_data : bool, "open" or float, optional
-        The time from which cached values count as fresh.
+        When to revalidate cached values: always, never, or if they are older than the opening or a given time.
     rank, dtype, domain, shape, chunk_layout, codec, fill_value, dimension_units, schema : optional
-        Constraints, as for `Schema`, on an existing or a new array.
+        Constraints on an existing or new array, as for `Schema`.
 
     Returns
     -------
@@ -64,7 +64,7 @@ def open(
     Raises
     ------
     ValueError, NotImplementedError
-        If the arguments contradict each other. Later errors are raised by the future.
+        If the arguments contradict each other. The future raises later errors.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Operations that wait for futures without blocking a thread: an operation stops, and is called again later."""
+"""Operations that wait for futures without blocking a thread: they stop, and are called again later."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ __all__ = ["Operation", "Pending", "Steps", "alone", "finish", "running"]
 
 T = TypeVar("T")
 Steps = Generator[Any, None, T]
-"""A generator that yields each future it waits for, and returns its result."""
+"""A generator that yields each future it waits for, and returns a result."""
 
 _thread = threading.local()
 
 
 class Pending(BaseException):
-    """Ends a call of an operation, which has to wait for a future."""
+    """Raised to end a call of an operation that has to wait for a future."""
 
     def __init__(self, future: Any) -> None:
         super().__init__()
@@ -26,7 +26,7 @@ class Pending(BaseException):
 
 
 class Operation:
-    """A function that is called until it returns; `finish` continues where the previous call stopped.
+    """A function that is called again until it returns; `finish` continues where the previous call stopped.
 
     Parameters
     ----------
@@ -45,12 +45,12 @@ class Operation:
         self._position = 0
 
     def run(self, function: Callable[..., T], *args: Any) -> T:
-        """Call the function; raises `Pending` if it must be called again."""
+        """Call the function; raise `Pending` if it must be called again."""
         self._position = 0
         return _within(self, function, *args)
 
     def next(self, begin: Callable[[], Steps[Any]]) -> _Started:
-        """Return the steps that the same `finish` has started in a previous call; each call has the same order."""
+        """Return the steps of the next `finish`: new ones, or those that a previous call began at this position."""
         self._position += 1
         if len(self._started) < self._position:
             self._started.append(_Started(begin()))
@@ -85,7 +85,7 @@ def running() -> Operation | None:
 
 
 def alone(function: Callable[..., T], *args: Any) -> T:
-    """Call a function outside of any operation, so that it waits in its thread."""
+    """Call a function outside any operation, so that it blocks its thread to wait."""
     return _within(None, function, *args)
 
 
@@ -99,7 +99,7 @@ def _within(operation: Operation | None, function: Callable[..., T], *args: Any)
 
 
 def finish(begin: Callable[[], Steps[T]]) -> T:
-    """Run steps to their end. If one has to wait, the operation stops; without an operation, the thread waits.
+    """Run steps to their end. If a step has to wait, stop the operation; outside an operation, block the thread.
 
     Raises
     ------

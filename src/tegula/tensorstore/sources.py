@@ -1,4 +1,4 @@
-"""Sources of writes: converted to arrays of the right type, and aligned with the dimensions of the target."""
+"""Sources of writes: converting them to the target's data type, and aligning their dimensions with the target's."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _Values = npt.NDArray[Any]
 def as_source(source: Any, dtype: dtypes.dtype, rank: int) -> _Values:
     """Convert the source of a write to an array of a data type.
 
-    Arrays are converted if the conversion is safe; numbers and lists of numbers are converted as by NumPy.
+    NumPy arrays are converted only if NumPy considers that safe; numbers and lists of numbers as by ``np.array``.
 
     Parameters
     ----------
@@ -33,12 +33,12 @@ def as_source(source: Any, dtype: dtypes.dtype, rank: int) -> _Values:
     dtype : dtype
         The data type of the target.
     rank : int
-        The maximal number of dimensions.
+        The maximum number of dimensions.
 
     Raises
     ------
     TypeError, ValueError, OverflowError
-        If the source cannot be converted, or has more dimensions.
+        If the source cannot be converted, or has too many dimensions.
     """
     wanted = dtype.numpy_dtype
     if type(source) is np.ndarray and source.dtype == wanted and wanted.kind != "O" and source.ndim <= rank:
@@ -67,7 +67,7 @@ def as_source(source: Any, dtype: dtypes.dtype, rank: int) -> _Values:
 
 
 def _objects(source: Any, dtype: dtypes.dtype, rank: int) -> _Values:
-    # an array written to one element of JSON is a list there
+    # an array written to a single JSON element is stored as a list
     if isinstance(source, (np.ndarray, np.generic)) and (rank or dtype != dtypes.json):
         values = np.asarray(source).astype(object)
         if values.ndim > rank:
@@ -80,7 +80,7 @@ def _objects(source: Any, dtype: dtypes.dtype, rank: int) -> _Values:
 
 
 def _nested(source: Any, rank: int) -> _Values:
-    """Return nested lists as an array with a dimension for each level, at most ``rank``."""
+    """Return nested lists as an array with a dimension for each level, up to ``rank``."""
     shape: list[int] = []
     level = [source]
     while len(shape) < rank and level and all(isinstance(item, (list, tuple)) for item in level):
@@ -111,8 +111,8 @@ def _expect_text(value: Any) -> str:
 def align(source: IndexDomain, target: IndexDomain) -> tuple[int, ...]:
     """Match the dimensions of a source with those of a target.
 
-    If both have labels, dimensions with a label match by label; all others match in order, beginning with the last.
-    Matching dimensions have the same size, or size 1 in the source.
+    If both have labels, labelled dimensions match by label; all others match in order, starting with the last.
+    Matching dimensions must have the same size, or size 1 in the source.
 
     Returns
     -------
@@ -122,7 +122,7 @@ def align(source: IndexDomain, target: IndexDomain) -> tuple[int, ...]:
     Raises
     ------
     ValueError
-        If a dimension of the source matches none of the target.
+        If a dimension of the source has no match and a size other than 1, or a size that does not fit its match.
     """
     matches = _matches(source, target)
     wrong = []

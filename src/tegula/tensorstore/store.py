@@ -41,11 +41,11 @@ __all__ = ["TensorStore"]
 
 T = TypeVar("T")
 _SMALL = 2**20
-"""Operations on fewer bytes run immediately; starting a thread would take longer."""
+"""Operations on up to this many bytes run in the calling thread; starting another one would take longer."""
 
 
 class _Statistics(NamedTuple):
-    """Statistics of the storage of an array; None for statistics that were not requested."""
+    """Storage statistics of an array; None for those not requested."""
 
     not_stored: bool | None = None
     fully_stored: bool | None = None
@@ -93,7 +93,7 @@ class TensorStore(Indexable):
     def _of(
         cls, driver: Driver, view: IndexTransform | None = None, transaction: Transaction | None = None
     ) -> TensorStore:
-        """Return a view of a base array; by default of the whole array."""
+        """Return a view of a base array, by default of the whole array."""
         self = object.__new__(cls)
         self._driver, self._view, self._transaction, self._selection = driver, view, transaction, None
         return self
@@ -118,7 +118,7 @@ class TensorStore(Indexable):
 
     @property
     def domain(self) -> IndexDomain:
-        """The domain."""
+        """Domain of the view."""
         return self._driver.domain if self._view is None else self._view.domain
 
     @property
@@ -151,22 +151,22 @@ class TensorStore(Indexable):
 
     @property
     def mode(self) -> Literal["r", "w", "rw"]:
-        """Whether it can be read (``"r"``), written (``"w"``) or both (``"rw"``)."""
+        """Whether the array can be read (``"r"``), written (``"w"``) or both (``"rw"``)."""
         return self._driver.mode
 
     @property
     def readable(self) -> bool:
-        """Whether it can be read."""
+        """Whether the array can be read."""
         return "r" in self._driver.mode
 
     @property
     def writable(self) -> bool:
-        """Whether it can be written."""
+        """Whether the array can be written."""
         return "w" in self._driver.mode
 
     @property
     def transaction(self) -> Transaction | None:
-        """The transaction of reads and writes, if there is one."""
+        """The transaction for reads and writes; None if there is none."""
         return self._transaction
 
     @property
@@ -187,7 +187,7 @@ class TensorStore(Indexable):
 
     @property
     def fill_value(self) -> npt.NDArray[Any] | None:
-        """The value of elements that were never written; None if it is not known."""
+        """The value of elements that were never written; None if unknown."""
         fill = self._driver.fill_value
         return fill if fill is None or self._view is None else fill_through(fill, self._driver.domain, self._view)
 
@@ -201,7 +201,7 @@ class TensorStore(Indexable):
 
     @property
     def schema(self) -> Schema:
-        """The schema for a new array like this one."""
+        """The schema of the view; an array created with it has the same properties."""
         return Schema(
             dtype=self.dtype,
             domain=self.domain,
@@ -213,7 +213,7 @@ class TensorStore(Indexable):
 
     @property
     def base(self) -> TensorStore | None:
-        """The array below an adapter; None if there is no such array, or several."""
+        """The underlying array of a cast or downsampled one; None for other arrays, or if no view of it corresponds."""
         base = getattr(self._driver, "base_view", None)
         found: tuple[Driver, IndexTransform] | None = None if base is None else base(self._transform())
         return None if found is None else TensorStore._of(found[0], found[1], self._transaction)
@@ -224,14 +224,14 @@ class TensorStore(Indexable):
 
         Raises
         ------
-        NotImplementedError
-            If there is none.
+        NotImplementedError, ValueError
+            If the array has no URL.
         """
         return self.spec().url
 
     @property
     def attributes(self) -> Any:
-        """The attributes stored with the array, as a mapping that writes through.
+        """The attributes stored with the array, as a mapping; changes to it are stored.
 
         Raises
         ------
@@ -256,11 +256,11 @@ class TensorStore(Indexable):
         Parameters
         ----------
         minimal_spec : bool, optional
-            Leave out members that are only used to create the array.
+            Leave out members that only matter when the array is created.
         retain_context : bool, optional
-            Keep the resources that it is bound to.
+            Keep the bound context resources.
         unbind_context : bool, optional
-            Keep descriptions of these resources.
+            Replace the bound context resources by their specs.
         **options
             Further changes, as for `Spec.update`.
 
@@ -293,7 +293,7 @@ class TensorStore(Indexable):
         """Return the view with its implicit bounds taken from the latest known bounds of the array."""
         driver = self._driver
         latest = driver.latest()
-        # bounds marked as implicit may differ from those of the array even if that never changed
+        # implicit bounds of a view may differ from the array's even if the array has not changed
         view = self._view and resolved_transform(self._view, latest.domain)
         return self if latest is driver and view is self._view else TensorStore._of(latest, view, self._transaction)
 
@@ -333,7 +333,7 @@ class TensorStore(Indexable):
         return self._start(self._read, order)
 
     def _start(self, function: Callable[..., T], *args: Any) -> Future[T]:
-        """Call a function immediately if the view is small and the storage local, otherwise in the background."""
+        """Call a function immediately if the view is small and its storage fast, otherwise in the thread pool."""
         selection, driver = self._selection, self._driver
         size = self.domain.size if selection is None else selection.size
         requests = driver.requests
@@ -344,7 +344,7 @@ class TensorStore(Indexable):
         return background(function, *args, requests=requests)
 
     def _load(self) -> None:
-        """Import everything that reads and writes need, as threads of the pool import nothing."""
+        """Import the modules that reads and writes need: threads of the pool must not import any."""
         with suppress(TegulaError):
             self._driver.load(self._selected().indices)
 
@@ -384,12 +384,12 @@ class TensorStore(Indexable):
         batch : Batch, optional
             Delay the write until this batch is submitted; the source must be a TensorStore.
         can_reference_source_data_indefinitely : bool, optional
-            Whether the source will not be modified, so that no copy is needed.
+            Accepted, but without effect.
 
         Returns
         -------
         WriteFutures
-            Its ``copy`` is ready when the source may be changed, its ``commit`` when the values are stored.
+            ``copy`` is ready when the source may be changed, ``commit`` when the values are stored.
         """
         if batch is not None:
             checked_batch(batch)
@@ -426,7 +426,7 @@ class TensorStore(Indexable):
         arranged = selection.arrange(values)
         if self._transaction is None:
             self._driver.write(selection.indices, arranged)
-        else:  # the commit may call the function again, so it gets a copy
+        else:  # the commit may write the values again, after the source has changed
             self._transaction._perform(self._driver.write, selection.indices, arranged.copy())
 
     def _write_from(self, source: TensorStore) -> None:
@@ -485,7 +485,7 @@ class TensorStore(Indexable):
         resize_tied_bounds : bool
             Allow a resize that also adds or removes elements outside this view.
         expand_only, shrink_only : bool
-            Raise if the array would shrink, or would grow.
+            Refuse to shrink, or to grow, the array.
         """
         lower = _bounds(inclusive_min)
         upper = _bounds(exclusive_max)
@@ -515,12 +515,12 @@ class TensorStore(Indexable):
         return TensorStore._of(CastDriver(self._driver, dtypes.dtype(dtype)), self._transform(), self._transaction)
 
     def with_transaction(self, transaction: Transaction | None) -> TensorStore:
-        """Return a view with another transaction for reads and writes, or none.
+        """Return a view with another transaction, or none, for reads and writes.
 
         Raises
         ------
         ValueError
-            If the view is part of a transaction that is not committed.
+            If the view has a transaction whose commit has not started.
         """
         if transaction is not None and not isinstance(transaction, Transaction):
             raise type_error("Invalid transaction")
@@ -536,9 +536,9 @@ class TensorStore(Indexable):
         Parameters
         ----------
         query_not_stored : bool
-            Whether to find out if nothing is stored.
+            Find out whether none of the elements is stored.
         query_fully_stored : bool
-            Whether to find out if everything is stored.
+            Find out whether all elements are stored.
         """
         queries = {"query_not_stored": query_not_stored, "query_fully_stored": query_fully_stored}
         return immediate(lambda: _Statistics(**self._driver.storage_statistics(self._selected().indices, **queries)))

@@ -1,7 +1,7 @@
 """Views as selections of a base array.
 
-A `Selection` is made from an index transform. Its ``indices`` are the elements of the base that the view shows.
-`present` arranges the result of a driver's read at these indices in the axes of the view; `arrange` does the reverse
+`select` converts an index transform to a `Selection`, whose ``indices`` are the elements of the base that the view
+contains. `present` arranges what a driver reads at these indices in the axes of the view; `arrange` does the reverse
 for writes. Both return NumPy views.
 """
 
@@ -27,7 +27,7 @@ _FINITE = 2**62 - 1
 
 
 class Selection:
-    """The elements of a base array that a view shows, and their arrangement.
+    """The elements of a base array that a view contains, and their arrangement.
 
     Attributes
     ----------
@@ -36,8 +36,8 @@ class Selection:
     shape : tuple of int
         Shape of the view.
     axes : tuple of int or None
-        The axis of the driver's result for each axis of the view; -1 if all elements along the axis are the same. None
-        if the result needs no arrangement.
+        The axis of the driver's result for each axis of the view; -1 for a broadcast axis. None if the axes are already
+        those of the view.
     """
 
     __slots__ = ("axes", "indices", "shape", "size")
@@ -49,7 +49,7 @@ class Selection:
         self.size = prod(shape)
 
     def present(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Arrange the result of a read of the driver in the axes of the view."""
+        """Arrange the result of a driver's read in the axes of the view."""
         if self.axes is None:
             return values
         kept = [axis for axis in self.axes if axis >= 0]
@@ -59,11 +59,11 @@ class Selection:
         return np.broadcast_to(spread, self.shape)
 
     def arrange(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Arrange values in the axes of the view for a write of the driver."""
+        """Arrange values, which have the axes of the view, for a driver's write."""
         if self.axes is None:
             return values
-        # if several elements of the view are the same element of the base, the last one wins; the ellipsis keeps an
-        # array of objects an array when no axis is left
+        # if several elements of the view are the same element of the base, the last one wins; with the ellipsis, a
+        # 0-d result is an array even for objects
         once = values[(*(slice(None) if axis >= 0 else -1 for axis in self.axes), ...)]
         kept = [axis for axis in self.axes if axis >= 0]
         return once.transpose([kept.index(axis) for axis in range(len(kept))])
@@ -81,20 +81,20 @@ def select(transform: IndexTransform, base: IndexDomain) -> Selection:
     Parameters
     ----------
     transform : IndexTransform
-        From the view to the base.
+        The transform from the view to the base.
     base : IndexDomain
-        The domain of the base; index arrays are checked against it.
+        The domain of the base, which limits the indices.
 
     Raises
     ------
     ValueError
-        If an index array exceeds its bounds, or the view is unbounded.
+        If an index is outside the base, or the view is unbounded.
     """
     return _select_basic(transform, base) or _select(transform, base)
 
 
 def _select_basic(transform: IndexTransform, base: IndexDomain) -> Selection | None:
-    """Return the selection of a view by integers and slices in order, the usual case; None for other views."""
+    """Return the selection of a view by integers and slices in order, the usual case; None for all others."""
     domain = transform._domain
     shape: list[int] = []
     indices: list[int | slice | npt.NDArray[np.int64]] = []
@@ -126,7 +126,7 @@ def _select(transform: IndexTransform, base: IndexDomain) -> Selection:
         if low < -_FINITE or high > _FINITE:
             raise invalid(f"Cannot read or write the unbounded domain {domain}")
     maps = transform.output
-    # an index for each dimension of the base: a constant, a slice, or an index array over the joint axes
+    # an index for each dimension of the base: an integer, a slice, or an index array over the joint axes
     joint = _joint_axes(maps)
     indices: list[int | slice | npt.NDArray[np.int64]] = []
     result_axes = list(joint)
@@ -157,7 +157,7 @@ def _select(transform: IndexTransform, base: IndexDomain) -> Selection:
 
 
 def _joint_axes(maps: Any) -> list[int]:
-    """Return the axes of the view on which index arrays, or several dimensions of the base, depend."""
+    """Return the axes of the view that index arrays, or several dimensions of the base, depend on."""
     joint: set[int] = set()
     seen: set[int] = set()
     for output in maps:

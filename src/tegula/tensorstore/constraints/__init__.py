@@ -1,1 +1,1 @@
-"""Constraints on arrays: data type, unit, chunk layout, codec, fill value, and the schema that gathers them."""
+"""Constraints on arrays: data type, unit, chunk layout, codec, fill value, and the schema, which combines them."""

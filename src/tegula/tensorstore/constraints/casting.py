@@ -89,7 +89,7 @@ def convertible(source: str, target: str) -> bool:
 
 
 def implicit(source: str, target: str) -> bool:
-    """Return whether a conversion is lossless, so that writes may apply it implicitly.
+    """Return whether a conversion is lossless, so that writes may apply it without an explicit cast.
 
     Examples
     --------
@@ -168,7 +168,7 @@ def _numbers(values: np.ndarray[Any, Any], source: str, result: np.dtype[Any]) -
     with np.errstate(all="ignore"):
         if result.name in ("int2", "int4"):
             if values.dtype.kind == "f" or "float" in source:
-                # a number that is too large keeps the low bits of a wider integer
+                # by way of int64, so that a number that is too large keeps its low bits
                 values = values.astype(np.float64).astype(np.int64)
             width = int(result.name[3:])
             low = values.astype(np.int64) & ((1 << width) - 1)
@@ -177,7 +177,7 @@ def _numbers(values: np.ndarray[Any, Any], source: str, result: np.dtype[Any]) -
             values = values.astype(np.int8)
         elif "float8_e8m0fnu" in (source, result.name) or (
             values.dtype.isbuiltin != 1 and (result.isbuiltin != 1 or source == "bfloat16")
-        ):  # NumPy lacks some conversions of types that a library has added
+        ):  # NumPy lacks some conversions of types from ml_dtypes
             values = values.astype(np.float32)
         return values.astype(result)
 
@@ -263,7 +263,7 @@ def _json_to_integer(target: str) -> _Function:
     return function
 
 
-# --- types of NumPy alone: dates, strings of a fixed length, records
+# --- types that only NumPy has: dates, fixed-length strings, records
 
 
 def _is_numpy_only(name: str) -> bool:

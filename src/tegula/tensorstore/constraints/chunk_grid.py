@@ -1,8 +1,8 @@
-"""Hard and soft constraints on one grid of chunks: `Grid`, and how two constraints on the same thing are merged.
+"""Hard and soft constraints on one chunk grid: `Grid`, and the merging of constraints.
 
-A hard constraint must hold, a soft one is a preference. A hard one overrides a soft one in any order, the first of two
-soft ones wins, and two hard ones must agree. This applies to each dimension of a shape or an aspect ratio, and to
-numbers of elements.
+A hard constraint must hold, a soft constraint is a preference. When two constraints are merged, a hard one overrides a
+soft one, the first of two soft ones wins, and two hard ones must agree. This applies separately to each dimension of a
+shape or aspect ratio, and to the number of elements.
 """
 
 from __future__ import annotations
@@ -40,25 +40,25 @@ class Count(NamedTuple):
     hard: bool
 
     def merged(self, new: Count) -> Count:
-        """Return the constraint that merges both."""
+        """Return this constraint merged with a new one."""
         if self.hard and new.hard and self.value != new.value:
             raise invalid(f"New hard constraint ({new.value}) does not match existing hard constraint ({self.value})")
         return new if new.hard and not self.hard else self
 
 
 class Vector(NamedTuple, Generic[N]):
-    """One number for each dimension, None without a constraint, and whether each is a hard constraint."""
+    """A number or None (no constraint) for each dimension, and whether each is a hard constraint."""
 
     values: tuple[N | None, ...]
     hard: tuple[bool, ...]
 
     @staticmethod
     def empty(rank: int) -> Vector[Any]:
-        """Return no constraint on any dimension."""
+        """Return a vector without constraints."""
         return Vector((None,) * rank, (False,) * rank)
 
     def merged(self, new: Vector[N]) -> Vector[N]:
-        """Return the constraint that merges both."""
+        """Return these constraints merged with new ones."""
         for axis, (old, value) in enumerate(zip(self.values, new.values, strict=True)):
             if self.hard[axis] and new.hard[axis] and old != value:
                 raise invalid(
@@ -72,7 +72,7 @@ class Vector(NamedTuple, Generic[N]):
         return Vector(values, tuple(map(operator.or_, self.hard, new.hard)))
 
     def kept(self, hard: bool) -> tuple[N | None, ...]:
-        """Return the hard or the soft constraints only."""
+        """Return only the hard constraints, or only the soft ones."""
         return tuple(value if bit == hard else None for value, bit in zip(self.values, self.hard, strict=True))
 
 
@@ -82,15 +82,15 @@ class Grid(Constraints):
     Parameters
     ----------
     json : object, optional
-        The JSON representation; instead of everything else.
+        The JSON representation, instead of all other arguments.
     rank : int, optional
         Number of dimensions.
     shape, shape_soft_constraint : sequence of (int or None), optional
-        The size of a chunk in each dimension; None or 0 is no constraint, -1 the whole extent of the domain.
+        The size of a chunk in each dimension: None or 0 for no constraint, -1 for the whole extent of the domain.
     aspect_ratio, aspect_ratio_soft_constraint : sequence of (float or None), optional
-        The ratios between the sizes that are not given; None or 0 is no constraint.
+        The ratios between the sizes that are not given: None or 0 for no constraint.
     elements, elements_soft_constraint : int, optional
-        The number of elements of a chunk that should not be exceeded.
+        The target number of elements of a chunk, which is exceeded only if the shape requires it.
     grid, grid_soft_constraint : Grid, optional
         Constraints to merge in.
 
@@ -128,7 +128,7 @@ class Grid(Constraints):
         grid: Grid | None = None,
         grid_soft_constraint: Grid | None = None,
     ) -> None:
-        """Add constraints; the parameters are those of the class. If they contradict, nothing is changed."""
+        """Add constraints; the parameters are those of the class. If they contradict each other, change nothing."""
         new = self.copy()
         if rank is not None and rank != -1:
             with naming("rank"):
@@ -239,7 +239,7 @@ class Grid(Constraints):
         self._elements = new if self._elements is None else self._elements.merged(new)
 
     def _merge(self, other: Grid, parts: Iterable[str] = ("shape", "aspect_ratio", "elements")) -> None:
-        """Merge in the constraints of another grid on these parts."""
+        """Merge in another grid's constraints on these parts."""
         if other._rank is not None:
             self._set_rank(other._rank)
         if "shape" in parts and other._shape:
@@ -250,7 +250,7 @@ class Grid(Constraints):
             self._elements = other._elements if self._elements is None else self._elements.merged(other._elements)
 
     def _harden(self, *, keep_soft: bool = False) -> None:
-        """Keep constraints on the shape only. Drop soft ones, or make them hard with `keep_soft`."""
+        """Keep only constraints on the shape: drop soft ones, or with `keep_soft` make them hard."""
         if self._shape is not None:
             values = self._shape.values if keep_soft else self._shape.kept(True)
             self._shape = Vector(values, tuple(value is not None for value in values))
@@ -317,7 +317,7 @@ def check_values(values: Sequence[Any], valid: Callable[[Any], bool], absent: in
 
 
 def merged(old: Vector[N] | None, new: Vector[N]) -> Vector[N]:
-    """Return the constraints that merge both; None is no constraint."""
+    """Return constraints merged with new ones; None means no constraints."""
     return new if old is None else old.merged(new)
 
 

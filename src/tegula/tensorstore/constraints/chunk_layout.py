@@ -1,4 +1,4 @@
-"""`ChunkLayout`: how an array is, or should be, divided into chunks for writing, for reading and inside the codec."""
+"""`ChunkLayout`: how an array is, or should be, divided into chunks for writing, for reading, and within the codec."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ _PARTS: dict[str, Callable[[Any], Any]] = {"shape": read_indices, "aspect_ratio"
 
 
 def _usages(prefix: str, part: str) -> tuple[str, ...]:
-    """Return the grids that a constraint applies to: ``chunk`` means all, the codec's grid only for aspect ratios."""
+    """Return the grids that a constraint applies to: ``chunk`` includes the codec's grid only for aspect ratios."""
     if prefix != "chunk":
         return (prefix.removesuffix("_chunk"),)
     return USAGES if part == "aspect_ratio" else USAGES[:2]
 
 
 class ChunkLayout(Constraints):
-    """Constraints on a chunk layout, or a complete one.
+    """A chunk layout, or constraints on one.
 
     Parameters
     ----------
     json : object, optional
-        The JSON representation; instead of everything else.
+        The JSON representation, instead of all other arguments.
     rank : int, optional
         Number of dimensions.
     inner_order, inner_order_soft_constraint : sequence of int, optional
@@ -53,11 +53,11 @@ class ChunkLayout(Constraints):
     grid_origin, grid_origin_soft_constraint : sequence of (int or None), optional
         The origin of the chunk grid.
     chunk, write_chunk, read_chunk, codec_chunk : ChunkLayout.Grid, optional
-        Constraints on a grid; ``chunk`` is for reading and writing.
+        Constraints on a grid; ``chunk`` constrains both the read and the write grid.
     chunk_shape, write_chunk_aspect_ratio, read_chunk_elements, ... : optional
-        Parts of such a grid, hard or with the suffix ``_soft_constraint``.
+        Single constraints on a grid: hard, or soft with the suffix ``_soft_constraint``.
     finalize : bool, optional
-        Keep the hard constraints only, and refuse an incomplete layout.
+        Keep only the hard constraints, and refuse an incomplete layout.
 
     Examples
     --------
@@ -102,7 +102,7 @@ class ChunkLayout(Constraints):
         finalize: bool | None = None,
         **grids: Any,
     ) -> None:
-        """Add constraints; the parameters are those of the class. If they contradict, nothing is changed."""
+        """Add constraints; the parameters are those of the class. If they contradict each other, change nothing."""
         if unknown := grids.keys() - _GRID_KEYWORDS.keys():
             raise type_error(f"ChunkLayout has no keyword argument {min(unknown)!r}")
         new = self.copy()
@@ -173,17 +173,17 @@ class ChunkLayout(Constraints):
 
     @property
     def write_chunk(self) -> ChunkGrid:
-        """Constraints on the chunks to write whole; a copy."""
+        """Constraints on the chunks for efficient writes; a copy."""
         return self._write.copy()
 
     @property
     def read_chunk(self) -> ChunkGrid:
-        """Constraints on the chunks to read whole; a copy."""
+        """Constraints on the chunks for efficient reads; a copy."""
         return self._read.copy()
 
     @property
     def codec_chunk(self) -> ChunkGrid:
-        """Constraints on the blocks inside the codec; a copy."""
+        """Constraints on the chunks within the codec; a copy."""
         return self._codec.copy()
 
     def _grid(self, usage: str) -> ChunkGrid:
@@ -195,7 +195,7 @@ class ChunkLayout(Constraints):
         return self._origin or Vector.empty(self._rank or 0)
 
     def _chunk_template(self, usage: str) -> list[tuple[int, int] | None]:
-        """Return origin and size of a chunk in each dimension; None without hard constraints on both."""
+        """Return origin and size of the first chunk in each dimension; None unless both have hard constraints."""
         if self._rank is None:
             raise invalid("Rank of chunk layout is unspecified")
         template: list[tuple[int, int] | None] = []
@@ -214,12 +214,12 @@ class ChunkLayout(Constraints):
 
     @property
     def write_chunk_template(self) -> IndexDomain:
-        """The write chunk at the grid's origin; unbounded in dimensions without hard constraints."""
+        """The domain of the write chunk at the grid's origin; unbounded in dimensions without hard constraints."""
         return _template_domain(self._chunk_template("write"))
 
     @property
     def read_chunk_template(self) -> IndexDomain:
-        """The read chunk at the grid's origin; unbounded in dimensions without hard constraints."""
+        """The domain of the read chunk at the grid's origin; unbounded in dimensions without hard constraints."""
         return _template_domain(self._chunk_template("read"))
 
     def _set_rank(self, rank: int) -> None:
@@ -255,13 +255,13 @@ class ChunkLayout(Constraints):
         self._origin = merged(self._origin, Vector(tuple(values), bits))
 
     def _set_part(self, usage: str, part: str, value: Any, hard: bool) -> None:
-        """Merge in a constraint on the part of one grid."""
+        """Merge in a constraint on one part of a grid."""
         if part != "elements" and value:
             self._set_rank(check_rank(len(value)))
         self._grid(usage)._set_part(part, value, hard)
 
     def _merge_grid(self, prefix: str, grid: ChunkGrid) -> None:
-        """Merge in a grid, given as an argument of this name."""
+        """Merge in a grid that was given as the argument `prefix`."""
         if grid.rank:
             self._set_rank(grid.rank)
         for part in _PARTS:
@@ -283,7 +283,7 @@ class ChunkLayout(Constraints):
             self._merge_grid(f"{usage}_chunk", other._grid(usage))
 
     def _finalize(self) -> None:
-        """Keep hard constraints only; refuse a layout without rank or origin, or with chunks that do not fit."""
+        """Keep only hard constraints; refuse a layout without rank or origin, or with incompatible chunks."""
         if self._rank is None:
             raise invalid("rank must be specified")
         for axis, value in enumerate(self._origin_vector().kept(True)):
@@ -371,7 +371,7 @@ def _template_domain(template: list[tuple[int, int] | None]) -> IndexDomain:
 
 
 class setting:
-    """A context manager that adds the part of a layout to errors."""
+    """A context manager that adds the affected part of a layout to errors."""
 
     __slots__ = ("_what",)
 
@@ -396,5 +396,5 @@ _GRID_KEYWORDS: dict[str, tuple[str, str, bool]] = {
         for hard in (True, False)
     },
 }
-"""Each keyword argument on grids, in the order in which they take effect: which grid, which part, whether hard."""
+"""The keyword arguments for grids, in the order in which they take effect: the grid, the part, whether it is hard."""
 _GRID_ORDER = {name: place for place, name in enumerate(_GRID_KEYWORDS)}

@@ -1,9 +1,8 @@
-"""The choice of chunk shapes from constraints and extents, with the results of TensorStore.
+"""Choice of chunk shapes from constraints and extents, with the same results as TensorStore.
 
-Everything here works on plain numbers. A size of 0 is not given, a size of -1 stands for the whole extent, an extent of
-None is unbounded. The search is a bisection over one common factor ``f``: each size that is not given becomes
-``aspect_ratio * f``, at most the extent. The result depends on the steps of the bisection, so they are part of the
-definition.
+All functions work on plain numbers. A size of 0 is to be chosen, a size of -1 means the whole extent, and an extent of
+None is unbounded. The search bisects a common factor ``f``: each size to choose is ``aspect_ratio * f``, at most the
+extent. The result depends on the steps of the bisection, which must therefore stay the same.
 """
 
 from __future__ import annotations
@@ -35,14 +34,14 @@ def choose_shape(
     aspect_ratio : sequence of float
         The ratios between the sizes to choose; 0 means 1.
     elements : int, optional
-        The maximal number of elements; by default about a million.
+        The target number of elements; by default about a million.
     extents : sequence of (int or None)
         The shape of the array; None where it is unbounded.
 
     Raises
     ------
     ValueError
-        If one chunk would have to cover an unbounded dimension.
+        If a chunk would have to cover an unbounded dimension.
 
     Examples
     --------
@@ -62,7 +61,7 @@ def choose_shard_shapes(
     extents: Extents,
     hard: tuple[Sequence[bool], Sequence[bool]],
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Choose the shapes of read chunks and of write chunks (shards), which are multiples of them.
+    """Choose the shapes of read chunks, and of write chunks (shards) that are multiples of them.
 
     Parameters
     ----------
@@ -76,7 +75,8 @@ def choose_shard_shapes(
     Raises
     ------
     ValueError
-        If two hard sizes do not divide, or one chunk would have to cover an unbounded dimension.
+        If a hard write size is not a multiple of a hard read size, or a chunk would have to cover an unbounded
+        dimension.
 
     Examples
     --------
@@ -96,7 +96,7 @@ def choose_shard_shapes(
             raise invalid(
                 f"Incompatible chunk size constraints for dimension {axis}: read size of {small}, write size of {large}"
             )
-    # adjust each size to the other shape: divisors of the shard, then multiples of the chunk
+    # choose read sizes that divide the given write sizes, then write sizes that are multiples of them
     chosen = _complete(
         inner, read[1], read[2], extents, lambda axis, size: nearest_divisor(outer[axis], size) if outer[axis] else size
     )
@@ -106,7 +106,7 @@ def choose_shard_shapes(
 
 
 def nearest_divisor(dividend: int, size: int) -> int:
-    """Return the divisor of ``dividend`` that is nearest to ``size``, the smaller one of two equally near.
+    """Return the divisor of ``dividend`` that is nearest to ``size``; of two equally near, the smaller.
 
     Examples
     --------
@@ -124,7 +124,7 @@ def nearest_divisor(dividend: int, size: int) -> int:
 
 
 def nearest_multiple(divisor: int, size: int) -> int:
-    """Return the positive multiple of ``divisor`` that is nearest to ``size``, the smaller one of two equally near.
+    """Return the positive multiple of ``divisor`` that is nearest to ``size``; of two equally near, the smaller.
 
     Examples
     --------

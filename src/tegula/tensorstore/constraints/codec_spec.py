@@ -1,4 +1,4 @@
-"""`CodecSpec`: constraints on how chunks are encoded, in the terms of one driver."""
+"""`CodecSpec`: constraints on how the chunks of one driver are encoded."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _ALIASES = {"zarr2": "zarr"}
 
 
 class CodecSpec:
-    """Constraints on the codec; members that are not given are unconstrained.
+    """Constraints on the codec; absent members are unconstrained.
 
     Parameters
     ----------
     json : object
-        The JSON representation: ``driver``, and the members for codecs of that driver.
+        The JSON representation: ``driver``, and that driver's members for codecs.
 
     Examples
     --------
@@ -55,13 +55,13 @@ class CodecSpec:
 
     @classmethod
     def _of(cls, driver: str, **members: Any) -> CodecSpec:
-        """Return a spec with members that have been checked."""
+        """Return a spec with members that were already checked."""
         self = cls.__new__(cls)
         self._driver, self._members = driver, members
         return self
 
     def _merged(self, other: CodecSpec) -> CodecSpec:
-        """Return the constraints that merge both.
+        """Return these constraints merged with others.
 
         Raises
         ------
@@ -103,7 +103,7 @@ def _merge_member(name: str, first: Any, second: Any) -> Any:
         return second
     if isinstance(first, Chain):
         return merge_chains(first, second)
-    # null is also the JSON of missing filters
+    # unconstrained filters are null in JSON, too
     if name == "filters" and (first is None or second is None):
         return second if first is None else first
     raise invalid(f"{dump(name)} does not match")

@@ -1,4 +1,4 @@
-"""The base of constraints: made from JSON or keyword arguments, updated, copied and compared."""
+"""Base class of constraints: creation from JSON or keyword arguments, updates, copies and comparison."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Constraints"]
 
 
 class Constraints(ABC):
-    """The base of `Schema`, `ChunkLayout` and its grids."""
+    """Base class of `Schema`, `ChunkLayout` and its grids."""
 
     __slots__ = ()
     _name: ClassVar[str]
@@ -41,7 +41,7 @@ class Constraints(ABC):
 
     @abstractmethod
     def _state(self) -> tuple[Any, ...]:
-        """Return the values that equality compares."""
+        """Return the values that ``==`` compares."""
 
     def copy(self) -> Self:
         """Return a copy."""

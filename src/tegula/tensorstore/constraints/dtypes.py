@@ -57,8 +57,8 @@ class dtype:
     Parameters
     ----------
     dtype : str, numpy.dtype, type or dtype
-        A name such as ``"int32"``, or a dtype of NumPy. Byte order is not part of a data type. Dates, times, strings of
-        characters and structures of NumPy have no name here; their dtypes are accepted, too.
+        A name such as ``"int32"``, or a NumPy dtype. Byte order is not part of a data type. NumPy's dtypes for dates,
+        durations, text and structures are accepted, too, although TensorStore has no such types.
 
     Examples
     --------
@@ -97,7 +97,7 @@ class dtype:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The same as ``numpy_dtype``; NumPy looks here if this object is passed as a dtype."""
+        """The same as ``numpy_dtype``; NumPy uses it where this object is passed as a dtype."""
         return self._numpy
 
     @property
@@ -191,21 +191,21 @@ def _by_name(name: str) -> dtype:
         return found
     try:
         if name.startswith("[["):
-            return _carried(np.dtype(_fields(json_module.loads(name))))
+            return _numpy_only(np.dtype(_fields(json_module.loads(name))))
         if name[:1] in "<|=" and name[1:2] in tuple("mMU"):
-            return _carried(np.dtype(name))
+            return _numpy_only(np.dtype(name))
     except (TypeError, ValueError):
         pass
     raise invalid(f"No TensorStore data type with name: {dump(name)}")
 
 
 def from_json(value: Any) -> dtype:
-    """Return the data type with the name that JSON gives.
+    """Return the data type for a name in JSON.
 
     Raises
     ------
     ValueError
-        If there is no data type of that name.
+        If there is no data type with that name.
     """
     name = text(value)
     try:
@@ -236,11 +236,11 @@ def _by_numpy(given: np.dtype[Any] | type) -> dtype:
     if numpy_dtype.kind == "V" and numpy_dtype.names is None and numpy_dtype.type is np.void:
         return byte
     if numpy_dtype.names or (numpy_dtype.kind in "mMU" and numpy_dtype.itemsize):
-        return _carried(numpy_dtype)
+        return _numpy_only(numpy_dtype)
     raise invalid(f"No TensorStore data type corresponding to NumPy dtype: {numpy_dtype!r}")
 
 
-def _carried(numpy_dtype: np.dtype[Any]) -> dtype:
+def _numpy_only(numpy_dtype: np.dtype[Any]) -> dtype:
     """Return the type for a NumPy dtype that TensorStore lacks; the name of a structure is its list of fields."""
     if numpy_dtype.names is None:
         numpy_dtype = numpy_dtype.newbyteorder("=")

@@ -35,7 +35,7 @@ _OBJECT = np.dtype(object)
 
 
 def from_argument(value: Any, wanted: dtype | None) -> Array:
-    """Return a fill value given in Python as an array, of the required data type if there is one.
+    """Return the array for a fill value given in Python, converted to `wanted` if that is given.
 
     Examples
     --------
@@ -61,7 +61,7 @@ def from_argument(value: Any, wanted: dtype | None) -> Array:
 
 
 def from_json(value: Any, wanted: dtype | None) -> Array:
-    """Return a fill value given in JSON as an array; without a data type its elements are JSON values.
+    """Return the array for a fill value given in JSON; without `wanted`, its elements are JSON values.
 
     Examples
     --------
@@ -74,7 +74,7 @@ def from_json(value: Any, wanted: dtype | None) -> Array:
 
 
 def to_json(array: Array, wanted: dtype | None) -> Any:
-    """Return a fill value as JSON; if it is not of the required data type, as it was given.
+    """Return the JSON for a fill value, in its own data type if that is not `wanted`.
 
     Examples
     --------
@@ -100,7 +100,7 @@ def to_json(array: Array, wanted: dtype | None) -> Any:
 
 
 def stripped(array: Array) -> Array:
-    """Return a fill value without leading dimensions along which it repeats.
+    """Return a fill value without repetition: broadcast dimensions get size 1, leading ones of size 1 are removed.
 
     Examples
     --------
@@ -121,7 +121,7 @@ def as_dtype(array: Array, wanted: dtype) -> Array:
     Raises
     ------
     ValueError
-        If a value would change. Rounding to a narrower float type does not count.
+        If a value would change, other than by rounding to a narrower float type.
 
     Examples
     --------
@@ -183,7 +183,7 @@ def equal(first: Array, second: Array) -> bool:
 
 
 def shown(array: Array) -> str:
-    """Return a fill value as messages show it.
+    """Return the text of a fill value for messages.
 
     Examples
     --------
@@ -215,7 +215,7 @@ def read_elements(array: Array, wanted: dtype) -> Array:
         return array
     if target.kind == "c":
         array = _pairs(array, wanted)
-    elif not _is_odd(wanted) and not convertible("json", wanted.name):
+    elif not _has_special_json(wanted) and not convertible("json", wanted.name):
         raise invalid(f"Conversion from JSON to {wanted.name} is not implemented")
     converted = np.empty(array.shape, target)
     with np.errstate(over="ignore"):
@@ -230,8 +230,8 @@ def read_elements(array: Array, wanted: dtype) -> Array:
     return converted
 
 
-def _is_odd(wanted: dtype) -> bool:
-    """Return whether values of a type have a form of their own in JSON."""
+def _has_special_json(wanted: dtype) -> bool:
+    """Return whether the JSON of a type's values differs from what `convert` reads."""
     target = wanted.numpy_dtype
     return wanted.name in _OPAQUE or target.kind in "mM" or target.names is not None
 
@@ -252,7 +252,7 @@ def _read_element(value: Any, wanted: dtype) -> Any:
 
 
 def _pairs(array: Array, wanted: dtype) -> Array:
-    """Join pairs of real and imaginary part along the last dimension."""
+    """Join pairs of real and imaginary parts along the last dimension."""
     part = np.dtype("f4" if wanted.numpy_dtype.itemsize == 8 else "f8")
     kind = dtype(part)
     if all(isinstance(item, complex) for item in array.reshape(-1)):
@@ -267,12 +267,12 @@ def _pairs(array: Array, wanted: dtype) -> Array:
 
 
 def _record_text(record: Array) -> str:
-    """Return the bytes of a record in base 64, as in metadata."""
+    """Return the bytes of a record in Base64, as in metadata."""
     return base64.b64encode(record.tobytes()).decode()
 
 
 def _unpacked(array: Array) -> Array:
-    """Return strings of several bytes as single bytes along one more dimension."""
+    """Return multi-byte strings as single bytes along an additional dimension."""
     size = array.dtype.itemsize
     if size == 1:
         return array

@@ -1,4 +1,4 @@
-"""`Schema`: constraints on an array, or its properties, independent of where it is stored."""
+"""`Schema`: constraints on an array, or its properties, independent of its storage."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ _NO_LAYOUT = ChunkLayout()
 
 
 class Schema(Constraints, Indexable):
-    """Constraints on an array; everything that is not given is unconstrained.
+    """Constraints on an array; properties that are not given are unconstrained.
 
     Parameters
     ----------
     json : object, optional
-        The JSON representation; instead of everything else.
+        The JSON representation, instead of all other arguments.
     rank : int, optional
         Number of dimensions.
     dtype : dtype or str or numpy.dtype, optional
         Data type.
     domain : IndexDomain, optional
-        The domain; merged with the existing one. Implicit infinite bounds and empty labels agree with any.
+        The domain, merged with the existing one. Implicit infinite bounds and empty labels match any.
     shape : sequence of int, optional
-        A domain of this shape with its origin at 0.
+        The shape of a domain with its origin at 0.
     chunk_layout : ChunkLayout, optional
         Constraints on the chunks.
     codec : CodecSpec, optional
@@ -56,7 +56,7 @@ class Schema(Constraints, Indexable):
     Raises
     ------
     ValueError
-        If constraints contradict.
+        If constraints contradict each other.
 
     Examples
     --------
@@ -114,8 +114,8 @@ class Schema(Constraints, Indexable):
         fill_value: Any = None,
         dimension_units: Iterable[Any] | None = None,
     ) -> None:
-        """Add constraints; the parameters are those of the class. If they contradict, nothing is changed."""
-        # add the constraints to a copy, so that an error leaves the schema as it is
+        """Add constraints; the parameters are those of the class. If they contradict each other, change nothing."""
+        # add the constraints to a copy, so that an error leaves the schema unchanged
         new = self.copy()
         if rank is not None and rank != -1:
             with naming("rank"):
@@ -240,14 +240,14 @@ class Schema(Constraints, Indexable):
 
     def _transform(self) -> IndexTransform:
         if self._rank is None:
-            raise index_error("A schema without rank can't be indexed")
+            raise index_error("A schema without a rank can't be indexed")
         return identity(self._any_domain())
 
     def _with_transform(self, transform: IndexTransform) -> Schema:
         return self._through(transform, None if self._domain is None else transform.domain)
 
     def _through(self, transform: IndexTransform, domain: IndexDomain | None) -> Schema:
-        """Return the schema of a view, which has the given domain; `transform` maps it to the array."""
+        """Return the schema of a view with the given domain; `transform` maps the view to the array."""
         new = Schema()
         new._rank, new._dtype, new._codec, new._domain = transform.input_rank, self._dtype, self._codec, domain
         new._layout = layout_through(self._layout, transform)
@@ -258,7 +258,7 @@ class Schema(Constraints, Indexable):
         return new
 
     def _set_rank(self, rank: int, name: str) -> None:
-        """Set the rank; errors name the argument that sets it."""
+        """Set the rank; `name` is the argument that errors refer to."""
         if self._rank is not None and self._rank != rank:
             raise invalid(
                 f"Rank specified by {name} ({rank}) does not match existing rank specified by schema ({self._rank})"
@@ -287,7 +287,7 @@ class Schema(Constraints, Indexable):
         self._domain = merged
 
     def _set_shape(self, shape: list[int]) -> None:
-        """Merge in a domain of this shape with its origin at 0."""
+        """Merge in a domain with this shape and its origin at 0."""
         check_rank(len(shape))
         self._set_domain(IndexDomain(shape=shape), "shape")
 
@@ -321,15 +321,15 @@ class Schema(Constraints, Indexable):
             raise invalid(f"Specified fill_value ({new}) does not match existing value in schema ({old})")
 
     def _converted(self, value: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Return a fill value in the data type of the elements, if that is known; JSON stays as it was given."""
+        """Return a fill value converted to the data type, if that is known; values from JSON are not converted."""
         if self._dtype is None:
             return value
-        # the array that uses JSON converts it; only pairs of numbers are joined at once: they have a dimension more
+        # the driver converts values from JSON; only pairs for complex numbers, which add a dimension, are joined here
         is_json = value.dtype.kind == "O" and self._dtype.numpy_dtype.kind != "c"
         return value if is_json else fill_values.as_dtype(value, self._dtype)
 
     def _same_fill(self, first: npt.NDArray[Any], second: npt.NDArray[Any]) -> bool:
-        """Return whether two fill values are the same in the data type of the elements, if that is known."""
+        """Return whether two fill values are equal, after conversion to the data type if that is known."""
         if self._dtype is not None:
             first, second = fill_values.as_dtype(first, self._dtype), fill_values.as_dtype(second, self._dtype)
         return fill_values.equal(first, second)
@@ -347,7 +347,7 @@ class Schema(Constraints, Indexable):
         self._units = units
 
     def to_json(self, include_defaults: bool = False) -> dict[str, Any]:
-        """Return the JSON representation; the default of a chunk layout is the rank of the schema."""
+        """Return the JSON representation; with defaults, a chunk layout repeats the rank."""
         json: dict[str, Any] = {}
         layout = self._layout.to_json()
         if not include_defaults:

@@ -1,7 +1,7 @@
 """Chunk layouts, units and fill values of views, through index transforms.
 
-A dimension of the view corresponds to a dimension of the array if exactly one output index map takes it; its stride and
-offset scale and move the chunks. Other dimensions have no constraints.
+A dimension of the view corresponds to a dimension of the array if exactly one output index map uses it; the stride and
+offset of the map scale and translate the chunks. Other dimensions have no constraints.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _Sources: TypeAlias = "list[tuple[int, OutputIndexMap] | None]"
 
 
 def _sources(transform: IndexTransform) -> _Sources:
-    """Return the corresponding output dimension and its map for each input dimension; None if there is none."""
+    """Return, for each input dimension, the corresponding output dimension and its map; None if there is none."""
     taken: list[list[tuple[int, OutputIndexMap]]] = [[] for _ in range(transform.domain.rank)]
     for output, found in enumerate(transform.output):
         if found.input_dimension is not None and found.stride:
@@ -48,10 +48,10 @@ def layout_through(layout: ChunkLayout, transform: IndexTransform) -> ChunkLayou
     layout : ChunkLayout
         The layout of the array.
     transform : IndexTransform
-        From the view's indices to the array's.
+        The transform from the view's indices to the array's.
     """
     if layout.rank == -1:
-        return layout.copy()  # the layout has at most a constraint on the number of elements
+        return layout.copy()  # without a rank, it constrains at most the number of elements
     sources = _sources(transform)
     axes = [None if source is None else source[0] for source in sources]
     view = type(layout)(rank=len(axes))
@@ -109,7 +109,7 @@ def units_through(units: Sequence[Unit | None], transform: IndexTransform) -> tu
     units : sequence of (Unit or None)
         The units of the array.
     transform : IndexTransform
-        From the view's indices to the array's.
+        The transform from the view's indices to the array's.
     """
     through: list[Unit | None] = []
     for source in _sources(transform):
@@ -130,12 +130,12 @@ def fill_through(fill: npt.NDArray[Any], domain: IndexDomain | None, transform: 
     domain : IndexDomain, optional
         The array's domain, if it is known.
     transform : IndexTransform
-        From the view's indices to the array's.
+        The transform from the view's indices to the array's.
 
     Raises
     ------
     ValueError
-        If the view selects a part of the fill value, but the domain of the array is not known.
+        If the view selects a part of the fill value, but the domain of the array is unknown.
     """
     rank = transform.domain.rank
     outputs = list(transform.output)[len(transform.output) - fill.ndim :]
@@ -160,7 +160,7 @@ def _along(found: OutputIndexMap, rank: int, transform: IndexTransform, size: in
     axis = found.input_dimension or 0
     dim = transform.domain[axis]
     if origin is None or not dim.size <= MAX_INDEX:
-        # without a known domain, the view shows all of it
+        # without a known domain, the view contains all of it
         if found.stride not in (1, -1):
             raise invalid("Error transforming fill_value: the domain is unbounded")
         positions = np.arange(size)[:: found.stride]

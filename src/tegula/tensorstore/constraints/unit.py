@@ -22,11 +22,12 @@ class Unit:
     Parameters
     ----------
     multiplier : float, optional
-        The number. A string is parsed as a number and a base unit, either of which may be missing; a pair is both.
+        The multiplier. A string is parsed as a number and a base unit, either of which may be missing; a pair is the
+        multiplier and the base unit.
     base_unit : str, optional
         The name of the base unit, which is not interpreted.
     json : Any, optional
-        The JSON form, instead.
+        The JSON representation, instead of all other arguments.
 
     Examples
     --------
@@ -51,7 +52,7 @@ class Unit:
 
     @property
     def multiplier(self) -> float:
-        """The number."""
+        """The multiplier."""
         return self._multiplier
 
     @property
@@ -60,7 +61,7 @@ class Unit:
         return self._base_unit
 
     def to_json(self) -> Any:
-        """Return the number and the base unit."""
+        """Return the multiplier and the base unit."""
         return [self._multiplier, self._base_unit]
 
     def __mul__(self, multiplier: float) -> Unit:

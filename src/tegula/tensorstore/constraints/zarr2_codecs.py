@@ -1,6 +1,6 @@
-"""Compressors and filters of Zarr v2 in metadata and codec specs: checked, defaults filled in.
+"""Compressors and filters of Zarr v2, from metadata and codec specs: validation, and default options.
 
-TensorStore knows five compressors and no filters. Any other codec of numcodecs is accepted without checks.
+TensorStore has five compressors and no filters. Other codecs of numcodecs are accepted, too.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def compressor_from_json(value: Any) -> dict[str, Any] | None:
     if name in _LEVELS:
         found: dict[str, Any] = {"id": name, "level": _take(members, "level", *_LEVELS[name], 1)}
         if name == "zstd" and isinstance(members.get("checksum"), bool):
-            found["checksum"] = members.pop("checksum")  # in the form that numcodecs writes
+            found["checksum"] = members.pop("checksum")  # numcodecs writes this option
         known_only(members)
         return found
     _check_known(name, members)
@@ -69,7 +69,7 @@ def _take(members: dict[str, Any], name: str, low: int, high: int, default: int)
 
 
 def _check_known(name: str, members: dict[str, Any]) -> None:
-    """Refuse an unknown codec, or a configuration that it does not take."""
+    """Refuse an unknown codec, or a configuration that it does not accept."""
     specs = [CodecSpec("bytes"), CodecSpec(f"numcodecs.{name}", members)]
     try:
         build_chain(specs, as_data_type("u1"), None, ndim=1)

@@ -1,7 +1,7 @@
-"""Chains of Zarr v3 codecs as constraints: read, merged, and later completed.
+"""Zarr v3 codec chains as constraints: reading and merging them.
 
-A chain has array→array codecs, at most one array→bytes codec (none stands for the default) and bytes→bytes codecs. Each
-codec keeps the options that were given; `tegula.tensorstore.drivers.zarr3_resolution` chooses the rest.
+A chain has array→array codecs, at most one array→bytes codec (none means the default) and bytes→bytes codecs. Each
+codec keeps the options that were given; `tegula.tensorstore.drivers.zarr3_resolution` chooses the others.
 """
 
 from __future__ import annotations
@@ -35,8 +35,9 @@ ReadOption = Callable[[Any, bool], Any]
 CNAMES: Final = ("blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd")
 """The compressors of Blosc."""
 _MAX_RANK: Final = 32
-_MOST: Final = 2**63 - 1
-_LOOSE: Final = frozenset(("packbits", "vlen-utf8", "vlen-bytes", "cast_value", "scale_offset"))  # any configuration
+_MAX_SIZE: Final = 2**63 - 1
+_UNCHECKED: Final = frozenset(("packbits", "vlen-utf8", "vlen-bytes", "cast_value", "scale_offset"))
+"""Codecs with options that are not checked here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ class Codec:
     options: dict[str, Any] = field(default_factory=dict)
 
     def to_json(self, *, stored: bool = False) -> dict[str, Any]:
-        """Return the JSON of the codec; the stored form leaves out an option that old readers do not know."""
+        """Return the JSON of the codec; the stored form omits a default that old readers do not know."""
         configuration: dict[str, Any] = {}
         for name, value in sorted(self.options.items()):
             if name == "index_location" and stored and value == "end":
@@ -60,7 +61,7 @@ class Codec:
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """A chain of codecs, which may be incomplete."""
+    """A codec chain, which may be incomplete."""
 
     arrays: tuple[Codec, ...] = ()
     serializer: Codec | None = None
@@ -93,7 +94,7 @@ def chain_from_json(value: Any, *, constraints: bool = True) -> Chain:
     Raises
     ------
     ValueError
-        If a codec is not known, an option is not valid, or the codecs stand in the wrong order.
+        If a codec is unknown, an option is not valid, or the codecs are in the wrong order.
 
     Examples
     --------
@@ -126,12 +127,12 @@ def _codec_from_json(value: Any, constraints: bool) -> Codec:
     rest = obj(value)
     with member("name"):
         name = string(rest.pop("name", MISSING))
-        loose = name in _LOOSE or name.startswith("numcodecs.")
-        if name not in _OPTIONS and not loose:
+        unchecked = name in _UNCHECKED or name.startswith("numcodecs.")
+        if name not in _OPTIONS and not unchecked:
             raise invalid(f"{dump(name)} is not registered")
     with member("configuration"):
         configuration = obj(rest.pop("configuration", {}))
-        if loose:
+        if unchecked:
             return Codec(name, configuration)
         options = _read_options(name, configuration, constraints)
         known_only(configuration)
@@ -140,16 +141,16 @@ def _codec_from_json(value: Any, constraints: bool) -> Codec:
 
 
 def _read_options(name: str, configuration: dict[str, Any], constraints: bool) -> dict[str, Any]:
-    """Take the options of a codec out of a configuration; a spec may leave them out, a stored document may not."""
+    """Remove a codec's options from its configuration and read them; only a spec may omit them."""
     options: dict[str, Any] = {}
     for option, read in _OPTIONS[name].items():
         value = configuration.pop(option, MISSING)
-        needless = option in _OPTIONAL or (option == "typesize" and options.get("shuffle") == "noshuffle")
-        if value is MISSING and (needless or (constraints and option != "order")):
+        omittable = option in _OPTIONAL or (option == "typesize" and options.get("shuffle") == "noshuffle")
+        if value is MISSING and (omittable or (constraints and option != "order")):
             continue
         with member(option):
             options[option] = read(value, constraints)
-    return options if constraints else {**_USUAL.get(name, {}), **options}
+    return options if constraints else {**_DEFAULTS.get(name, {}), **options}
 
 
 def _between(least: int, most: int) -> ReadOption:
@@ -187,7 +188,7 @@ def _lengths(value: Any) -> list[int]:
     lengths = []
     for i, item in enumerate(array(value)):
         with at(i):
-            lengths.append(integer(item, 1, _MOST))
+            lengths.append(integer(item, 1, _MAX_SIZE))
     return lengths
 
 
@@ -217,8 +218,11 @@ _OPTIONS: Final[dict[str, dict[str, ReadOption]]] = {
 }
 """The options of each codec, in the order in which they are read."""
 _OPTIONAL: Final = frozenset(("checksum", "endian", "index_location"))
-_USUAL: Final[dict[str, dict[str, Any]]] = {"zstd": {"checksum": False}, "sharding_indexed": {"index_location": "end"}}
-"""The value of each option that a stored document leaves out."""
+_DEFAULTS: Final[dict[str, dict[str, Any]]] = {
+    "zstd": {"checksum": False},
+    "sharding_indexed": {"index_location": "end"},
+}
+"""The value of each option that a stored document may omit."""
 
 
 # --- merging
@@ -232,13 +236,13 @@ def merge_chains(first: Chain | None, second: Chain | None, *, strict: bool = Fa
     first, second : Chain or None
         The chains; ``None`` stands for any.
     strict : bool
-        Refuse to put a chain without shards inside the shards of the other chain, and to add a transposition that only
+        Refuse to move a chain without shards into the shards of the other chain, and to add a transposition that only
         one chain has.
 
     Raises
     ------
     ValueError
-        If they contradict each other.
+        If the chains contradict each other.
 
     Examples
     --------
@@ -323,7 +327,7 @@ def _merge_option(name: str, first: Any, second: Any, strict: bool) -> Any:
 
 
 def spelled(order: list[int] | str, rank: int) -> list[int]:
-    """Return an order of dimensions as a list, which a spec may also give as ``"C"`` or ``"F"``."""
+    """Return an order of dimensions, given as a list or as ``"C"`` or ``"F"``, as a list."""
     if isinstance(order, str):
         return list(range(rank)) if order == "C" else list(range(rank))[::-1]
     return list(order)

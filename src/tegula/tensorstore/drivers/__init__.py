@@ -1,1 +1,1 @@
-"""The drivers: each describes, opens, reads and writes one kind of array."""
+"""Drivers: each describes, opens, reads and writes one kind of array."""

@@ -121,7 +121,7 @@ class ArrayDriver(Driver):
         write_at(self.values, indices, values)
 
     def _bound(self) -> Bindings:
-        """Return the bound resources, by default of the default context."""
+        """Return the bound resources, by default those of the default context."""
         if self.bindings is None:
             self.bindings = Bindings(ArraySpec.resource_kinds).bound(default_context())
         return self.bindings
@@ -130,10 +130,10 @@ class ArrayDriver(Driver):
         return ArraySpec.of(self.values, self.dtype, self._bound())
 
     def spec_of_view(self, view: IndexTransform, *, minimal: bool) -> tuple[DriverSpec, IndexTransform]:
-        """Return a spec with the elements of a view only, and the transform to them."""
+        """Return a spec with only the elements of a view, and the transform from the view to them."""
         selection = select(view, self.domain)
         origin = view.domain.inclusive_min
-        if selection.size:  # the indices of an empty view need not be in the array
+        if selection.size:  # the indices of an empty view may be outside the array
             shown = selection.present(read_at(self.values, selection.indices))
             axes = [axis for axis, size in enumerate(shown.shape) if size != 1 and shown.strides[axis] != 0]
             kept = shown[(*(slice(None) if axis in axes else 0 for axis in range(shown.ndim)), ...)]
@@ -166,7 +166,7 @@ def _layout(values: _Values) -> ChunkLayout:
 
 
 def _parse(value: Any, dtype: dtypes.dtype, rank: int | None) -> _Values:
-    """Read nested arrays of JSON."""
+    """Read an array from nested JSON arrays."""
     if dtype.name.startswith("complex") or not convertible("json", dtype.name):
         raise invalid(f"Conversion from JSON to {dtype.name} is not implemented")
     # elements of type JSON may themselves be arrays

@@ -1,4 +1,4 @@
-"""Specs of stored arrays with a ``metadata`` member, and the rules for when to open and when to create one."""
+"""Specs of stored arrays with a ``metadata`` member, and the rules for opening or creating the array."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class ArraySpec(StoredSpec):
     """
 
     anything: ClassVar[Metadata] = Metadata()
-    """Constraints that every array meets."""
+    """Constraints that any array meets."""
 
     constraints: Metadata
     field: str = ""
@@ -40,15 +40,15 @@ class ArraySpec(StoredSpec):
     @property
     @abstractmethod
     def key(self) -> str:
-        """Key of the document that makes the array, relative to the path."""
+        """Key of the array's metadata document, relative to the path."""
 
     @abstractmethod
     def found(self, kvstore: KvStore, flags: OpenMode) -> Driver | None:
-        """Open the stored array, if there is one and the flags allow opening."""
+        """Open the stored array; None if there is none. Raise if the flags do not allow opening it."""
 
     @abstractmethod
     def created(self, kvstore: KvStore, *, overwrite: bool) -> Driver:
-        """Create the array; `overwrite` deletes everything at its path.
+        """Create the array; with `overwrite`, first delete everything at its path.
 
         Raises
         ------
@@ -64,7 +64,7 @@ class ArraySpec(StoredSpec):
         return driver
 
     def opened(self, kvstore: KvStore, flags: OpenMode) -> Driver:
-        """Open the array, or create it."""
+        """Open the array or create it, as the flags allow."""
         driver = None if flags.delete_existing else self.found(kvstore, flags)
         if driver is not None:
             return driver
@@ -111,5 +111,5 @@ class ArraySpec(StoredSpec):
 
 
 def path_of(kvstore: KvStore) -> str:
-    """Return the path of the node whose keys begin with the path of a kvstore."""
+    """Return the path of the node whose keys start with the path of a key-value store."""
     return kvstore._path.removesuffix("/")

@@ -1,4 +1,4 @@
-"""The ``auto`` driver: opens an existing array, whose format it detects by the keys."""
+"""The ``auto`` driver: detects the format of an existing array from its keys, and opens the array."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _FORMATS: Final = {
     "__rootdirs__": "bcolz",
     "meta": "zarr1",
 }
-"""Keys that only arrays of a format have, beneath the array's path, and the scheme of URLs for it."""
+"""Keys below an array's path that identify its format, and the URL scheme of the format."""
 
 
 class AutoSpec(StoredSpec):
@@ -85,4 +85,4 @@ def _exists(store: Store, key: str) -> bool:
     try:
         return store.exists(key)
     except StoreError:
-        return False  # a file is in the place of a directory of the key
+        return False  # there is a file in place of a directory of the key

@@ -1,4 +1,4 @@
-"""The ``bcolz`` driver: arrays of bcolz 1.x and the columns of its tables, which TensorStore does not know."""
+"""The ``bcolz`` driver, which TensorStore lacks: arrays of bcolz 1.x, and columns of its tables."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _CPARAMS = {"clevel": 5, "shuffle": 1, "cname": "lz4", "quantize": 0}
 
 
 class BcolzSpec(DocumentedSpec):
-    """The spec of an array of bcolz, or of the column that ``field`` names.
+    """The spec of a bcolz array, or of the column of a table that ``field`` names.
 
     Its ``metadata`` has the members ``shape``, ``dtype``, ``chunklen``, ``cparams``, ``dflt`` and ``expectedlen``.
     """
@@ -40,7 +40,7 @@ class BcolzSpec(DocumentedSpec):
         # the shape and the length of the chunks
         shape = shape_of(self)
         if not shape:
-            raise invalid("bcolz has no arrays without dimensions")
+            raise invalid("bcolz does not support 0-d arrays")
         layout = self.schema.chunk_layout
         row = prod(shape[1:]) * wanted.numpy_dtype.itemsize
         expected = self.constraints.json.get("expectedlen", shape[0])
@@ -48,9 +48,9 @@ class BcolzSpec(DocumentedSpec):
         if layout.read_chunk.to_json() or layout.write_chunk.to_json():
             chunks = chunk_shape_of(self, shape)
             if any(chunk < size for chunk, size in zip(chunks[1:], shape[1:])):
-                raise invalid("bcolz cuts arrays along the first dimension only")
+                raise invalid("bcolz arrays are chunked along the first dimension only")
             chunklen = chunks[0]
-        # the documents, in which members of `metadata` take precedence over the rest of the spec
+        # the documents; members of `metadata` take precedence over the rest of the spec
         codec = {} if self.schema.codec is None else self.schema.codec._members.get("compressor") or {"clevel": 0}
         storage: dict[str, Any] = {
             "dtype": str(wanted.numpy_dtype),

@@ -1,4 +1,4 @@
-"""The ``cast`` driver: an array with its elements converted to another data type."""
+"""The ``cast`` driver: an array with elements converted to another data type."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _Values = npt.NDArray[Any]
 
 
 class CastSpec(VirtualSpec):
-    """The spec of a converted array; the spec of the base does not include the view."""
+    """The spec of a converted array; the base has no view, as its view becomes that of the cast."""
 
     name: ClassVar[str] = "cast"
     uses_kvstore: ClassVar[bool] = True
@@ -121,7 +121,7 @@ class CastDriver(AdapterDriver):
     Raises
     ------
     ValueError
-        If there is no conversion for reading or for writing that the base allows.
+        If no conversion exists for the access (reading or writing) that the base allows.
     """
 
     name = "cast"
@@ -153,7 +153,7 @@ class CastDriver(AdapterDriver):
         self.base.write(indices, convert(values, self.dtype.name, wanted.name, wanted.numpy_dtype))
 
     def spec_of_view(self, view: IndexTransform, *, minimal: bool) -> tuple[DriverSpec, IndexTransform]:
-        """Return a spec, and the transform from a view to it."""
+        """Return a spec, and the transform from a view to the spec's array."""
         below, transform = driver_spec_of_view(self.base, view, minimal=minimal)
         return CastSpec.of(Spec._of(below, None), self.dtype), transform
 

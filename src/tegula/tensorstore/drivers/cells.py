@@ -1,4 +1,4 @@
-"""Indices split by the cells of a grid."""
+"""Splitting of indices by the cells of a grid."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def cells(indices: Indices, locate: Callable[[int, _Numbers], _Numbers]) -> Iter
     Parameters
     ----------
     indices : tuple
-        One item for each dimension.
+        An item for each dimension.
     locate : callable
-        Returns the numbers of the cells for a dimension and indices along it.
+        Returns the cell numbers for a dimension and indices along it.
 
     Yields
     ------
     numbers : tuple of int
-        The numbers of the cell.
+        The number of the cell along each dimension.
     part : tuple
         The indices in the cell.
     place : tuple

@@ -1,7 +1,7 @@
-"""Arrays of formats that TensorStore does not know, opened and created through tegula's own nodes.
+"""Arrays of formats that TensorStore lacks, opened and created as tegula's own nodes.
 
-A driver names the members of its ``metadata``, makes the documents of a new array from them, and describes a stored
-array with them.
+A driver names the members of its ``metadata``, creates the documents of a new array from them, and describes a stored
+array by them.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class DocumentedSpec(ArraySpec):
     metadata_members: ClassVar[tuple[str, ...]]
     """The members that ``metadata`` may have."""
     key: ClassVar[str]
-    """The document that messages name."""
+    """The key of the document that messages refer to."""
 
     # --- defined by each format
 
@@ -122,7 +122,7 @@ class DocumentedSpec(ArraySpec):
                 raise status("FAILED_PRECONDITION", f"Requested field {dump(self.field)} is not one of: {names}")
             node = node[self.field]
         elif self.field:
-            raise status("FAILED_PRECONDITION", f"Requested field {dump(self.field)} but there is no table")
+            raise status("FAILED_PRECONDITION", f"Requested field {dump(self.field)} but there is no table at the path")
         if not isinstance(node, tegula.Array):
             return None
         if not flags._opens:
@@ -134,7 +134,7 @@ class DocumentedSpec(ArraySpec):
         item = find_format(self.name)
         try:
             if self.field:
-                raise invalid("columns are created with their table")
+                raise invalid("a column can only be created together with its table")
             metadata = item.parse(self.new_documents())
         except TegulaError as error:
             raise self.not_written(kvstore, self.not_determined(error)) from None
@@ -148,7 +148,7 @@ class DocumentedSpec(ArraySpec):
         return driver
 
     def _check_metadata(self, array: tegula.Array) -> None:
-        """Raise unless a stored array has the metadata that the spec requires."""
+        """Raise unless a stored array has the metadata required by the spec."""
         stored = self.describe(array)
         for name, value in self.constraints.json.items():
             if not _same(name, value, stored.get(name, MISSING)):
@@ -251,7 +251,7 @@ def shape_of(spec: DocumentedSpec) -> tuple[int, ...]:
     Raises
     ------
     ValueError
-        If neither metadata nor schema gives it.
+        If neither metadata nor schema specifies it, or the domain does not start at 0.
     """
     domain = spec.get_domain()
     if domain is None or any(size >= 2**62 for size in domain.shape):
@@ -262,7 +262,7 @@ def shape_of(spec: DocumentedSpec) -> tuple[int, ...]:
 
 
 def chunk_shape_of(spec: DocumentedSpec, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Choose a chunk shape for a new array that meets the constraints."""
+    """Choose the chunk shape of a new array from the constraints."""
     layout = spec.schema.chunk_layout
     grid = layout.read_chunk
     grid._merge(layout.write_chunk)

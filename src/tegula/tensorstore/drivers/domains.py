@@ -1,6 +1,6 @@
-"""The dimensions of stored arrays: their number and their bounds.
+"""Number and bounds of the dimensions of stored arrays.
 
-Dimensions of the array come first, then dimensions of its elements.
+The dimensions of the array come first, then those of its elements.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ __all__ = ["Ranks", "grid_numbers", "ranks", "stored_bounds", "stored_domain"]
 
 @dataclass(frozen=True, slots=True)
 class Ranks:
-    """The number of dimensions of the chunks, and of all dimensions, as far as they are known."""
+    """The number of chunked dimensions and of all dimensions; None if unknown."""
 
     chunked: int | None
     full: int | None
 
 
 def ranks(chunked: int | None, full: int | None, shown: Elements | None) -> Ranks:
-    """Derive one number of dimensions from the other, if the shown part of the elements is known.
+    """Derive either number of dimensions from the other, if the shown part of the elements is known.
 
     Raises
     ------
@@ -55,7 +55,7 @@ def stored_domain(
     full : int
         Number of all dimensions.
     shape : tuple of int or None
-        Shape of the array, as far as it is known.
+        Shape of the array; None if unknown.
     inner : sequence of int
         Shape of an element.
     labels : sequence of str, optional
@@ -72,7 +72,7 @@ def stored_domain(
 
 
 def stored_bounds(domain: IndexDomain, upper: Sequence[bool]) -> IndexDomain:
-    """Return a domain with explicit lower bounds, and with the given upper bounds implicit."""
+    """Return a domain with explicit lower bounds; `upper` says which upper bounds are implicit."""
     return IndexDomain(
         inclusive_min=domain.inclusive_min,
         exclusive_max=domain.exclusive_max,
@@ -83,7 +83,7 @@ def stored_bounds(domain: IndexDomain, upper: Sequence[bool]) -> IndexDomain:
 
 
 def grid_numbers(grid: Grid, full: int, rank: int) -> tuple[list[int], list[float], int | None]:
-    """Return the constraints on chunks along the first dimensions: lengths and ratios (0 for any), and a count."""
+    """Return the constraints on chunks in the first dimensions: sizes, ratios (0 for none), and number of elements."""
     sizes = [size or 0 for size in grid._shape_vector(full).values[:rank]]
     ratios = [ratio or 0.0 for ratio in grid._aspect_ratio_vector(full).values[:rank]]
     return sizes, ratios, None if grid._count is None else grid._count.value

@@ -1,4 +1,4 @@
-"""The ``downsample`` driver: an array with every block of elements reduced to one."""
+"""The ``downsample`` driver: an array with each block of elements reduced to one."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _Values = npt.NDArray[Any]
 
 
 class DownsampleSpec(VirtualSpec):
-    """The spec of an array that is downsampled."""
+    """The spec of a downsampled array."""
 
     name: ClassVar[str] = "downsample"
     resource_kinds: ClassVar[Mapping[str, str]] = {}
@@ -100,9 +100,9 @@ class DownsampleDriver(AdapterDriver):
     Parameters
     ----------
     base : Driver
-        The array below.
+        The underlying array.
     view : IndexTransform
-        The view of it to downsample.
+        The view of the array to downsample.
     factors : tuple of int
         The shape of a block.
     method : str
@@ -166,15 +166,14 @@ class DownsampleDriver(AdapterDriver):
         raise invalid("Destination does not support writing.")
 
     def spec_of_view(self, view: IndexTransform, *, minimal: bool) -> tuple[DriverSpec, IndexTransform]:
-        """Return a spec, and the transform from a view to it."""
+        """Return a spec, and the transform from a view to the spec's array."""
         found, transform = driver_spec_of_view(self.base, self._below.view, minimal=minimal)
         return DownsampleSpec.of(Spec._of(found, transform), self.factors, self.method), view
 
     def base_view(self, view: IndexTransform) -> tuple[Driver, IndexTransform] | None:
-        """Return the base, and its view whose blocks a view of this array shows; None if there is no such view."""
+        """Return the base and the view of it that downsamples to a view of this array; None if there is none."""
         below = self._below.domain
-        # the view of the base has the dimensions of this view, and one more for each dimension selected by a single
-        # index
+        # the view of the base has the dimensions of this view, and one for each dimension selected by a single index
         dims = list(view.domain)
         maps: list[OutputIndexMap] = []
         for axis, (output, factor) in enumerate(zip(view.output, self.factors, strict=True)):
@@ -183,12 +182,12 @@ class DownsampleDriver(AdapterDriver):
             if output.index_array is not None or (number is not None and stride not in (1, -1)):
                 return None
             if number is None:
-                # a single block: a new dimension with its extent, cut at the bounds of the base
+                # a single block: a new dimension of its size, clipped to the bounds of the base
                 low, high = max(offset, start), min(offset + factor, stop)
                 maps.append(OutputIndexMap(input_dimension=len(dims), offset=low))
                 dims.append(Dim(max(high - low, 0)))
                 continue
-            # an interval of blocks: the dimension gets the extent of the blocks
+            # an interval of blocks: the dimension gets the bounds of the blocks
             dim = dims[number]
             first, last = sorted(output.offset + stride * end for end in (dim.inclusive_min, dim.inclusive_max))
             low = max(first * factor, start)

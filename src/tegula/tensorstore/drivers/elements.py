@@ -1,6 +1,7 @@
 """The elements of a stored array as users see them: a data type, and dimensions added to those of the array.
 
-An element may be an array itself: a subarray of a structure, a string of a fixed length, or its own bytes.
+The added dimensions are those of a subarray of a structure, the characters of a fixed-length string, or the bytes of an
+element.
 """
 
 from __future__ import annotations
@@ -41,9 +42,9 @@ class Elements:
     dtype : dtype
         Type of an element.
     shape : tuple of int
-        Extents of the added dimensions.
+        Sizes of the added dimensions.
     plain : bool
-        Whether elements are shown as they are stored.
+        Whether elements are shown as stored.
 
     Examples
     --------
@@ -82,7 +83,7 @@ class Elements:
 
     @property
     def item(self) -> np.dtype[Any]:
-        """Type of one of the values that make up an element, in its stored byte order."""
+        """Type of a value in an element, in the stored byte order."""
         return self.dtype.numpy_dtype if self._split else self._item
 
     def present(self, values: _Values) -> _Values:
@@ -92,12 +93,12 @@ class Elements:
         wanted = self.dtype.numpy_dtype
         if not self._split:
             return values.astype(wanted)
-        # A number that NumPy has taken out of an array has lost its byte order.
+        # NumPy drops the byte order of a number that it takes out of an array
         parts = np.ascontiguousarray(values, self._item).reshape((*values.shape, 1)).view(wanted)
         return parts.reshape((*values.shape[: values.ndim - len(self._inner)], *self.shape))
 
     def store(self, values: _Values) -> _Values:
-        """Return elements in the form of the stored array."""
+        """Return elements in the form in which the array stores them."""
         if self.plain or not self._split:
             return values
         outer = values.shape[: values.ndim - 1]
@@ -112,7 +113,7 @@ def pick(values: _Values, joint: int, inner: Indices) -> _Values:
     values : ndarray
         Whole elements, the added dimensions last.
     joint : int
-        How many of the first dimensions come from index arrays.
+        The number of leading dimensions that come from index arrays.
     inner : tuple
         The selection along each added dimension.
     """
@@ -122,7 +123,7 @@ def pick(values: _Values, joint: int, inner: Indices) -> _Values:
 
 
 def put(values: _Values, heads: tuple[npt.NDArray[np.int64], ...], inner: Indices, part: _Values) -> None:
-    """Replace the elements that `pick` returns; `heads` has the indices of the first dimensions, of index arrays."""
+    """Replace the elements that `pick` returns; `heads` indexes the leading dimensions, those of index arrays."""
     order, selection = _ordered(values.ndim, len(heads), heads, inner)
     values.transpose(order)[selection] = part
 
@@ -156,7 +157,7 @@ def shown_part(stored: DataType, field: str, void: bool, records: bool = False) 
     Raises
     ------
     ValueError
-        If there is no field of that name, or no name is given and there are several fields.
+        If there is no field of that name, or several fields but no name.
     """
     if void or records:
         return Elements(stored, None, void)
@@ -179,7 +180,7 @@ def fill_as_shown(fill: npt.NDArray[Any], shown: Elements) -> npt.NDArray[Any]:
     Raises
     ------
     ValueError
-        If it has other dimensions than an element, or cannot be converted to the data type of the elements.
+        If it does not broadcast to an element, or can't be converted to the data type of the elements.
     """
     fill = as_dtype(fill, shown.dtype)
     check_broadcast(fill, shown.shape)
@@ -193,7 +194,7 @@ def stored_fill(fill: npt.NDArray[Any], stored: DataType, shown: Elements) -> np
     Raises
     ------
     ValueError
-        If it has other dimensions than an element, or cannot be converted to the data type of the elements.
+        If it does not broadcast to an element, or can't be converted to the data type of the elements.
     """
     values = fill_as_shown(fill, shown)
     if stored.variable:
@@ -203,7 +204,7 @@ def stored_fill(fill: npt.NDArray[Any], stored: DataType, shown: Elements) -> np
 
 
 def fill_of(fill: npt.NDArray[Any] | None, shown: Elements) -> npt.NDArray[Any] | None:
-    """Return the value of missing elements; ``None`` if there is none, or it is an object."""
+    """Return a stored fill value as shown; ``None`` if there is none, or it is an object."""
     if fill is None or fill.dtype.kind == "O":
         return None
     return shown.present(fill if shown.field is None else np.asarray(fill[shown.field]))

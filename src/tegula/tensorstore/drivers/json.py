@@ -1,4 +1,4 @@
-"""The ``json`` driver: a value inside a JSON document, as an array without dimensions."""
+"""The ``json`` driver: a value in a JSON document, as a 0-d array."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _SCALAR = IndexDomain(rank=0)
 
 
 class JsonSpec(StoredSpec):
-    """The spec of a value in a JSON document; the array is not created in a separate step."""
+    """The spec of a value in a JSON document; opening it creates nothing."""
 
     name: ClassVar[str] = "json"
     directory: ClassVar[bool] = False
@@ -65,7 +65,7 @@ class JsonSpec(StoredSpec):
         return self
 
     def _check(self) -> None:
-        """Refuse constraints that JSON values do not support, and set their own."""
+        """Refuse constraints that JSON values do not support, and set their data type and rank."""
         schema = self.schema
         schema._set_dtype(dtypes.json)
         if schema.rank:
@@ -187,7 +187,7 @@ class JsonDriver(Driver):
                 continue
             except TegulaError as error:
                 raise annotate(as_status(error), self._doing("writing")) from error
-        raise status("ABORTED", f"{self._doing('writing')}: it kept changing")
+        raise status("ABORTED", f"{self._doing('writing')}: the document kept changing")
 
     def with_transaction(self, transaction: Transaction | None) -> Driver:
         other = copy(self)
@@ -196,7 +196,7 @@ class JsonDriver(Driver):
 
 
 def _finite(value: Any) -> Any:
-    """Return a value with null in place of infinities and NaNs, which JSON does not have."""
+    """Return a value with null in place of infinities and NaNs, which JSON lacks."""
     if isinstance(value, float):
         return value if isfinite(value) else None
     if isinstance(value, dict):

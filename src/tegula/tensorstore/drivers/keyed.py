@@ -1,8 +1,8 @@
-"""Specs of arrays of Zarr v2 and v3, whose metadata is one document under one key.
+"""Specs of Zarr v2 and v3 arrays, whose metadata is one document under one key.
 
-A driver reads documents (`KeyedSpec.parse`), checks them against a spec (`check`) and chooses a new one
-(`new_document`). Both formats choose the part of the elements to show in the same way. `tegula.engine` creates arrays
-and changes documents, as it does for every node.
+A driver reads documents (`KeyedSpec.parse`), checks them against a spec (`check`) and chooses those of new arrays
+(`new_document`). Specs of both formats choose the part of the elements to show in the same way. As for other nodes,
+`tegula.engine` creates arrays and changes documents.
 """
 
 from __future__ import annotations
@@ -45,18 +45,18 @@ class KeyedSpec(ArraySpec):
     void : bool
         Whether to show the bytes of whole elements.
     records : bool
-        Whether to show whole elements, all their fields together.
+        Whether to show whole elements, with all their fields.
     """
 
     format_name: ClassVar[str]
-    """The format of the array, as tegula calls it, and the scheme of URLs."""
+    """The name of the format in tegula, which is also the URL scheme."""
     void: bool = False
     records: bool = False
 
     # --- JSON
 
     def read_shown(self, members: dict[str, Any]) -> None:
-        """Take the members that choose the part of the elements to show out of a spec."""
+        """Remove from a spec the members that choose the part of the elements to show, and read them."""
         if "field" in members:
             with member("field"):
                 self.field = string(members.pop("field"))
@@ -84,10 +84,10 @@ class KeyedSpec(ArraySpec):
         return f"{self.format_name}:"
 
     def not_in_url(self, what: str) -> StatusError:
-        """Return the error for a spec that no URL can express."""
+        """Return the error for a spec without a URL."""
         return invalid(f"{self.format_name} URL syntax not supported with {what}")
 
-    # --- the schema, as far as known before opening
+    # --- the schema, as far as it is known before opening
 
     def part_of(self, metadata: Metadata) -> Elements:
         """Return the shown part of the elements of an array."""
@@ -101,14 +101,14 @@ class KeyedSpec(ArraySpec):
     @property
     @abstractmethod
     def shown(self) -> Elements | None:
-        """The part of the elements to show, if their type is known."""
+        """The part of the elements to show; None if their type is unknown."""
 
     @abstractmethod
     def codec_constraint(self) -> CodecSpec:
-        """Return the codec that the ``metadata`` member requires."""
+        """Return the codec required by the ``metadata`` member."""
 
     def ranks(self) -> Ranks:
-        """Return the numbers of dimensions, as far as they are known."""
+        """Return the numbers of dimensions, if they are known."""
         return ranks(self.constraints.rank, self.schema.rank, self.shown)
 
     def get_rank(self) -> int | None:
@@ -152,10 +152,10 @@ class KeyedSpec(ArraySpec):
 
     @abstractmethod
     def node_of(self, metadata: Metadata) -> ArrayMetadata:
-        """Return the array that a whole document describes."""
+        """Return the array that a complete document describes."""
 
     def attributes_in(self, metadata: Metadata, documents: Mapping[str, bytes]) -> Mapping[str, Any]:
-        """Return the user's attributes, which are in the array's document or in another one."""
+        """Return the user's attributes, from the array's document or another document."""
         return metadata.attributes
 
     @abstractmethod
@@ -189,22 +189,22 @@ class KeyedSpec(ArraySpec):
 
     def created(self, kvstore: KvStore, *, overwrite: bool) -> Driver:
         store, path = kvstore._store, path_of(kvstore)
-        # errors are raised before anything is changed
+        # raise errors before anything is changed
         try:
             raw, metadata = self._determined()
         except StatusError as error:
             raise self.not_written(kvstore, error) from None
         driver = self.driver(kvstore, metadata)
-        if overwrite:  # all keys below the path are deleted, not only those of a node
+        if overwrite:  # delete all keys below the path, not only those of a node
             if kvstore.transaction is None:
-                delete_node(store, path)  # the document is deleted first: an interrupted deletion leaves no array
+                delete_node(store, path)  # deletes the document first: an interrupted deletion leaves no array
             kvstore.delete_range(KvStore.KeyRange()).result()
         node = replace(driver.array.metadata, documents={self.key: raw})
         create_node(store, path, self.format(kvstore), node, overwrite, driver.array._stored, anywhere=True)
         return driver
 
     def _determined(self) -> tuple[bytes, Metadata]:
-        """Return the document of a new array, and the metadata in it; raise unless these meet the spec."""
+        """Return the document of a new array, as bytes and parsed; raise unless it meets the spec."""
         try:
             raw = dump(self.new_document()).encode("utf-8", "surrogatepass")
             metadata = self.parse(raw)
@@ -214,7 +214,7 @@ class KeyedSpec(ArraySpec):
         return raw, metadata
 
     def format(self, kvstore: KvStore) -> Format:
-        """Return the format, with the array's document under its own key and with the checks of this interface."""
+        """Return the format with this array's key for the document, and with this interface's checks."""
         item = find_format(self.format_name)
 
         def parse(documents: Mapping[str, bytes]) -> ArrayMetadata | None:
@@ -239,11 +239,11 @@ class KeyedSpec(ArraySpec):
             shape_key=self.key,
             parse=parse,
             serialize=serialize,
-            attributes_at=None,  # written documents are always read back
+            attributes_at=None,  # so that written documents are always parsed again
         )
 
     def read_document(self, kvstore: KvStore, raw: bytes) -> Metadata:
-        """Read a document; errors name its place."""
+        """Read a document; errors name its key."""
         try:
             return self.parse(raw)
         except TegulaError as error:
@@ -251,5 +251,5 @@ class KeyedSpec(ArraySpec):
 
 
 def _renamed(documents: Mapping[str, T], old: str, new: str) -> dict[str, T]:
-    """Return documents with another key for one of them."""
+    """Return documents with one key renamed."""
     return {new if key == old else key: value for key, value in documents.items()}

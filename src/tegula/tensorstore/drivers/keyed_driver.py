@@ -1,4 +1,4 @@
-"""The drivers of Zarr v2 and v3: arrays whose metadata is one document under one key."""
+"""The common part of the Zarr v2 and v3 drivers, whose arrays have one metadata document under one key."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class KeyedDriver(NodeDriver):
     Attributes
     ----------
     metadata
-        The document as it was read when the array was opened.
+        The document as read when the array was opened.
     """
 
     source: KeyedSpec
@@ -64,7 +64,7 @@ class KeyedDriver(NodeDriver):
 
     @property
     def attributes(self) -> Attributes:
-        """The user's attributes, as they are stored now."""
+        """The user's attributes, read from the store at each access."""
         kvstore = self._kvstore()
         store, path, item = kvstore._store, path_of(kvstore), self.source.format(kvstore)
 
@@ -89,26 +89,26 @@ class KeyedDriver(NodeDriver):
         return kvstore
 
     def read(self, indices: Indices) -> Any:
-        self._take_part(writes=False)
+        self._depend_on_document(writes=False)
         return super().read(indices)
 
     def write(self, indices: Indices, values: Any) -> None:
-        self._take_part(writes=True)
+        self._depend_on_document(writes=True)
         super().write(indices, values)
 
-    def _take_part(self, *, writes: bool) -> None:
+    def _depend_on_document(self, *, writes: bool) -> None:
         """Add the document to the keys that an atomic transaction depends on."""
         store = self.array._stored.store
         if isinstance(store, StagedStore):
             store.depend(self._kvstore()._path + self.source.key, writes=writes)
 
     def _current(self) -> ArrayMetadata:
-        """Return the array that its document describes now.
+        """Return the array that the stored document describes now.
 
         Raises
         ------
         ValueError
-            If the document is gone, or is that of another array.
+            If the document was deleted, or has incompatible metadata.
         """
         kvstore = self._kvstore()
         raw = kvstore._store.get(kvstore._path + self.source.key)
@@ -120,7 +120,7 @@ class KeyedDriver(NodeDriver):
         return status("FAILED_PRECONDITION", f"Metadata at {self.source.shown_key(self._kvstore())} does not exist")
 
     def _compatible(self, found: Metadata) -> ArrayMetadata:
-        """Return the array that a document describes; raise if its chunks or dimensions have changed."""
+        """Return the array that a document describes; raise unless it has the same chunks as when it was opened."""
         known = self.metadata
         if found.has_chunks_of(known):
             return self.source.node_of(found)
@@ -160,7 +160,7 @@ class KeyedDriver(NodeDriver):
         def update(change: Callable[[ArrayMetadata], ArrayMetadata]) -> StoredArray:
             return array._update(change, item=item, shape_only=True)
 
-        # the engine stores the shape, and deletes the elements that are cut off
+        # the engine stores the shape, and deletes the elements outside it
         try:
             if options.metadata_only:
                 resized = update(lambda node: replace(node, shape=shape_of(node)))

@@ -1,6 +1,6 @@
 """Metadata documents of Zarr v2 and v3: all members of a stored document, or the members in a spec.
 
-The members are JSON. `Reader` checks them with the messages of TensorStore, and converts them to the form that is
+The members are JSON. `Reader` checks them, with TensorStore's error messages, and converts them to the form that is
 written; `tegula.formats` reads the array from them.
 """
 
@@ -35,23 +35,23 @@ class Metadata:
     Attributes
     ----------
     json : mapping
-        The members, in the form in which they are written.
+        The members, in the form that is written.
     shape, chunk_shape : tuple of int or None
-        Shape of the array and of its chunks, if they are given.
+        Shape of the array and of its chunks, if given.
     data_type : DataType or None
-        Type of the elements, if it is given.
+        Type of the elements, if given.
     fill : 0-d ndarray or None
         The fill value, if there is one.
     codecs : Chain or None
-        The codecs of Zarr v3, if they are given.
+        Zarr v3: the codecs, if given.
     names, units : tuple or None
-        Name and unit of each dimension, of Zarr v3.
+        Zarr v3: name and unit of each dimension.
     attributes : mapping
-        The user's attributes in the document, of Zarr v3.
+        Zarr v3: the user's attributes in the document.
     parts : dict
-        The parts of the elements that specs have shown, by field name and flags.
+        Cache of the parts of the elements that specs show, by field name and flags.
     nodes : dict
-        The array that a whole document describes, by the separator of chunk keys for a document that names none.
+        Cache of the array that a complete document describes, by the default separator of chunk keys.
     """
 
     json: Mapping[str, Any] = field(default_factory=dict)
@@ -68,7 +68,7 @@ class Metadata:
 
     @property
     def rank(self) -> int | None:
-        """Number of dimensions, if it is known."""
+        """Number of dimensions; None if it is unknown."""
         known = (self.shape, self.names, self.chunk_shape, self.units)
         return next((len(item) for item in known if item is not None), None)
 
@@ -77,12 +77,12 @@ class Metadata:
         return self is other or _about_chunks(self.json) == _about_chunks(other.json)
 
     def with_members(self, shape: tuple[int, ...], **members: Any) -> Self:
-        """Return a copy with another shape, and with other members of JSON."""
+        """Return a copy with another shape, and with some members of the JSON replaced."""
         return replace(self, json={**self.json, "shape": [*shape], **members}, shape=shape, nodes={})
 
 
 def _about_chunks(members: Mapping[str, Any]) -> str:
-    """Return the members that must not change as long as an array is open, as text."""
+    """Return the text of the members that must not change while an array is open."""
     free = {
         name for name, value in members.items() if isinstance(value, dict) and value.get("must_understand") is False
     }
@@ -90,7 +90,7 @@ def _about_chunks(members: Mapping[str, Any]) -> str:
 
 
 class Reader:
-    """A reader of the members of an object, which must have one rank.
+    """A reader of the members of an object; those with an item for each dimension must have the same rank.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ class Reader:
     Attributes
     ----------
     json : dict
-        The members that were read, in the form that is written.
+        The members read so far, in the form that is written.
     """
 
     def __init__(self, members: dict[str, Any], required: bool) -> None:
@@ -122,7 +122,7 @@ class Reader:
         return found
 
     def items(self, value: Any, read: Callable[[Any], Any]) -> tuple[Any, ...]:
-        """Read an array with one item for each dimension."""
+        """Read an array with an item for each dimension."""
         values = array(value)
         if len(values) > _MAX_RANK:
             raise invalid(f"Rank {len(values)} is outside valid range [0, {_MAX_RANK}]")
@@ -135,14 +135,14 @@ class Reader:
         return tuple(out)
 
     def sizes(self, value: Any, least: int) -> tuple[int, ...]:
-        """Read an array with a length for each dimension."""
+        """Read an array with a size for each dimension."""
         return self.items(value, lambda item: integer(item, least, _MAX_SIZE))
 
 
 def parsed(
     raw: bytes, read: Callable[[dict[str, Any]], Metadata], code: str, parse_int: Callable[[str], Any] = int
 ) -> Metadata:
-    """Read a stored document, in which NaN and Infinity are not allowed.
+    """Read a stored document; NaN and Infinity are not allowed in it.
 
     Parameters
     ----------
@@ -158,7 +158,7 @@ def parsed(
     Raises
     ------
     ValueError
-        If it does not describe an array.
+        If the document does not describe an array.
     """
     try:
         value = json.loads(raw.decode("utf-8-sig"), parse_constant=_no_constant, parse_int=parse_int)

@@ -1,4 +1,4 @@
-"""Read and write arrays that tegula stores, whole or one field at a time."""
+"""Base class of drivers for arrays that tegula stores; it reads and writes whole elements or one field."""
 
 from __future__ import annotations
 
@@ -34,27 +34,27 @@ _FEW_CHUNKS = 64
 class NodeDriver(Driver):
     """The driver of an array that tegula stores.
 
-    The drivers of the formats add their name, metadata, chunk layout and codec.
+    The drivers for formats add name, metadata, chunk layout and codec.
 
     Parameters
     ----------
     array : tegula.Array
-        The array, with the bounds that it was opened with. After a resize, another driver has the new bounds.
+        The array, with its bounds when it was opened. After a resize, a new driver has the new bounds.
     elements : Elements, optional
         The part of the elements to show; by default whole elements.
     labels : iterable of str, optional
         Labels of the dimensions.
     fill_missing : bool
-        Whether a missing chunk reads as the fill value; otherwise it is an error.
+        Whether missing chunks read as the fill value; otherwise reading them is an error.
 
     Attributes
     ----------
     array : tegula.Array
-        The array that it reads and writes.
+        The array to read and write.
     elements : Elements
         The part of the elements to show.
     newest : tegula.Array or None
-        The array with its latest known bounds; drivers that were made from each other share it.
+        The array with its latest known bounds; drivers that were copied from each other share it.
     """
 
     source: StoredSpec
@@ -186,7 +186,7 @@ class NodeDriver(Driver):
         return found
 
     def count_stored(self, plan: Plan) -> tuple[int, int]:
-        """Return how many stored chunks a plan touches, and how many chunks it touches in all."""
+        """Return the number of stored chunks, and of all chunks, that a plan touches."""
         stored = self.array._stored
         if plan.nchunks > _FEW_CHUNKS and plan.is_basic:
             return sum(plan.at(coords) is not None for coords, _ in stored.stored_chunks()), plan.nchunks
@@ -213,7 +213,7 @@ class NodeDriver(Driver):
         return other
 
     def shared(self) -> tegula.Array:
-        """Return `newest`, and make it if there is none."""
+        """Return `newest`, creating it if there is none."""
         newest: tegula.Array = vars(self).setdefault("newest", _same(self.array))  # one for all threads
         return newest
 
@@ -233,7 +233,7 @@ class NodeDriver(Driver):
 
 
 def _same(array: tegula.Array) -> tegula.Array:
-    """Return another object for an array, with its own bounds; a copy would read the bounds from the store."""
+    """Return a new object for an array, with bounds of its own; `copy` would read the bounds from the store."""
     return tegula.Array(array._stored, array.path, read_only=array.read_only, allow_pickle=array._allow_pickle)
 
 
@@ -244,7 +244,7 @@ def _is_slice(item: Any) -> bool:
 def _once(
     selection: tuple[Any, ...], inner: Indices, joint: int
 ) -> tuple[tuple[Any, ...], tuple[npt.NDArray[np.int64], ...], int]:
-    """Return a selection that has each element once, and the position in it of each index of the index arrays."""
+    """Return a selection without duplicate points, and the position in it of each point of the index arrays."""
     if not joint:
         return selection, (), 0
     arrays = [item for item in selection if isinstance(item, np.ndarray)]
@@ -262,7 +262,7 @@ def new_shape(old: tuple[int, ...], options: ResizeOptions) -> tuple[int, ...]:
     Raises
     ------
     ValueError
-        If there is no such shape, or the options do not allow it.
+        If the shape is not valid, or the options do not allow it.
     """
     shape = tuple(size if bound is None else bound for size, bound in zip(old, options.exclusive_max))
     for axis, (before, after) in enumerate(zip(old, shape)):

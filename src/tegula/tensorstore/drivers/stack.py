@@ -1,4 +1,4 @@
-"""The ``stack`` driver: several arrays as layers of one."""
+"""The ``stack`` driver: several arrays as layers of one array."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ class Layer:
     Attributes
     ----------
     domain : IndexDomain
-        Its domain in the stack.
+        The domain of the layer in the stack.
     dtype : dtype or None
-        Its data type, if it is known.
+        The data type; None if unknown.
     spec : Spec or None
         The spec to open.
     opened : Viewed or None
@@ -51,7 +51,7 @@ class Layer:
     Raises
     ------
     ValueError
-        If its domain is not known.
+        If the domain is unknown.
     """
 
     __slots__ = ("domain", "dtype", "opened", "spec")
@@ -66,14 +66,14 @@ class Layer:
         self.opened = None if isinstance(source, Spec) else source
 
     def open(self, request: Opening) -> Viewed:
-        """Return the array; open it if necessary."""
+        """Return the array, opening it if necessary."""
         if self.opened is None:
             assert self.spec is not None
             self.opened = Viewed(*self.spec._open(request))
         return self.opened
 
     def described(self, minimal: bool) -> Spec:
-        """Return its spec."""
+        """Return the spec of the layer."""
         if self.opened is None:
             assert self.spec is not None
             return self.spec
@@ -125,14 +125,14 @@ class StackSpec(VirtualSpec):
 
 
 class StackDriver(Driver):
-    """The driver of several arrays as one.
+    """The driver of several arrays as layers of one array.
 
     Parameters
     ----------
     layers : sequence of Layer
         The layers; later layers cover earlier ones.
     schema : Schema
-        Data type, and the domain and units if they are given.
+        The data type, domain and units, if given.
     context, transaction
         The context and the transaction to open layers with.
     """
@@ -170,7 +170,7 @@ class StackDriver(Driver):
         self._found: dict[tuple[int, ...], Viewed] = {}
 
     def _layer_at(self, numbers: tuple[int, ...]) -> Viewed:
-        """Return the topmost layer at a cell of the grid of edges."""
+        """Return the topmost layer at a cell of the grid formed by the layers' bounds."""
         if numbers not in self._found:
             self._found[numbers] = self._find_layer(numbers)
         return self._found[numbers]
@@ -228,12 +228,12 @@ class StackDriver(Driver):
 
 
 def checked_layers(sources: Sequence[Spec | Viewed], schema: Schema, mismatch: str) -> list[Layer]:
-    """Return the layers of arrays, which must fit each other and a schema.
+    """Return the layers of arrays, which must fit together and fit a schema.
 
     Raises
     ------
     ValueError
-        If a layer has no domain, another data type (`mismatch` is the message), or another number of dimensions.
+        If a layer has no domain, a different data type (`mismatch` is the message), or a different rank.
     """
     layers = []
     for number, source in enumerate(sources):

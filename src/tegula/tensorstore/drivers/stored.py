@@ -1,4 +1,4 @@
-"""The common part of the specs of arrays in a key-value store.
+"""The common part of specs of arrays in a key-value store.
 
 A driver reads its own members in `StoredSpec.read_members`, writes them in `write_members`, and derives a schema from
 them in `get_schema`.
@@ -34,22 +34,22 @@ __all__ = ["FLAGS", "StoredSpec", "read_flags", "read_recheck", "read_schema", "
 
 FLAGS = ("open", "create", "delete_existing", "assume_metadata", "assume_cached_metadata")
 _TO_OPEN = OpenMode(open=True)
-_OMITTED = frozenset(("metadata_cache_pool",))  # by default the cache pool is used
+_ONLY_IF_GIVEN = frozenset(("metadata_cache_pool",))  # by default, `cache_pool` is used
 
 
 class StoredSpec(DriverSpec):
-    """A spec with a ``kvstore``, caches, flags and schema."""
+    """A spec with ``kvstore``, cache options, flags and schema."""
 
     is_plain: ClassVar[bool] = True
     directory: ClassVar[bool] = True
-    """Whether the path of the kvstore is a directory, and ends in a slash."""
+    """Whether the path of the key-value store is a directory, which ends with a slash."""
 
     resource_kinds: ClassVar[Mapping[str, str]] = {
         "cache_pool": "cache_pool",
         "metadata_cache_pool": "cache_pool",
         "data_copy_concurrency": "data_copy_concurrency",
     }
-    """The members that are resources, and the kind of each."""
+    """The members that are resources, with the kind of each."""
 
     recheck_metadata: Any = "open"
     recheck_data: Any = True
@@ -68,7 +68,7 @@ class StoredSpec(DriverSpec):
         members = obj(json)
         self = cls()
         self.schema = read_schema(members)
-        self.bindings.take(members, but=_OMITTED)
+        self.bindings.take(members, but=_ONLY_IF_GIVEN)
         self._read_kvstore(members)
         for name, (attribute, read) in _OPTIONS.items():
             if name in members:
@@ -103,7 +103,7 @@ class StoredSpec(DriverSpec):
                 self.kvstore = self.kvstore + "/"
 
     def read_members(self, members: dict[str, Any]) -> None:
-        """Take the driver's own members out of a spec."""
+        """Remove the driver's own members from a spec and read them."""
 
     def write_members(self, *, include_defaults: bool) -> dict[str, Any]:
         """Write the driver's own members."""
@@ -173,17 +173,17 @@ class StoredSpec(DriverSpec):
 
     @property
     def rechecks(self) -> bool:
-        """Whether each read and write looks up the metadata."""
+        """Whether each read and write reads the metadata again."""
         moment = self.recheck_metadata
         return moment is True or (isinstance(moment, float) and moment > time.time())
 
     def opened_kvstore(self, request: Opening) -> KvStore:
-        """Open the key-value store that holds the array.
+        """Open the key-value store of the array.
 
         Raises
         ------
         ValueError
-            If the spec names none, or it can't be opened.
+            If the spec has none, or it can't be opened.
         """
         if self.kvstore is None:
             raise invalid('"kvstore" must be specified')
@@ -198,7 +198,7 @@ class StoredSpec(DriverSpec):
 
 
 def read_schema(members: dict[str, Any]) -> Schema:
-    """Take ``schema``, ``dtype`` and ``rank`` out of a spec."""
+    """Remove ``schema``, ``dtype`` and ``rank`` from a spec and read them."""
     found = Schema()
     if "schema" in members:
         with member("schema"):
@@ -225,7 +225,7 @@ def _data_type(value: Any) -> dtype:
 
 
 def write_schema(schema: Schema, include_defaults: bool) -> dict[str, Any]:
-    """Write ``schema`` and ``dtype``; ``rank`` goes with the transform."""
+    """Write ``schema`` and ``dtype``; ``rank`` is written with the transform."""
     whole = schema.to_json(include_defaults=include_defaults)
     rest = whole if include_defaults else {k: v for k, v in whole.items() if k not in ("dtype", "rank")}
     json: dict[str, Any] = {"schema": rest} if rest or include_defaults else {}
@@ -235,7 +235,7 @@ def write_schema(schema: Schema, include_defaults: bool) -> dict[str, Any]:
 
 
 def read_flags(members: dict[str, Any]) -> OpenMode:
-    """Take the flags out of a spec."""
+    """Remove the flags from a spec and read them."""
     if members.keys().isdisjoint(FLAGS):
         return _TO_OPEN
     given = "open" in members or "create" in members
@@ -259,7 +259,7 @@ def write_flags(flags: OpenMode, include_defaults: bool) -> dict[str, Any]:
 
 
 def read_recheck(members: dict[str, Any], name: str) -> Any:
-    """Take a member with the time from which cached data counts as fresh."""
+    """Remove and read a member that says when to revalidate cached data."""
     value = members.pop(name)
     if isinstance(value, bool) or value == "open":
         return value
@@ -270,7 +270,7 @@ def read_recheck(members: dict[str, Any], name: str) -> Any:
 
 
 def _refuse_mismatch(members: dict[str, Any]) -> None:
-    """Take an obsolete member; raise if it is set."""
+    """Remove an obsolete member; raise if it is set."""
     with member("allow_metadata_mismatch"):
         if boolean(members.pop("allow_metadata_mismatch")):
             raise invalid('"allow_metadata_mismatch" no longer supported')
@@ -290,4 +290,4 @@ _OPTIONS: Final[dict[str, tuple[str, Callable[[dict[str, Any], str], Any]]]] = {
     "fill_missing_data_reads": ("fill_missing", _boolean),
     "store_data_equal_to_fill_value": ("store_equal", _boolean),
 }
-"""Members with a default: the attribute and the reader of each."""
+"""Members with defaults: the attribute and the reader of each."""

@@ -1,4 +1,4 @@
-"""Views of open arrays below adapters, and index arrays in NumPy's order of axes and in the order of drivers."""
+"""Views of the arrays that adapters read, and conversion between the axis orders of drivers and of NumPy."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Viewed:
     driver : Driver
         The base.
     view : IndexTransform, optional
-        From the view to the base; by default the identity.
+        The transform from the view to the base; by default the identity.
     """
 
     __slots__ = ("driver", "view")
@@ -99,7 +99,7 @@ def _indexing(indices: Indices) -> IndexTransform:
 
 
 def numpy_selection(indices: Indices) -> tuple[tuple[Any, ...], int]:
-    """Return indices of an array with origin 0 for NumPy, and their `array_rank`."""
+    """Return indices of an array with origin 0 in NumPy's form, and their `array_rank`."""
     joint = 0
     backwards = False
     for item in indices:
@@ -113,14 +113,14 @@ def numpy_selection(indices: Indices) -> tuple[tuple[Any, ...], int]:
 
 
 def read_at(values: _Values, indices: Indices) -> _Values:
-    """Return the elements of a NumPy array at some indices, in the order of axes of `Driver.read`."""
+    """Return the elements of a NumPy array at indices, with the axis order of `Driver.read`."""
     selection, joint = numpy_selection(indices)
     found: _Values = values[(*selection, ...)]
     return joint_first(found, selection, joint) if joint else found
 
 
 def write_at(values: _Values, indices: Indices, new: _Values) -> None:
-    """Change the elements of a NumPy array at some indices, as `Driver.write` does."""
+    """Set the elements of a NumPy array at indices, as `Driver.write` does."""
     selection, joint = numpy_selection(indices)
     values[(*selection, ...)] = joint_in_place(new, selection, joint) if joint else new
 
@@ -132,18 +132,18 @@ def _forward_end(item: Any) -> Any:
 
 
 def _joint_place(selection: tuple[Any, ...]) -> int:
-    """Return the axis where NumPy puts the axes of index arrays: in place if they and ints are adjacent, else first."""
+    """Return where NumPy puts the axes of index arrays: in place if these and ints are adjacent, else first."""
     places = [axis for axis, item in enumerate(selection) if not isinstance(item, slice)]
     return places[0] if places[-1] - places[0] == len(places) - 1 else 0
 
 
 def joint_first(values: _Values, selection: tuple[Any, ...], joint: int) -> _Values:
-    """Move the axes of index arrays from their place in NumPy to the front."""
+    """Move the axes of index arrays from where NumPy puts them to the front."""
     place = _joint_place(selection)
     return np.moveaxis(values, range(place, place + joint), range(joint)) if place else values
 
 
 def joint_in_place(values: _Values, selection: tuple[Any, ...], joint: int) -> _Values:
-    """Move the axes of index arrays from the front to their place in NumPy."""
+    """Move the axes of index arrays from the front to where NumPy puts them."""
     place = _joint_place(selection)
     return np.moveaxis(values, range(joint), range(place, place + joint)) if place else values

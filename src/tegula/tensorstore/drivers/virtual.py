@@ -1,4 +1,4 @@
-"""The base of drivers that store nothing themselves: arrays in memory, and adapters of other arrays."""
+"""Base classes of drivers without storage of their own: arrays in memory, and adapters of other arrays."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class VirtualSpec(DriverSpec):
         return self
 
     def read_members(self, members: dict[str, Any]) -> None:
-        """Take the driver's own members out of a spec."""
+        """Remove the driver's own members from a spec and read them."""
 
     @abstractmethod
     def write_members(self, builder: SpecBuilder, include_defaults: bool) -> dict[str, Any]:
@@ -52,7 +52,7 @@ class VirtualSpec(DriverSpec):
 
     @abstractmethod
     def get_domain(self) -> IndexDomain | None:
-        """Return the domain as far as it is known."""
+        """Return the domain; None if it is unknown."""
 
     def get_schema(self) -> Schema:
         schema = self.schema.copy()
@@ -71,8 +71,8 @@ class VirtualSpec(DriverSpec):
         return {}
 
     @property
-    def flags(self) -> OpenMode:  # type: ignore[override]  # those of what is below
-        """The open mode of the array below, if there is such an array."""
+    def flags(self) -> OpenMode:  # type: ignore[override]
+        """The open mode of the underlying array, if there is one."""
         base = self.parts().get("base")
         return base._driver.flags if isinstance(base, Spec) else OpenMode(open=True)
 
@@ -110,12 +110,12 @@ class VirtualSpec(DriverSpec):
 
 @cache
 def default_context() -> Context:
-    """Return the context of arrays that are made without one."""
+    """Return the context of arrays that are created without one."""
     return Context()
 
 
 def read_base(members: dict[str, Any], schema: Schema) -> Spec:
-    """Take ``base`` out of the members of a spec; its default data type is that of the spec."""
+    """Remove ``base`` from the members of a spec and read it; its default data type is that of the spec."""
     value = members.pop("base", MISSING)
     with member("base"):
         if not isinstance(value, dict):
@@ -127,19 +127,19 @@ def read_base(members: dict[str, Any], schema: Schema) -> Spec:
 
 
 class AdapterDriver(Driver):
-    """A driver over another one, which determines its bounds and transactions.
+    """A driver over another driver, which determines its bounds and transactions.
 
     Attributes
     ----------
     base : Driver
-        The driver below.
+        The underlying driver.
     """
 
     base: Driver
 
     @abstractmethod
     def over(self, base: Driver) -> Driver:
-        """Return the driver over a base with other bounds or another transaction."""
+        """Return the same driver over the base with other bounds or another transaction."""
 
     def load(self, indices: Indices | None) -> None:
         self.base.load(indices)
@@ -156,7 +156,7 @@ class AdapterDriver(Driver):
 
 
 def driver_spec_of_view(driver: Driver, view: IndexTransform, *, minimal: bool) -> tuple[DriverSpec, IndexTransform]:
-    """Return a spec of an open array, and the transform from a view of it to that spec."""
+    """Return a spec of an open array, and the transform from a view of the array to the spec's array."""
     found = getattr(driver, "spec_of_view", None)
     if found is None:
         return driver.spec(minimal=minimal), view

@@ -1,4 +1,4 @@
-"""The ``virtual_chunked`` driver: an array whose chunks are computed or consumed by functions."""
+"""The ``virtual_chunked`` driver: an array whose chunks are read and written by functions."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ _Function = Callable[[IndexDomain, _Values, Any], Any]
 
 @dataclass(frozen=True, slots=True)
 class VirtualChunkedReadParameters:
-    """The parameters of a call that computes a chunk.
+    """The parameters of a call of the read function.
 
     Attributes
     ----------
     if_not_equal : bytes
-        The generation of the chunk that the caller knows; empty if there is none.
+        The known generation of the chunk; empty if none is known.
     staleness_bound : float
         The oldest acceptable time of the chunk, in seconds since the epoch.
     batch : Batch, optional
@@ -59,7 +59,7 @@ class VirtualChunkedReadParameters:
 
 @dataclass(frozen=True, slots=True)
 class VirtualChunkedWriteParameters:
-    """The parameters of a call that consumes a chunk.
+    """The parameters of a call of the write function.
 
     Attributes
     ----------
@@ -106,7 +106,7 @@ class VirtualChunkedSpec(VirtualSpec):
 
 
 class VirtualChunkedDriver(Driver):
-    """The driver of an array whose chunks are computed.
+    """The driver of an array whose chunks are read and written by functions.
 
     Parameters
     ----------
@@ -115,7 +115,7 @@ class VirtualChunkedDriver(Driver):
     loop : asyncio.AbstractEventLoop, optional
         The event loop for coroutines that the functions return; by default the caller's event loop, if there is one.
     schema : Schema
-        Data type, domain and chunks.
+        The data type, domain, chunks and units.
 
     Raises
     ------
@@ -250,7 +250,7 @@ def running_loop() -> asyncio.AbstractEventLoop | None:
 
 
 def _grid(domain: IndexDomain, layout: ChunkLayout) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
-    """Return origin, chunk shape and order of axes."""
+    """Return the origin and chunk shape of the grid, and the order of axes in a chunk."""
     rank = domain.rank
     layout = layout.copy()
     layout._set_rank(rank)

@@ -1,4 +1,4 @@
-"""The ``zarr1`` driver: arrays of Zarr v1, which TensorStore does not know."""
+"""The ``zarr1`` driver, which TensorStore lacks: arrays of Zarr v1."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _BLOSC = {"cname": "lz4", "clevel": 5, "shuffle": 1}
 
 
 class Zarr1Spec(DocumentedSpec):
-    """The spec of an array of Zarr v1.
+    """The spec of a Zarr v1 array.
 
     Its ``metadata`` has the members of the document ``meta``: ``shape``, ``chunks``, ``dtype``, ``compression``,
     ``compression_opts``, ``fill_value`` and ``order``.

@@ -1,4 +1,4 @@
-"""The ``zarr`` driver: arrays of Zarr v2."""
+"""The ``zarr`` driver: Zarr v2 arrays."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ _ATTRIBUTES = ".zattrs"
 
 
 class ZarrSpec(KeyedSpec):
-    """The spec of an array of Zarr v2.
+    """The spec of a Zarr v2 array.
 
     Attributes
     ----------
     metadata_key : str
-        Key of the document.
+        Key of the metadata document.
     """
 
     name = "zarr"
@@ -94,7 +94,7 @@ class ZarrSpec(KeyedSpec):
             raise self.not_in_url("non-default metadata_key")
         return super().url_suffix()
 
-    # --- known properties of the array
+    # --- properties known before opening
 
     @property
     def shown(self) -> Elements | None:
@@ -139,7 +139,7 @@ class ZarrSpec(KeyedSpec):
 
 
 class ZarrDriver(KeyedDriver):
-    """The driver of an array of Zarr v2."""
+    """The driver of a Zarr v2 array."""
 
     name = "zarr"
 

@@ -1,4 +1,4 @@
-"""The document of a new array of Zarr v2, chosen to fit a spec; and whether an array fits a schema."""
+"""The document of a new Zarr v2 array, chosen to fit a spec; and the check whether an array fits a schema."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def new_document(
     Raises
     ------
     ValueError, NotImplementedError
-        If the constraints do not suffice, or contradict each other.
+        If the constraints are insufficient, or contradict each other.
     """
     # the elements, and the dimensions that they add
     if constraints.data_type is not None:
@@ -54,7 +54,7 @@ def new_document(
     layout = _merged_grids(effective_layout(schema.chunk_layout, known, constraints, shown), domain.rank)
     chunks = choose_shape(*grid_numbers(layout._grid("read"), domain.rank, domain.rank), domain.shape)[: known.chunked]
     check_chunk(chunks, kind.itemsize)
-    # the rest, which the constraints determine in part
+    # the other members, some of them determined by the constraints
     codec = codec_of(constraints)
     codecs = (codec if schema.codec is None else codec._merged(schema.codec)).to_json()
     given = constraints.json
@@ -87,7 +87,7 @@ def _chosen_type(schema: Schema, field: str, void: bool, records: bool) -> tuple
 
 
 def _merged_grids(layout: ChunkLayout, rank: int) -> ChunkLayout:
-    """Return the layout with the constraints on written chunks applied to read chunks, too: there is one grid."""
+    """Return the layout with the write chunk constraints applied to the read chunk, too: there is only one grid."""
     try:
         layout._merge_grid("read_chunk", layout._grid("write"))
     except StatusError as error:
@@ -127,7 +127,7 @@ def check_schema(metadata: Metadata, schema: Schema, shown: Elements) -> None:
     Raises
     ------
     ValueError
-        If a part of the schema is not met.
+        If it does not meet a part of the schema.
     """
     # the elements and the dimensions
     rank = len(metadata.shape or ())

@@ -1,4 +1,4 @@
-"""The schema that the metadata of Zarr v2 implies: the domain, the chunks, and the codecs."""
+"""The schema that Zarr v2 metadata implies: domain, chunks and codecs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["codec_of", "effective_domain", "effective_layout", "inner_order"]
 def effective_domain(
     known: Ranks, shape: tuple[int, ...] | None, shown: Elements | None, constraint: IndexDomain | None
 ) -> IndexDomain | None:
-    """Return the domain that a shape and a constraint on the domain determine together.
+    """Return the domain that a shape and a constraint on the domain together determine; None if it is unknown.
 
     Raises
     ------
@@ -71,7 +71,7 @@ def effective_layout(layout: ChunkLayout, known: Ranks, metadata: Metadata, show
 
 
 def codec_of(metadata: Metadata) -> CodecSpec:
-    """Return the codec spec from metadata, without unknown parts."""
+    """Return the codec spec that metadata determines; unknown parts are unconstrained."""
     members: dict[str, Any] = {"driver": "zarr", "filters": metadata.json.get("filters")}
     if "compressor" in metadata.json:
         members["compressor"] = metadata.json["compressor"]

@@ -1,4 +1,4 @@
-"""The ``.zarray`` of Zarr v2: read with the messages of TensorStore, and compared with a spec."""
+"""The ``.zarray`` of an array: reading it with TensorStore's error messages, and comparing it with a spec."""
 
 from __future__ import annotations
 
@@ -40,31 +40,31 @@ def constraints_from_json(value: Any) -> Metadata:
 
 @lru_cache(maxsize=64)
 def parse_stored(raw: bytes) -> Metadata:
-    """Read a stored document; the results of the last documents are cached.
+    """Read a stored document; recent results are cached.
 
     Raises
     ------
     ValueError
-        If it does not describe an array.
+        If the document does not describe an array.
     """
     return parsed(raw, partial(_read, required=True), "FAILED_PRECONDITION", _number)
 
 
 def _number(text: str) -> int | float:
-    """Read an integer that fits 64 bits."""
+    """Read an integer; one that does not fit 64 bits becomes a float."""
     value = int(text) if len(text) < 21 else float(text)
     return value if -(2**63) <= value < 2**64 else float(value)
 
 
 def _read(members: dict[str, Any], *, required: bool) -> Metadata:
-    """Take the members of a document out of `members`."""
+    """Remove the members of a document from `members` and read them."""
     reader = Reader(members, required)
     take, json = reader.take, reader.json
     # the array and its grid
     take("zarr_format", lambda value: integer(value, 2, 2))
     shape = take("shape", partial(reader.sizes, least=0))
     chunks = take("chunks", partial(reader.sizes, least=1))
-    # the elements; whether objects can be read depends on the filters
+    # the elements; the type of objects depends on the filters
     kind: DataType | None = None
     if (found := take("dtype", data_type)) is not None:
         kind, json["dtype"] = found
@@ -87,7 +87,7 @@ def _read(members: dict[str, Any], *, required: bool) -> Metadata:
 
 
 def _object_type(filters: list[dict[str, Any]] | None) -> DataType:
-    """Return the type of the objects that filters encode."""
+    """Return the type of objects that the filters encode."""
     name = f"numcodecs.{filters[0]['id']}" if filters else ""
     if name not in OBJECT_CODECS - {"numcodecs.pickle"}:
         raise unsupported("|O")
@@ -95,7 +95,7 @@ def _object_type(filters: list[dict[str, Any]] | None) -> DataType:
 
 
 def node_of(metadata: Metadata, separator: str) -> ArrayMetadata:
-    """Return the array that a whole document describes; `separator` is used if the document does not name one.
+    """Return the array that a complete document describes; `separator` is used if the document has none.
 
     Raises
     ------
@@ -109,12 +109,12 @@ def node_of(metadata: Metadata, separator: str) -> ArrayMetadata:
 
 
 def check_chunk(shape: Sequence[int], itemsize: int) -> None:
-    """Refuse chunks that no machine can address.
+    """Refuse chunks whose size does not fit 64 bits.
 
     Raises
     ------
     ValueError
-        If they have too many elements or bytes.
+        If a chunk has too many elements or bytes.
     """
     if prod(shape) >= 2**63 - 1:
         raise invalid(f"Product of chunk dimensions {{{', '.join(map(str, shape))}}} is too large")
@@ -123,12 +123,12 @@ def check_chunk(shape: Sequence[int], itemsize: int) -> None:
 
 
 def check_constraints(constraints: Metadata, metadata: Metadata) -> None:
-    """Raise unless a stored document has the members of a spec.
+    """Raise unless a stored document has the members that a spec requires.
 
     Raises
     ------
     ValueError
-        If a member has another value.
+        If a member has a different value.
     """
     wanted, stored = constraints.json, metadata.json
     names = (*_COMPARED, _SEPARATOR) if _SEPARATOR in stored else _COMPARED

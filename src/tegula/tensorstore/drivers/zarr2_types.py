@@ -1,7 +1,7 @@
-"""Data types and fill values of Zarr v2, checked with the messages of TensorStore.
+"""Data types and fill values of Zarr v2, checked with TensorStore's error messages.
 
-`tegula.formats` and `tegula.metadata` read the values; the functions here check them first. Types that TensorStore
-refuses but NumPy has (dates, text) are accepted.
+`tegula.formats` and `tegula.metadata` read the values after these checks. Types that NumPy has but TensorStore refuses
+(dates, text) are accepted.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def data_type(value: Any) -> tuple[DataType, Any]:
 
 
 def _field(value: Any) -> tuple[list[Any], int]:
-    """Read the field of a structure; return its JSON and its number of bytes."""
+    """Read a field of a structure; return its JSON and its size in bytes."""
     parts = array(value)
     if len(parts) not in (2, 3):
         raise expected("array of size 2 or 3", value)
@@ -117,7 +117,7 @@ def unsupported(document: Any) -> StatusError:
 
 
 def type_of_name(name: str) -> str | None:
-    """Return the type string for a data type of TensorStore, in native byte order; ``None`` if there is none."""
+    """Return the type string for a TensorStore data type, in native byte order; ``None`` if there is none."""
     if name in EXTENDED:
         return name
     if name in ("char", "byte", "string", "ustring", "json"):
@@ -163,7 +163,7 @@ def fill_value(value: Any, data_type: DataType) -> npt.NDArray[Any] | None:
 
 
 def plain_number(value: Any, dtype: np.dtype[Any], read_float: ReadFloat) -> Any:
-    """Return a truth value or a number in the form of Zarr v3; `MISSING` if the type has other values.
+    """Return a boolean or number in the form of Zarr v3; `MISSING` for a type with other values.
 
     Raises
     ------
@@ -191,7 +191,7 @@ def plain_number(value: Any, dtype: np.dtype[Any], read_float: ReadFloat) -> Any
 
 
 def _integer(value: Any, low: int, high: int) -> int:
-    """Read an integer; errors about 64-bit integers name no range."""
+    """Read an integer; errors name 64-bit types instead of their range."""
     names = {(-(2**63), 2**63 - 1): "64-bit signed integer", (0, 2**64 - 1): "64-bit unsigned integer"}
     try:
         return integer(value, low, high)
@@ -221,12 +221,12 @@ def _float(value: Any, dtype: np.dtype[Any]) -> float:
 
 
 def bytes_in_base64(value: Any, size: int) -> bytes:
-    """Read a given number of bytes in base64, with or without padding.
+    """Read `size` bytes in Base64, with or without padding.
 
     Raises
     ------
     ValueError
-        If it is not base64, or of another length.
+        If it is not Base64, or has a different length.
     """
     try:
         text = value.rstrip("=")
@@ -252,5 +252,5 @@ def fill_to_document(fill: npt.NDArray[Any] | None, data_type: DataType) -> Any:
 
 
 def _plain_nan(value: Any) -> Any:
-    """Return a number as JSON; any NaN becomes the one NaN that Zarr v2 can write."""
+    """Return the JSON of a number with any NaN as ``"NaN"``, the only one in Zarr v2."""
     return "NaN" if isinstance(value, str) and value.startswith("0x") else value

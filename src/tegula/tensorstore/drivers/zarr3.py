@@ -1,4 +1,4 @@
-"""The ``zarr3`` driver: arrays of Zarr v3."""
+"""The ``zarr3`` driver: Zarr v3 arrays."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ __all__ = ["Zarr3Driver", "Zarr3Spec"]
 
 
 class Zarr3Spec(KeyedSpec):
-    """The spec of an array of Zarr v3."""
+    """The spec of a Zarr v3 array."""
 
     name: ClassVar[str] = "zarr3"
     format_name: ClassVar[str] = "zarr3"
@@ -143,7 +143,7 @@ _VOID: Final = Elements(DataType(np.dtype("V1")), None, True)
 
 
 class Zarr3Driver(KeyedDriver):
-    """The driver of an array of Zarr v3."""
+    """The driver of a Zarr v3 array."""
 
     name = "zarr3"
 

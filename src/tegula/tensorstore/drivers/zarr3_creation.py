@@ -1,4 +1,4 @@
-"""The document of a new array of Zarr v3, chosen to fit a spec; and whether an array fits a schema."""
+"""The document of a new Zarr v3 array, chosen to fit a spec; and the check whether an array fits a schema."""
 
 from __future__ import annotations
 
@@ -62,13 +62,13 @@ def new_document(
     schema : Schema
         The spec's schema.
     field : str
-        The field to show, ``""`` for none.
+        The field to show; ``""`` for none.
     void : bool
-        Whether elements are shown as bytes.
+        Whether to show elements as bytes.
     chain : Chain or None
-        The codecs that metadata and schema require together.
+        The codecs required by metadata and schema together.
     records : bool
-        Whether whole elements are shown, with all fields.
+        Whether to show whole elements, with all their fields.
 
     Raises
     ------
@@ -96,7 +96,7 @@ def new_document(
         units = merge_units(constraints.units, _outer_units(schema, rank))
     except StatusError as error:
         raise annotate(error, "Invalid dimension_units" if "merge" in error.sentence else "") from None
-    # the chunks, and the codecs that make them
+    # the chunks, and the codecs that encode them
     layout = effective_layout(constraints, ranks(rank, domain.rank, shown), shown, schema.chunk_layout)
     read, write = _chunk_shapes(layout, domain, rank, constraints.codecs)
     if read != write and (chain is None or chain.sharding_height == 0):
@@ -105,7 +105,7 @@ def new_document(
     order = None if wanted is None else tuple(axis for axis in wanted if axis < rank)
     codecs = resolve_chain(chain or Chain(), element_of(kind), rank, Layout(order, read))
     check_shapes(codecs, write, kind.itemsize)
-    # the document, with other members from the constraints
+    # the document, with further members from the constraints
     names = _names(domain, rank, constraints)
     given = {name: v for name, v in constraints.json.items() if name not in ("dimension_names", "attributes")}
     attributes = dict(constraints.attributes)
@@ -142,7 +142,7 @@ def _names(domain: IndexDomain, rank: int, constraints: Metadata) -> tuple[str |
 def _chunk_shapes(
     layout: ChunkLayout, domain: IndexDomain, rank: int, codecs: Chain | None
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Choose the shapes of read chunks and of written chunks, which are the same if the codecs have no shards."""
+    """Choose the shapes of read and write chunks, which are the same if the codecs exclude sharding."""
     if codecs is not None and codecs.sharding_height == 0:
         grid = layout.write_chunk
         for part in ("shape", "aspect_ratio", "elements"):
@@ -176,7 +176,7 @@ def check_schema(metadata: Metadata, schema: Schema, shown: Elements) -> None:
     Raises
     ------
     ValueError
-        If a part of the schema is not met.
+        If it does not meet a part of the schema.
     """
     # the elements and the dimensions
     rank, kind = len(metadata.shape or ()), metadata.data_type

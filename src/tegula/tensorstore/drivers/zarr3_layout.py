@@ -1,4 +1,4 @@
-"""The schema that the metadata of Zarr v3 implies: the domain, the read and written chunks, the units."""
+"""The schema that Zarr v3 metadata implies: domain, read and write chunks, and units."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["effective_domain", "effective_layout", "labels_of", "layout_of_chunk
 
 
 def labels_of(names: tuple[str | None, ...] | None) -> list[str] | None:
-    """Return names of dimensions as labels; ``None`` if there are no names, or they are not valid as labels."""
+    """Return dimension names as labels; ``None`` if there are no names, or they are not valid as labels."""
     if names is None:
         return None
     labels = [name or "" for name in names]
@@ -31,7 +31,7 @@ def labels_of(names: tuple[str | None, ...] | None) -> list[str] | None:
 def effective_domain(
     constraints: Metadata, known: Ranks, shown: Elements | None, schema: IndexDomain | None
 ) -> IndexDomain | None:
-    """Return the domain that metadata and schema determine together; ``None`` if neither constrains it.
+    """Return the domain that metadata and schema together determine; ``None`` if neither constrains it.
 
     Raises
     ------
@@ -64,7 +64,7 @@ _MISMATCH = "Mismatch between metadata and schema"
 def layout_of_chunks(
     layout: ChunkLayout, rank: int, inner: tuple[int, ...], shape: tuple[int, ...] | None, codecs: Chain | None
 ) -> ChunkLayout:
-    """Return a layout with the constraints of a chunk shape and of codecs added; `inner` is the shape of an element.
+    """Return a layout merged with the constraints of a chunk shape and of codecs; `inner` is the shape of an element.
 
     Raises
     ------
@@ -106,18 +106,18 @@ def effective_layout(constraints: Metadata, known: Ranks, shown: Elements | None
 
 
 def merge_units(first: Units | None, second: Units | None) -> Units | None:
-    """Return the units from both, merged.
+    """Merge two sequences of units.
 
     Raises
     ------
     ValueError
-        If they give different units for a dimension.
+        If they have different units for a dimension.
     """
     if first is None or second is None:
         return second if first is None else first
     if len(first) != len(second):
         raise invalid(f"Rank of constraints ({len(first)}) does not match rank of domain ({len(second)})")
-    # as text, since documents hold units as text
+    # compared as text, the form of units in documents
     if any(a is not None and b is not None and str(a) != str(b) for a, b in zip(first, second)):
         shown = (_shown(units) for units in (second, first))
         raise invalid(f"Cannot merge dimension units {next(shown)} and {next(shown)}")

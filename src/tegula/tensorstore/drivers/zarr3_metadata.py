@@ -1,4 +1,4 @@
-"""The ``zarr.json`` of an array: read with the messages of TensorStore, and compared with a spec."""
+"""The ``zarr.json`` of an array: reading it with TensorStore's error messages, and comparing it with a spec."""
 
 from __future__ import annotations
 
@@ -68,12 +68,12 @@ ANYTHING: Final = Metadata(json={"node_type": "array"})
 
 @lru_cache(maxsize=64)
 def parse_stored(raw: bytes) -> Metadata:
-    """Read a stored document; the results of the last documents are cached.
+    """Read a stored document; recent results are cached.
 
     Raises
     ------
     ValueError
-        If it does not describe an array.
+        If the document does not describe an array.
     """
     return parsed(raw, _whole, "DATA_LOSS")
 
@@ -89,7 +89,7 @@ def _whole(members: dict[str, Any]) -> Metadata:
 
 
 def _read(members: dict[str, Any], *, required: bool) -> Metadata:
-    """Take the members of a document out of `members`."""
+    """Remove the members of a document from `members` and read them."""
     reader = Reader(members, required)
     take, json = reader.take, reader.json
     # the kind of document
@@ -124,7 +124,7 @@ def _read(members: dict[str, Any], *, required: bool) -> Metadata:
         json["codecs"] = codecs.to_json()
     take("storage_transformers", _no_transformers, optional=True)
     json.pop("storage_transformers", None)
-    # the user's attributes, one of which holds the units, and other members that need not be understood
+    # the user's attributes, which include the units, and other members that need not be understood
     attributes = take("attributes", obj, optional=True) or {}
     with member("attributes"):
         units = _units(attributes, reader)
@@ -154,7 +154,7 @@ def _string_or_null(value: Any) -> str | None:
 
 
 def _units(attributes: Mapping[str, Any], reader: Reader) -> Units | None:
-    """Read the attribute that holds the units of the dimensions."""
+    """Read the units of the dimensions from the attributes."""
     if "dimension_units" not in attributes:
         return None
     with member("dimension_units"):
@@ -167,7 +167,7 @@ def _no_transformers(value: Any) -> None:
 
 
 def _key_encoding(value: Any) -> dict[str, Any]:
-    """Read the encoding of chunk keys; the result leaves out the default separator."""
+    """Read the encoding of chunk keys; the result omits the default separator."""
     members = obj(value)
     with member("name"):
         name = one_of(members.pop("name", MISSING), ("default", "v2"))
@@ -195,7 +195,7 @@ def _chunk_shape(value: Any, reader: Reader) -> tuple[int, ...]:
 
 
 def node_of(metadata: Metadata) -> ArrayMetadata:
-    """Return the array that a whole document describes, without the user's attributes.
+    """Return the array that a complete document describes, without the user's attributes.
 
     Raises
     ------
@@ -210,12 +210,12 @@ def node_of(metadata: Metadata) -> ArrayMetadata:
 
 
 def check_constraints(constraints: Metadata, metadata: Metadata) -> None:
-    """Raise unless a stored document has the members of a spec.
+    """Raise unless a stored document has the members that a spec requires.
 
     Raises
     ------
     ValueError
-        If a member has another value.
+        If a member has a different value.
     """
     if constraints is ANYTHING:
         return

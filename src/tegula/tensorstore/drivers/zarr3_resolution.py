@@ -1,4 +1,4 @@
-"""Completion of a chain of codecs from a spec: choose defaults, spell out orders of dimensions.
+"""Completion of a codec chain from a spec: default options, and orders of dimensions as lists.
 
 In the other direction, `decoded_layout` derives the layout of the chunks from a chain.
 """
@@ -28,7 +28,7 @@ class Element:
     name : str
         Name of the data type, for messages.
     bits : int
-        Bits of one item, -1 if items differ in length.
+        Number of bits of an item; -1 for variable-length items.
     ordered : bool
         Whether the items have a byte order.
     serializer : str
@@ -43,7 +43,7 @@ class Element:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The known or required layout of chunks; ``None`` stands for any."""
+    """The known or required layout of chunks; ``None`` means any."""
 
     inner_order: tuple[int, ...] | None = None
     read_shape: tuple[int, ...] | None = None
@@ -63,9 +63,9 @@ def resolve_chain(
     rank : int
         Number of dimensions.
     wanted : Layout
-        The order of the elements in a chunk, and the shape of sub-chunks if there are shards.
+        The order of the dimensions in a chunk, and the shape of inner chunks if there are shards.
     constraints : bool
-        Whether to choose missing options; a stored document must have them.
+        Whether to choose missing options; a stored document must contain them.
 
     Raises
     ------
@@ -83,7 +83,7 @@ def resolve_chain(
 
 
 def _resolve(chain: Chain, element: Element, rank: int, wanted: Layout, constraints: bool) -> tuple[Chain, int]:
-    # array -> array codecs, with a transposition added if another order of the elements is required
+    # array -> array codecs, with a transposition added if another order of the dimensions is required
     arrays = []
     for codec in chain.arrays:
         resolved, wanted = _resolve_array(codec, rank, wanted)
@@ -107,7 +107,7 @@ def _resolve(chain: Chain, element: Element, rank: int, wanted: Layout, constrai
             f" codecs {buffers} that apply to the entire shard.  Instead, bytes -> bytes codecs may be specified as"
             " inner codecs that apply to each sub-chunk individually."
         )
-    # bytes -> bytes codecs; only the first one gets the elements
+    # bytes -> bytes codecs; only the first one encodes the bytes of elements
     buffers_ = []
     for codec in chain.buffers:
         try:
@@ -211,7 +211,7 @@ def _resolve_buffer(codec: Codec, bits: int) -> Codec:
 
 
 def decoded_layout(chain: Chain, rank: int, shape: tuple[int, ...] | None) -> Layout:
-    """Return the layout of the chunks that a chain encodes, as far as chain and chunk shape determine it.
+    """Return the layout of the chunks that a chain encodes, as far as the chain and the chunk shape determine it.
 
     Raises
     ------
@@ -256,7 +256,7 @@ def check_shapes(chain: Chain, shape: tuple[int, ...], itemsize: int) -> None:
     Raises
     ------
     ValueError
-        If sub-chunks do not divide it, or the chunk is too large.
+        If inner chunks do not evenly divide the chunk, or it is too large.
     """
     for codec in chain.arrays:
         if codec.name == "transpose":

@@ -1,4 +1,4 @@
-"""Counts of the stored inner chunks of a sharded array."""
+"""Counting the stored inner chunks of a sharded array."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["count_inner_chunks"]
 
 
 def count_inner_chunks(stored: StoredArray, sharding: Sharding, plan: Plan) -> tuple[int, int]:
-    """Return how many stored inner chunks a plan touches, and how many inner chunks it touches in all."""
+    """Return the number of stored inner chunks, and of all inner chunks, that a plan touches."""
     shape = stored.metadata.grid.largest_chunk()
     size = sharding.index_nbytes(shape)
     count = total = 0

@@ -1,7 +1,7 @@
-"""Data types and fill values of Zarr v3, checked with the messages of TensorStore.
+"""Data types and fill values of Zarr v3, checked with TensorStore's error messages.
 
-`tegula.metadata` reads the values; the functions here check them first. Types that TensorStore refuses but
-`tegula.metadata` knows (dates, text, byte strings) are accepted.
+`tegula.metadata` reads the values after these checks. Types that `tegula.metadata` has but TensorStore refuses (dates,
+text, byte strings) are accepted.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ _EXTENDED_DTYPES: Final = frozenset(EXTENDED.values())
 
 
 def check_name(name: str) -> None:
-    """Refuse a data type of a schema for which Zarr v3 has no name.
+    """Refuse a data type of a schema that Zarr v3 lacks.
 
     Raises
     ------
     ValueError
-        If it is a name of TensorStore's own, such as ``json``.
+        If only TensorStore has the data type, such as ``json``.
     """
     if name in ("char", "byte", "json", "string", "ustring"):
         raise _unsupported(name, _SUPPORTED)
@@ -106,7 +106,7 @@ def _plain(name: str, value: Any) -> tuple[DataType, Any]:
 
 
 def _check_item(name: str) -> None:
-    """Refuse the name of a type that elements and fields cannot have."""
+    """Refuse the name of a data type that elements and fields can't have."""
     if name in _SUPPORTED:
         return
     if not name.startswith("r"):
@@ -178,7 +178,7 @@ def element_of(data_type: DataType) -> Element:
 
 
 def fill_value(value: Any, data_type: DataType) -> npt.NDArray[Any]:
-    """Read a ``fill_value`` as a 0-d array of the stored type; for a structure of one field it is the field's value.
+    """Read a ``fill_value`` as a 0-d array of the stored type; for a structure with one field, it is the field's value.
 
     Raises
     ------
@@ -209,7 +209,7 @@ def _scalar(value: Any, data_type: DataType) -> npt.NDArray[Any]:
 
 
 def _raw(value: Any, dtype: np.dtype[Any]) -> str:
-    """Return the padded base64 of raw bytes."""
+    """Return the padded Base64 text of raw bytes."""
     if not isinstance(value, str):
         raise invalid("Expected base64-encoded string for raw_bytes fill_value")
     text = value.rstrip("=")
@@ -236,7 +236,7 @@ def _float(value: Any, dtype: np.dtype[Any]) -> Any:
 
 
 def fill_to_document(fill: npt.NDArray[Any], data_type: DataType) -> Any:
-    """Write a ``fill_value``; for a structure of one field it is the field's value."""
+    """Write a ``fill_value``; for a structure with one field, it is the field's value."""
     names = data_type.numpy.names
     value = fill[names[0]] if names is not None and len(names) == 1 else fill
     if value.dtype.kind in "Mm":

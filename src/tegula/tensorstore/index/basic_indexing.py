@@ -1,7 +1,7 @@
-"""A fast path for views by integers, slices and index arrays: the transform is indexed in one pass.
+"""A fast path for indexing with integers, slices and index arrays, in one pass over the transform.
 
-The result is the same as that of `tegula.tensorstore.index.indexing` and a composition. These handle all other cases,
-and raise all errors.
+The result is that of `tegula.tensorstore.index.indexing` followed by a composition. This general path handles all
+other cases, and raises all errors.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _Array = np.ndarray
 
 
 def index_basic(domain: IndexDomain, maps: Maps, key: Any, mode: Mode) -> Transform | None:
-    """Return the indexed transform; None if the general path must be used."""
+    """Return the indexed transform; None if the general path must do it."""
     terms = _basic_terms(key, len(domain._lower), mode)
     if terms is None:
         return None
@@ -59,14 +59,14 @@ def index_basic(domain: IndexDomain, maps: Maps, key: Any, mode: Mode) -> Transf
         labels.append(domain._labels[dim])
     if arrays is not None:
         if len(kept) > MAX_RANK or _is_empty(kept):
-            return None  # index arrays over an empty domain have no use
+            return None  # the general path drops index arrays over an empty domain
         arrays.shape_all(len(kept))
     new_maps = _changed(domain, maps, changes, kept, {} if arrays is None else arrays.shaped)
     return None if new_maps is None else (IndexDomain._of_bounds(kept, labels), new_maps)
 
 
 class _Arrays:
-    """The index arrays of an expression: together, so that they broadcast, or each in its own place.
+    """The index arrays of an expression, which broadcast together or each stay in place.
 
     Attributes
     ----------
@@ -96,13 +96,13 @@ class _Arrays:
                 self.fits = False
 
     def emit(self, kept: list[Bounds], labels: list[str]) -> None:
-        """Add the dimensions of arrays that broadcast."""
+        """Add the dimensions of arrays that broadcast together."""
         assert self._shape is not None
         self._add(self._shape, kept, labels)
         self._ends[-1] = len(kept)
 
     def place(self, array: IndexArray, dim: int, kept: list[Bounds], labels: list[str]) -> None:
-        """Add the array of an old dimension."""
+        """Add the array that indexes an old dimension."""
         self.shaped[dim] = array
         if self._shape is None:
             self._add(array.shape, kept, labels)
@@ -118,7 +118,7 @@ class _Arrays:
             labels.append("")
 
     def shape_all(self, rank: int) -> None:
-        """Give the arrays an axis for every new dimension."""
+        """Reshape the arrays so that they have an axis for every new dimension."""
         for dim, array in self.shaped.items():
             end = self._ends[dim]
             shaped = array.reshape((1,) * (end - array.ndim) + array.shape + (1,) * (rank - end))
@@ -193,7 +193,7 @@ def _changed(
     kept: list[Bounds],
     arrays: dict[int, IndexArray],
 ) -> Maps | None:
-    """Replace the dimensions in the output maps; None if the general path must be used."""
+    """Return the output maps with old dimensions replaced by new ones; None if the general path must do it."""
     made: list[OutputIndexMap] = []
     for item in maps:
         dim, new = item._dimension, None
@@ -219,7 +219,7 @@ def _changed(
 
 
 def _of_values(array: IndexArray | None, old: OutputIndexMap, bounds: Interval) -> OutputIndexMap | None:
-    """Return the map of an index array, a constant if the array has one element; None if the element is not valid."""
+    """Return the map of an index array, a constant for a single element; None for no array or an invalid element."""
     if array is None or array.size != 1:
         return None if array is None else OutputIndexMap._of_array(array, old._offset, old._stride, bounds)
     value = int(array.item())
@@ -234,7 +234,7 @@ def _is_empty(kept: list[Bounds]) -> bool:
 def _picked(
     array: IndexArray, domain: IndexDomain, changes: list[tuple[int, int, int]], kept: list[Bounds]
 ) -> IndexArray | None:
-    """Return the remaining part of an index array; None if the domain is empty."""
+    """Return the selected part of an index array; None if the new domain is empty."""
     if _is_empty(kept):
         return None
     picks: list[int | slice] = []

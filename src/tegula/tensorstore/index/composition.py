@@ -1,7 +1,7 @@
-"""Composition of transforms: bounds propagate to the inner domain, output maps are substituted into the outer ones.
+"""Composition of transforms: outer bounds propagate to the inner domain, inner output maps are put into outer ones.
 
-Here a transform is a pair of an input domain and output maps. The *outer* transform maps to the stored array. The
-*inner* one is applied first; its output space is the input space of the outer one.
+Here a transform is a pair of an input domain and output maps. The *inner* transform is applied first; its output space
+is the input space of the *outer* transform, which maps to the stored array.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def compose(outer: Transform, inner: Transform) -> Transform:
     Raises
     ------
     IndexError
-        If their ranks don't fit, or the inner one leaves the outer one's domain.
+        If their ranks do not match, or the inner transform leaves the domain of the outer one.
     """
     outer_domain, outer_maps = outer
     inner_domain, inner_maps = inner
@@ -57,7 +57,7 @@ def compose(outer: Transform, inner: Transform) -> Transform:
 
 
 def is_explicitly_empty(domain: IndexDomain) -> bool:
-    """Return whether a domain is empty for any values of its implicit bounds."""
+    """Return whether a domain is empty in a dimension with explicit bounds, which a resize can't change."""
     for dim, (lower, upper) in enumerate(zip(domain._lower, domain._upper, strict=True)):
         if lower == upper and not domain._implicit_lower[dim] and not domain._implicit_upper[dim]:
             return True
@@ -65,12 +65,12 @@ def is_explicitly_empty(domain: IndexDomain) -> bool:
 
 
 def without_arrays(maps: Maps) -> Maps:
-    """Return maps over an empty domain without their index arrays, which have no use."""
+    """Return the maps over an empty domain with constants in place of index arrays."""
     return tuple([OutputIndexMap._constant(0) if item._array is not None else item for item in maps])
 
 
 def effective_bounds(domain: IndexDomain, dim: int) -> Interval:
-    """Return the explicit bounds of a dimension; an implicit bound is infinite."""
+    """Return the bounds of a dimension, with infinity in place of implicit bounds."""
     return (
         -INFINITY if domain._implicit_lower[dim] else domain._lower[dim],
         EXCLUSIVE_INFINITY if domain._implicit_upper[dim] else domain._upper[dim],
@@ -101,7 +101,7 @@ def _propagated(outer: IndexDomain, inner: IndexDomain, maps: Maps) -> IndexDoma
                 flags = flags[1], flags[0]
         found = (*bounds, *flags)
         inferred[target] = explicit_intersection(inferred[target], found) if target in inferred else found
-    # an implicit bound becomes the inherited one; the result must lie within the explicit ones of these
+    # inherited bounds replace implicit ones; the result must lie within the explicit inherited bounds
     lowers, uppers = list(inner._lower), list(inner._upper)
     lower_flags, upper_flags = list(inner._implicit_lower), list(inner._implicit_upper)
     for dim, (lower, upper, implicit_lower, implicit_upper) in sorted(inferred.items()):
@@ -145,7 +145,7 @@ def _check_constant(outer: IndexDomain, dim: int, index: int) -> None:
 def _map_of_dimension(
     at: int, outer_domain: IndexDomain, outer: OutputIndexMap, inner: OutputIndexMap, empty: bool
 ) -> OutputIndexMap:
-    """Substitute the map of the intermediate dimension into an outer map that takes it."""
+    """Substitute the map of an intermediate dimension into the outer map that uses it."""
     offset, stride = outer._offset + outer._stride * inner._offset, outer._stride * inner._stride
     if not (-MAX_INT64 - 1 <= offset <= MAX_INT64 and -MAX_INT64 - 1 <= stride <= MAX_INT64):
         raise index_error(f"Integer overflow computing offset for output dimension {at}.")
@@ -177,7 +177,7 @@ def _of_values(array: IndexArray, offset: int, stride: int, index_range: Interva
 def _map_of_array(
     outer_domain: IndexDomain, outer: OutputIndexMap, domain: IndexDomain, inner_maps: Maps, empty: bool
 ) -> OutputIndexMap:
-    """Take from the index array of an outer map the elements that the inner transform selects."""
+    """Return the outer map with the elements of its index array that the inner transform selects."""
     if empty:
         return OutputIndexMap._constant(0)
     array = outer._array

@@ -31,12 +31,12 @@ class Dim:
     Parameters
     ----------
     size : int, optional
-        Number of indices, from ``inclusive_min`` or 0. A string here is the label of an unbounded dimension. Two
-        integers are ``inclusive_min`` and ``exclusive_max``.
+        Number of indices, starting at ``inclusive_min`` or 0. As positional arguments, a string is the label of an
+        unbounded dimension, and two integers are ``inclusive_min`` and ``exclusive_max``.
     inclusive_min, exclusive_max, inclusive_max : int, optional
-        The bounds; a bound that is not given is infinite.
+        The bounds; infinite by default.
     label : str, optional
-        The dimension's name.
+        The name of the dimension.
     implicit_lower, implicit_upper : bool, optional
         By default, given bounds are explicit and all others implicit.
 
@@ -113,7 +113,7 @@ class Dim:
 
     @property
     def empty(self) -> bool:
-        """Whether there is no index."""
+        """Whether the interval is empty."""
         return self._upper == self._lower
 
     @property
@@ -122,7 +122,7 @@ class Dim:
         return self._lower != -INFINITY and self._upper != EXCLUSIVE_INFINITY
 
     def hull(self, other: Dim) -> Dim:
-        """Return the smallest dimension that contains both."""
+        """Return the smallest interval that contains both."""
         _check_other(other)
         label = merge_labels(self.label, other.label)
         if self.empty or other.empty:
@@ -133,7 +133,7 @@ class Dim:
         return Dim._make(lower, upper, *common_flags(self._key()[:4], other._key()[:4], lower, upper), label)
 
     def intersect(self, other: Dim) -> Dim:
-        """Return the indices that are in both."""
+        """Return the intersection."""
         _check_other(other)
         label = merge_labels(self.label, other.label)
         return Dim._make(*intersection(self._key()[:4], other._key()[:4]), label)
@@ -193,7 +193,7 @@ def _check_other(other: object) -> None:
 
 
 def merge_labels(first: str, second: str) -> str:
-    """Return the common label of two dimensions; an empty label agrees with any."""
+    """Return the common label of two dimensions; an empty label matches any label."""
     if first and second and first != second:
         raise invalid("Dimension labels do not match")
     return first or second

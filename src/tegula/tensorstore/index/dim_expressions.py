@@ -1,6 +1,6 @@
-"""Dimension expressions: a selection of dimensions and a chain of operations on them, to index domains and arrays with.
+"""Dimension expressions: a selection of dimensions and a chain of operations on them.
 
-``d["x", "y"].translate_by[5][::2]`` only describes the operations; ``array[...]`` with it carries them out.
+``d["x", "y"].translate_by[5][::2]`` only describes the operations; indexing a domain or an array with it applies them.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class _Index(Operation):
         return compose(pair, inner), chosen
 
     def start(self, pair: Transform, selection: tuple[Item, ...]) -> tuple[Transform, Chosen]:
-        """Apply the operation as the first one, which may add dimensions."""
+        """Apply the operation as the first of a chain, which may add dimensions."""
         inner, chosen = index_selected(pair[0], self.expression, selection, None)
         return compose(pair, inner), chosen
 
@@ -156,7 +156,7 @@ def _selection_text(items: tuple[Item, ...]) -> str:
 
 
 class DimExpression(Applicable):
-    """Operations on some dimensions of a domain or an array; each property or index adds one.
+    """A chain of operations on selected dimensions of a domain or array; each property or index adds an operation.
 
     Examples
     --------
@@ -207,32 +207,32 @@ class DimExpression(Applicable):
 
     @property
     def oindex(self) -> Subscript[DimExpression]:
-        """Index with arrays that apply to each dimension independently."""
+        """Index with arrays that each apply to their own dimension."""
         return Subscript(self, "oindex", lambda key: self._index(key, "oindex"))
 
     @property
     def vindex(self) -> Subscript[DimExpression]:
-        """Index with arrays that apply together; their dimensions come first."""
+        """Index with arrays that broadcast together; the resulting dimensions come first."""
         return Subscript(self, "vindex", lambda key: self._index(key, "vindex"))
 
     @property
     def label(self) -> Subscript[DimExpression]:
-        """Give the dimensions other labels."""
+        """Change the labels of the dimensions."""
         return Subscript(self, "label", lambda key: self._then(_Label(tuple(strings(key)))))
 
     @property
     def translate_by(self) -> Subscript[DimExpression]:
-        """Move the dimensions up by offsets."""
+        """Translate the dimensions by offsets."""
         return self._translate("by")
 
     @property
     def translate_backward_by(self) -> Subscript[DimExpression]:
-        """Move the dimensions down by offsets."""
+        """Translate the dimensions backward by offsets."""
         return self._translate("backward_by")
 
     @property
     def translate_to(self) -> Subscript[DimExpression]:
-        """Move the dimensions to an origin."""
+        """Translate the dimensions to an origin."""
         return self._translate("to")
 
     def _translate(self, how: str) -> Subscript[DimExpression]:
@@ -240,7 +240,7 @@ class DimExpression(Applicable):
 
     @property
     def stride(self) -> Subscript[DimExpression]:
-        """Keep the indices that are multiples of a stride."""
+        """Keep the indices that are multiples of a stride, and divide them by it."""
         return Subscript(self, "stride", lambda key: self._then(_Stride(integers(key))))
 
     @property
@@ -251,7 +251,7 @@ class DimExpression(Applicable):
 
     @property
     def diagonal(self) -> DimExpression:
-        """Extract the diagonal of the dimensions as one, which comes first."""
+        """Replace the dimensions by their diagonal, a single dimension that comes first."""
         return self._then(_Diagonal())
 
     @property

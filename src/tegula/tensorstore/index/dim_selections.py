@@ -47,7 +47,7 @@ def _collect(argument: Any, items: list[Item]) -> None:
 
 
 def resolve(items: Iterable[Item], rank: int, labels: Sequence[str]) -> list[int]:
-    """Return the numbers of the selected dimensions; a dimension may be selected only once."""
+    """Return the numbers of the selected dimensions; no dimension may be selected twice."""
     dims: list[int] = []
     for item in items:
         if isinstance(item, slice):
@@ -77,7 +77,7 @@ def resolve_dimension(dim: int, rank: int) -> int:
 
 
 def slice_text(item: slice) -> str:
-    """Return a slice as it is written between brackets, without a step of 1.
+    """Return the text of a slice, as between brackets, without a step of 1.
 
     Examples
     --------

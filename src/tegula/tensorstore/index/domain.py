@@ -25,7 +25,7 @@ __all__ = ["Applicable", "IndexDomain", "check_labels", "merge_domains"]
 
 
 class Applicable(ABC):
-    """The base of dimension expressions and transforms, which apply to a domain and the output maps over it."""
+    """Base class of dimension expressions and transforms, which apply to a domain and its output maps."""
 
     __slots__ = ()
 
@@ -39,15 +39,15 @@ class IndexDomain:
     Parameters
     ----------
     rank : int, optional
-        Number of dimensions, if no other argument determines it. A sequence of `Dim` here is the domain's dimensions.
+        Number of dimensions, if no other argument determines it; or a sequence of `Dim` for the dimensions themselves.
     inclusive_min, exclusive_max, inclusive_max, shape : sequence of int, optional
-        The bounds: at most one of the last three.
+        The bounds, with at most one of the last three.
     implicit_lower_bounds, implicit_upper_bounds : sequence of bool, optional
         Whether each bound is implicit; by default, bounds that are not given are implicit.
     labels : sequence of str, optional
-        The dimensions' labels.
+        The labels of the dimensions.
     json : Any, optional
-        The JSON form, instead of everything else.
+        The JSON representation, instead of all other arguments.
 
     Examples
     --------
@@ -123,7 +123,7 @@ class IndexDomain:
 
     @classmethod
     def _of_bounds(cls, bounds: list[tuple[int, int, bool, bool]], labels: list[str]) -> IndexDomain:
-        """Make a domain of each dimension's bounds and whether they are implicit."""
+        """Return the domain with these bounds and labels of its dimensions."""
         if not bounds:
             return cls._make((), (), (), (), ())
         lower, upper, implicit_lower, implicit_upper = zip(*bounds, strict=True)
@@ -131,7 +131,7 @@ class IndexDomain:
 
     @classmethod
     def _of_shape(cls, shape: tuple[int, ...], implicit_upper: tuple[bool, ...] | None = None) -> IndexDomain:
-        """Make the domain of a stored array: it starts at 0 and has no labels."""
+        """Return the domain of a stored array, which starts at 0 and has no labels."""
         rank = len(shape)
         return cls._make((0,) * rank, shape, (False,) * rank, implicit_upper or (False,) * rank, ("",) * rank)
 
@@ -194,12 +194,12 @@ class IndexDomain:
 
     @property
     def index_exp(self) -> tuple[slice, ...]:
-        """The domain as slices, to index another array with; an infinite bound is left out.
+        """The domain as a tuple of slices, for indexing NumPy arrays; infinite bounds become None.
 
         Raises
         ------
         ValueError
-            If a bound is negative: NumPy would count it from the end.
+            If a finite bound is negative: NumPy would count it from the end.
         """
         items = []
         for lower, upper in zip(self._lower, self._upper, strict=True):
@@ -212,27 +212,27 @@ class IndexDomain:
 
     @property
     def label(self) -> Subscript[IndexDomain]:
-        """``domain.label["x", "y"]`` is the domain with other labels."""
+        """``domain.label["x", "y"]`` is the domain with these labels."""
         return Subscript(self, "label", self._relabel)
 
     @property
     def translate_by(self) -> Subscript[IndexDomain]:
-        """``domain.translate_by[1, 2]`` is the domain moved up by these offsets; None keeps a dimension as it is."""
+        """``domain.translate_by[1, 2]`` is the domain translated by these offsets; None keeps a dimension unchanged."""
         return Subscript(self, "translate_by", lambda argument: self._translate(argument, "by"))
 
     @property
     def translate_backward_by(self) -> Subscript[IndexDomain]:
-        """``domain.translate_backward_by[1, 2]`` is the domain moved down by these offsets."""
+        """``domain.translate_backward_by[1, 2]`` is the domain translated backward by these offsets."""
         return Subscript(self, "translate_backward_by", lambda argument: self._translate(argument, "backward_by"))
 
     @property
     def translate_to(self) -> Subscript[IndexDomain]:
-        """``domain.translate_to[1, 2]`` is the domain moved to this origin."""
+        """``domain.translate_to[1, 2]`` is the domain translated to this origin."""
         return Subscript(self, "translate_to", lambda argument: self._translate(argument, "to"))
 
     @property
     def mark_bounds_implicit(self) -> Subscript[IndexDomain]:
-        """``domain.mark_bounds_implicit[True]`` has implicit bounds; ``[False:True]`` sets lower and upper apart."""
+        """``domain.mark_bounds_implicit[True]`` has implicit bounds; ``[False:True]``, only implicit upper ones."""
         return Subscript(self, "mark_bounds_implicit", self._mark)
 
     @property
@@ -254,11 +254,11 @@ class IndexDomain:
         return _combined("hull", self, other, Dim.hull)
 
     def intersect(self, other: IndexDomain) -> IndexDomain:
-        """Return the indices that are in both."""
+        """Return the intersection."""
         return _combined("intersect", self, other, Dim.intersect)
 
     def to_json(self) -> Any:
-        """Return the JSON form."""
+        """Return the JSON representation."""
         return bounds_to_json(self._parts(), "")
 
     def __getitem__(self, key: Any) -> Any:
@@ -373,7 +373,7 @@ class IndexDomain:
 
 
 def match_domain(target: IndexDomain, other: IndexDomain) -> tuple[list[int], list[str] | None]:
-    """Return the target dimension for each dimension of a slicing domain, and the labels if they change."""
+    """Return the target dimension for each dimension of a slicing domain, and the new labels if these change."""
     target_labelled, other_labelled = any(target._labels), any(other._labels)
     rank, other_rank = target.rank, other.rank
     if not (target_labelled and other_labelled):
@@ -402,7 +402,7 @@ def match_domain(target: IndexDomain, other: IndexDomain) -> tuple[list[int], li
 
 
 def merge_domains(first: IndexDomain, second: IndexDomain) -> IndexDomain:
-    """Return the domain that agrees with both; an implicit infinite bound and an empty label agree with any.
+    """Merge two domains that agree; an implicit infinite bound and an empty label match any.
 
     Raises
     ------

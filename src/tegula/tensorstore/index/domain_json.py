@@ -1,4 +1,4 @@
-"""Bounds and labels of a domain, or of the input domain of a transform: from keyword arguments, from JSON and back."""
+"""Bounds and labels of a domain, or of a transform's input domain: from keyword arguments, and from and to JSON."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _LIMITS = {
 
 
 def bounds_from_arguments(given: dict[str, Any], prefix: str = "") -> Parts:
-    """Return the bounds and labels from keyword arguments; None stands for a missing argument."""
+    """Return bounds and labels from keyword arguments; None stands for a missing argument."""
     rank: int | None = None
     source = f"{prefix}rank"
     if given["rank"] is not None:

@@ -1,8 +1,9 @@
 """NumPy-like indexing of a domain: from an index expression to the transform that applies it.
 
-Integers drop a dimension, slices narrow it and keep its indices, ``None`` adds one, arrays replace dimensions. In the
-mode ``"default"`` all arrays broadcast together and their axes take the place of the first, or come first if other
-terms are between them; in ``"vindex"`` they always come first; in ``"oindex"`` each array stays in its own place.
+Integers drop a dimension, slices restrict it and (without a step) keep its indices, ``None`` adds a dimension, and
+arrays replace dimensions. With the mode ``"default"``, all arrays broadcast together; the resulting dimensions replace
+the first array, or come first if other terms separate the arrays. With ``"vindex"`` they always come first. With
+``"oindex"``, each array stays in place.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ def index_directly(domain: IndexDomain, expression: Expression) -> Transform:
 def index_selected(
     domain: IndexDomain, expression: Expression, selection: Sequence[Item], dims: list[int] | None
 ) -> tuple[Transform, list[int]]:
-    """Return the transform that indexes selected dimensions, and the dimensions that are selected afterwards.
+    """Return the transform that indexes selected dimensions, and the dimensions selected after it.
 
     Parameters
     ----------
@@ -75,7 +76,7 @@ def _for_selection(expression: Expression, selected: int) -> tuple[Term, ...]:
 
 
 def _expanded(terms: tuple[Term, ...], missing: int) -> tuple[Term, ...]:
-    """Replace the ellipsis, or the end if there is none, by a full slice for each dimension it stands for."""
+    """Replace the ellipsis by full slices for the missing dimensions; without an ellipsis, append these."""
     for at, term in enumerate(terms):
         if term is ...:
             return (*terms[:at], *([_ALL] * missing), *terms[at + 1 :])
@@ -85,8 +86,8 @@ def _expanded(terms: tuple[Term, ...], missing: int) -> tuple[Term, ...]:
 def _placed(domain: IndexDomain, expression: Expression, selection: Sequence[Item]) -> tuple[list[int], list[int]]:
     """Resolve the selection of the first operation, which may add dimensions.
 
-    Dimensions are numbered as they will be after new ones have been added. Returns the selected numbers, and for each
-    number the old dimension, or `NEW`.
+    Numbers of dimensions include the new ones. Return the selected numbers, and for each number the old dimension or
+    `NEW`.
     """
     # count the new dimensions: terms that are None; if None is the only term, all selected numbers
     new_only = expression.scalar and None in expression.terms
@@ -97,7 +98,7 @@ def _placed(domain: IndexDomain, expression: Expression, selection: Sequence[Ite
     else:
         added = sum([term is None for term in expression.terms])
     rank = domain.rank + added
-    # resolve numbers among all dimensions; labels stay, as their numbers depend on the new dimensions
+    # resolve numbers among all dimensions; resolve labels later, as their numbers depend on the new dimensions
     flat: list[int | str] = []
     for item in selection:
         if isinstance(item, str):
@@ -143,7 +144,7 @@ def _new_numbers(terms: Sequence[Term], flat: Sequence[int | str]) -> list[int]:
 
 
 def _new_count(item: int | slice) -> int:
-    """Return the count of new dimensions that a number or a range of numbers stands for."""
+    """Return the number of new dimensions that a number or a range of numbers stands for."""
     if isinstance(item, int):
         return 1
     step = 1 if item.step is None else item.step

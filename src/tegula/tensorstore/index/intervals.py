@@ -44,14 +44,14 @@ def half_open(lower: int, upper: int) -> Interval:
 
 
 def closed(lower: int, last: int) -> Interval:
-    """Check the bounds of ``[lower, last]``; the result is half-open like all others."""
+    """Check the bounds of ``[lower, last]`` and return them as a half-open interval."""
     if not (-INFINITY <= lower < INFINITY and -INFINITY < last <= INFINITY and lower <= last + 1):
         raise invalid(f"({lower}, {last}) do not specify a valid closed index interval")
     return lower, last + 1
 
 
 def sized(lower: int, size: int) -> Interval:
-    """Check the interval of ``size`` indices that starts at ``lower``; the largest size means unbounded."""
+    """Check the interval of ``size`` indices from ``lower``; the largest 64-bit size means unbounded."""
     if size == MAX_INT64:
         return half_open(lower, EXCLUSIVE_INFINITY)
     upper = lower + size
@@ -61,13 +61,13 @@ def sized(lower: int, size: int) -> Interval:
 
 
 def intersection(first: Bounds, second: Bounds) -> Bounds:
-    """Return the indices that are in both."""
+    """Return the intersection of two intervals."""
     lower, upper = max(first[0], second[0]), min(first[1], second[1])
     return lower, max(lower, upper), *common_flags(first, second, lower, upper)
 
 
 def explicit_intersection(first: Bounds, second: Bounds) -> Bounds:
-    """Return the indices that are in both, where an explicit bound takes the place of an implicit one."""
+    """Return the intersection of two intervals, in which explicit bounds override implicit ones."""
     implicit_lower, implicit_upper = first[2] and second[2], first[3] and second[3]
     lower = max([item[0] for item in (first, second) if item[2] == implicit_lower])
     upper = min([item[1] for item in (first, second) if item[3] == implicit_upper])
@@ -75,7 +75,7 @@ def explicit_intersection(first: Bounds, second: Bounds) -> Bounds:
 
 
 def common_flags(first: Bounds, second: Bounds, lower: int, upper: int) -> tuple[bool, bool]:
-    """Return whether bounds taken from two intervals are implicit: a bound from both must be implicit in both."""
+    """Return whether bounds taken from two intervals are implicit; a bound that both share must be so in both."""
     implicit_lower = first[2] and second[2] if first[0] == second[0] else (first if lower == first[0] else second)[2]
     implicit_upper = first[3] and second[3] if first[1] == second[1] else (first if upper == first[1] else second)[3]
     return implicit_lower, implicit_upper
@@ -96,7 +96,7 @@ def interval_text(lower: int, upper: int, implicit_lower: bool = False, implicit
 
 
 def shift(lower: int, upper: int, offset: int) -> Interval:
-    """Move an interval; an infinite bound stays infinite."""
+    """Translate an interval; infinite bounds stay infinite."""
     new = (
         lower if lower == -INFINITY else lower + offset,
         upper if upper == EXCLUSIVE_INFINITY else upper + offset,
@@ -109,9 +109,9 @@ def shift(lower: int, upper: int, offset: int) -> Interval:
 
 
 def translation(lower: int, upper: int, amount: int | None, how: str) -> int:
-    """Return the offset that moves an interval ``by`` an amount, ``backward_by`` an amount, or ``to`` an origin.
+    """Return the offset that translates an interval ``by`` or ``backward_by`` an amount, or ``to`` an origin.
 
-    None keeps the interval in its place.
+    An amount of None means no translation.
     """
     if amount is None:
         return 0

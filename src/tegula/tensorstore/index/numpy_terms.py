@@ -1,4 +1,4 @@
-"""NumPy-like index expressions: their terms, and the number of dimensions that each takes."""
+"""NumPy-like index expressions: their terms, and the number of dimensions that each term indexes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Arrays:
 
     @property
     def is_integer(self) -> bool:
-        """Whether an array of one integer, without axes, was given."""
+        """Whether a 0-d array of integers was given."""
         return not self.given.ndim and not self.is_mask
 
     def __eq__(self, other: object) -> bool:
@@ -57,7 +57,7 @@ Term = int | slice | Arrays | EllipsisType | None
 
 
 def taken(term: Term) -> int:
-    """Return the number of dimensions that a term takes; an ellipsis counts as 0."""
+    """Return the number of dimensions that a term indexes; an ellipsis counts as 0."""
     if type(term) is Arrays:
         return len(term.arrays)
     return 0 if term is None or term is ... else 1
@@ -70,12 +70,11 @@ class Expression:
     Attributes
     ----------
     scalar : bool
-        Whether the expression is one integer, array without axes, slice or None, which applies to every selected
-        dimension.
+        Whether the expression is a single integer, 0-d array, slice or None, which applies to every selected dimension.
     shape : tuple of int
         The shape that the arrays broadcast to; empty in the mode ``"oindex"``.
     apart : bool
-        Whether a slice, an ellipsis or None is between the arrays.
+        Whether a slice, an ellipsis or None separates the arrays.
     """
 
     terms: tuple[Term, ...]
@@ -90,7 +89,7 @@ class Expression:
 
     @property
     def dimensions(self) -> int:
-        """Number of dimensions that the terms take, without those of an ellipsis."""
+        """Number of dimensions that the terms index, without those of an ellipsis."""
         return sum([taken(term) for term in self.terms])
 
 
@@ -148,7 +147,7 @@ def broadcast(shape: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]
     Raises
     ------
     IndexError
-        If there is none.
+        If the shapes do not broadcast.
     """
     if shape == other or not shape:
         return other
@@ -178,7 +177,7 @@ def _terms(item: Any) -> tuple[Term, ...]:
             return (Arrays((), (int(array),), array),)
         found = tuple(np.nonzero(array))
         return (Arrays(found, found[0].shape, array),)
-    # an array without axes is no integer: it takes part in where the axes of all index arrays go
+    # unlike an integer, a 0-d array counts as an index array when the position of the arrays' dimensions is chosen
     if array.dtype == np.uint64:
         what = "array data" if array.ndim else "scalar"
         raise type_error(f"Cannot cast {what} from dtype('uint64') to dtype('int64') according to the rule 'safe'")
@@ -222,7 +221,7 @@ def _plain(item: slice) -> bool:
 
 
 def _slices(item: slice) -> tuple[slice, ...]:
-    """Read a slice; its parts may be sequences with one item for each of several dimensions."""
+    """Read a slice; its parts may be sequences with an item for each of several dimensions."""
     if _plain(item):
         start, stop, step = item.start, item.stop, item.step
         if all(part is None or type(part) is int for part in (start, stop, step)):

@@ -19,7 +19,7 @@ __all__ = ["diagonal", "mark_implicit", "moved", "relabelled", "reordered", "str
 
 
 def moved(pair: Transform, amounts: Mapping[int, int | None], how: str) -> Transform:
-    """Move dimensions ``by`` an amount, ``backward_by`` an amount, or ``to`` an origin; None keeps a dimension."""
+    """Translate dimensions ``by`` or ``backward_by`` an amount, or ``to`` an origin; None keeps a dimension."""
     domain, maps = pair
     offsets = [
         translation(lower, upper, amounts.get(dim), how)
@@ -35,7 +35,7 @@ def moved(pair: Transform, amounts: Mapping[int, int | None], how: str) -> Trans
 
 
 def strided(pair: Transform, strides: Mapping[int, int]) -> Transform:
-    """Keep the indices of some dimensions that are multiples of a stride, divided by it."""
+    """Keep the indices that are multiples of the stride of a dimension, and divide them by it."""
     domain, maps = pair
     bounds = list(zip(domain._lower, domain._upper, strict=True))
     lower_flags, upper_flags = list(domain._implicit_lower), list(domain._implicit_upper)
@@ -61,7 +61,7 @@ def _changed(
     single: Callable[[OutputIndexMap, int], OutputIndexMap],
     of_array: Callable[[IndexArray], IndexArray],
 ) -> Maps:
-    """Change the maps that take an input dimension, and the index arrays of the others."""
+    """Change the maps that use an input dimension, and the arrays of index array maps."""
     changed = []
     for item in maps:
         if item._dimension is not None:
@@ -129,7 +129,7 @@ def transposed(pair: Transform, axes: Any = None) -> Transform:
 
 
 def target_order(rank: int, dims: list[int], target: tuple[Item, ...]) -> tuple[list[int], list[int]]:
-    """Return the order of all dimensions after some are moved to target positions, and these positions.
+    """Return the order of all dimensions after some have moved to target positions, and these positions.
 
     A single number is the position of the first moved dimension; the others follow it.
     """
@@ -160,7 +160,7 @@ def _wrong_count(count: int, targets: int) -> StatusError:
 
 
 def diagonal(pair: Transform, dims: list[int]) -> Transform:
-    """Replace dimensions by their diagonal, the indices that all of them contain; it comes first."""
+    """Replace dimensions by their diagonal, which comes first and has the indices that all of them contain."""
     domain, maps = pair
     chosen = [domain._dim(dim) for dim in dims]
     lower = max([dim.inclusive_min for dim in chosen], default=-INFINITY)

@@ -50,7 +50,7 @@ class OutputIndexMap:
         The array to take the index from, instead of an input dimension. Its axes are the input dimensions; its size is
         1 along dimensions that do not affect the index.
     offset, stride : int, optional
-        Applied to the index.
+        The index is multiplied by ``stride``, then ``offset`` is added.
     index_range : Dim, optional
         The values that are valid in ``index_array``.
 
@@ -126,17 +126,17 @@ class OutputIndexMap:
 
     @property
     def offset(self) -> int:
-        """The constant that is added."""
+        """The offset."""
         return self._offset
 
     @property
     def stride(self) -> int | None:
-        """The factor of the index; None for a constant."""
+        """The multiplier of the index; None for a constant."""
         return None if self._dimension is None and self._array is None else self._stride
 
     @property
     def input_dimension(self) -> int | None:
-        """The input dimension, if the map takes one."""
+        """The input dimension, if the map uses one."""
         return self._dimension
 
     @property
@@ -150,7 +150,7 @@ class OutputIndexMap:
         return None if self._array is None else Dim._make(*self._range, False, False, "")
 
     def _check_within(self, place: str = "") -> None:
-        """Refuse values of the index array outside of its range."""
+        """Refuse values of the index array outside its range."""
         lower, upper = self._range
         array = self._array
         if array is None or array.size == 0 or (lower == -INFINITY and upper == EXCLUSIVE_INFINITY):

@@ -1,4 +1,4 @@
-"""Plans of indexing: the terms of an index expression assigned to dimensions, and the resulting dimensions."""
+"""Plans for indexing: the terms of an index expression assigned to dimensions, and the resulting dimensions."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ NOTHING = -2
 
 
 class Plan:
-    """An assignment of terms to slots: numbers of old dimensions, `NEW`, or `NOTHING` for a mask without axes.
+    """An assignment of terms to slots: each is an old dimension's number, `NEW`, or `NOTHING` for a 0-d mask.
 
-    Slots without a term are kept as they are.
+    Dimensions without a term are kept unchanged.
     """
 
     def __init__(self, domain: IndexDomain, expression: Expression, slots: list[int]) -> None:
@@ -42,7 +42,7 @@ class Plan:
     def _check_mask(self, mask: Arrays, dims: list[int]) -> None:
         for axis, dim in enumerate(dims):
             if dim < 0 or self.domain._lower[dim]:
-                continue  # a mask begins at index 0, whatever the origin of the domain is
+                continue  # a mask starts at index 0, whatever the origin of the domain
             size, upper = mask.given.shape[axis], self.domain._upper[dim]
             if size != upper and upper != EXCLUSIVE_INFINITY:
                 raise index_error(
@@ -51,7 +51,7 @@ class Plan:
 
     def transform(self) -> Transform:
         """Return the new domain and the output map of every old dimension."""
-        # the term of each slot; slices first, as their errors come first
+        # the term of each slot; slices are computed first, as their errors take precedence
         at_slot = {slot: (term, slots) for term, slots in self.terms for slot in slots}
         sliced = {
             slots[0]: slice_bounds(self._old(self.slots[slots[0]]), term, self.slots[slots[0]])

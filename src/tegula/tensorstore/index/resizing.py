@@ -1,4 +1,4 @@
-"""Bounds of views after the base was resized, and bounds of the base for the resize of a view."""
+"""Bounds of a view after a resize of the base array, and bounds of the base for a resize of the view."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _Bounds = tuple[int | None, ...]
 
 
 def _shown(output: OutputIndexMap, base: IndexDomain, number: int) -> tuple[int, int, bool, bool]:
-    """Return the bounds of a view dimension that shows a dimension of the base, and whether they are implicit."""
+    """Return the bounds of a view dimension that maps to a dimension of the base, and whether they are implicit."""
     ends = [base.inclusive_min[number], base.exclusive_max[number]]
     implicit = [base.implicit_lower_bounds[number], base.implicit_upper_bounds[number]]
     offset, stride = output.offset, output.stride or 1
@@ -28,7 +28,7 @@ def resolved_transform(transform: IndexTransform, base: IndexDomain) -> IndexTra
     """Return the transform of a view with its implicit bounds taken from the current bounds of the base."""
     domain = transform.domain
     if True not in domain._implicit_lower and True not in domain._implicit_upper:
-        return transform  # called at each read and write, so the usual case must be fast
+        return transform  # each read and write calls this, so the usual case must be fast
     bounds: list[tuple[int, int]] = []
     flags: list[tuple[bool, bool]] = []
     for axis, dim in enumerate(domain):
@@ -54,9 +54,9 @@ def base_bounds(
     Parameters
     ----------
     transform : IndexTransform
-        Of the view.
+        The transform of the view.
     base : IndexDomain
-        Domain of the base.
+        The domain of the base.
     inclusive_min, exclusive_max : tuple of (int or None)
         The new bounds of the view; None keeps a bound.
     tied : bool
@@ -65,7 +65,8 @@ def base_bounds(
     Raises
     ------
     ValueError
-        If that is not possible, or would change other bounds, too.
+        If a bound is fixed or has no counterpart in the base, or, without `tied`, if the resize would also affect
+        elements outside the view.
     """
     # only implicit bounds can change
     _check_implicit(transform.domain, inclusive_min, exclusive_max)
@@ -105,7 +106,7 @@ def base_bounds(
             low, high = None if high is None else 1 - high, None if low is None else 1 - low
         lower[number] = None if low is None else low + output.offset
         upper[number] = None if high is None else high + output.offset
-    # the base must allow the change, and the view must show all elements that the change affects
+    # the base must allow the change, and the view must contain all elements that the change affects
     _check_fixed(base, lower, upper)
     if not tied:
         _check_rest(transform, base, lower, upper)
@@ -141,7 +142,7 @@ def _check_fixed(base: IndexDomain, lower: list[int | None], upper: list[int | N
 
 
 def _check_rest(transform: IndexTransform, base: IndexDomain, lower: list[int | None], upper: list[int | None]) -> None:
-    """Refuse a resize if the view leaves out a part of the base, except at the bounds that change."""
+    """Refuse a resize if the view omits a part of the base, except at the bounds that change."""
     domain = transform.domain
     for number, output in enumerate(transform.output):
         axis = output.input_dimension

@@ -17,7 +17,7 @@ __all__ = ["slice_bounds"]
 
 
 def slice_bounds(bounds: Bounds, item: slice, dim: int) -> tuple[Bounds, int, int]:
-    """Return a dimension's new bounds, and the offset and stride that lead back to the old indices.
+    """Return a dimension's new bounds, and the offset and stride that map new indices to old ones.
 
     Raises
     ------
@@ -42,7 +42,7 @@ def _slice(bounds: Bounds, item: slice) -> tuple[Bounds, int, int]:
     most = EXCLUSIVE_INFINITY if implicit_upper else upper
     if step == 0 or step == -(2**63):
         raise index_error(f"Invalid stride {step}")
-    # the first and the last index; given ones make their bound explicit
+    # the first and the last index; if given, they make their bound explicit
     up = step > 0
     if start is None:
         start = lower if up else upper - 1

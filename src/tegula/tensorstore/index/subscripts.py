@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class Subscript(Generic[T]):
-    """The value of such a property; programs index it."""
+    """The value of a property that takes its arguments in square brackets."""
 
     __slots__ = ("_apply", "_name", "_owner")
     __iter__ = None
@@ -78,7 +78,7 @@ def labels_argument(argument: Any, count: int) -> list[str]:
 
 
 def flags_argument(argument: Any) -> tuple[bool | None, bool | None]:
-    """Read whether bounds become implicit: a bool for both, or a slice of two; None means no change."""
+    """Read whether lower and upper bounds become implicit: a bool for both, or a slice; None means no change."""
     if isinstance(argument, slice):
         if argument.step is not None:
             raise type_error(

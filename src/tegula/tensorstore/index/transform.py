@@ -38,7 +38,7 @@ Self = TypeVar("Self", bound="Indexable")
 
 
 class Indexable(ABC):
-    """The base of objects with lazy indexing: each operation returns another object with another transform.
+    """Base class of objects with lazy indexing: each operation returns a new object with a new transform.
 
     A subclass defines `_transform` and `_with_transform`, and inherits indexing with square brackets, ``oindex``,
     ``vindex``, ``label``, ``translate_*``, ``transpose`` and the like.
@@ -58,17 +58,17 @@ class Indexable(ABC):
 
     @property
     def oindex(self: Self) -> Subscript[Self]:
-        """``x.oindex[...]`` applies index arrays to each dimension independently."""
+        """``x.oindex[...]`` applies each index array to its own dimension."""
         return self._subscript("oindex", lambda transform, key: _indexed(transform, key, "oindex"))
 
     @property
     def vindex(self: Self) -> Subscript[Self]:
-        """``x.vindex[...]`` applies index arrays together; their dimensions come first."""
+        """``x.vindex[...]`` broadcasts index arrays together; the resulting dimensions come first."""
         return self._subscript("vindex", lambda transform, key: _indexed(transform, key, "vindex"))
 
     @property
     def label(self: Self) -> Subscript[Self]:
-        """``x.label["a", "b"]`` is x with other labels."""
+        """``x.label["a", "b"]`` is x with these labels."""
 
         def apply(transform: IndexTransform, key: Any) -> IndexTransform:
             labels = labels_argument(key, transform.input_rank)
@@ -78,24 +78,24 @@ class Indexable(ABC):
 
     @property
     def translate_by(self: Self) -> Subscript[Self]:
-        """``x.translate_by[1, 2]`` is x with its domain moved up by these offsets."""
+        """``x.translate_by[1, 2]`` is x with its domain translated by these offsets."""
         return self._subscript("translate_by", lambda transform, key: _translated(transform, key, "by"))
 
     @property
     def translate_backward_by(self: Self) -> Subscript[Self]:
-        """``x.translate_backward_by[1, 2]`` is x with its domain moved down by these offsets."""
+        """``x.translate_backward_by[1, 2]`` is x with its domain translated backward by these offsets."""
         return self._subscript(
             "translate_backward_by", lambda transform, key: _translated(transform, key, "backward_by")
         )
 
     @property
     def translate_to(self: Self) -> Subscript[Self]:
-        """``x.translate_to[1, 2]`` is x with its domain moved to this origin."""
+        """``x.translate_to[1, 2]`` is x with its domain translated to this origin."""
         return self._subscript("translate_to", lambda transform, key: _translated(transform, key, "to"))
 
     @property
     def mark_bounds_implicit(self: Self) -> Subscript[Self]:
-        """``x.mark_bounds_implicit[True]`` has implicit bounds; ``[False:True]`` sets lower and upper apart."""
+        """``x.mark_bounds_implicit[True]`` has implicit bounds; ``[False:True]``, only implicit upper ones."""
 
         def apply(transform: IndexTransform, key: Any) -> IndexTransform:
             return _pair(mark_implicit(transform._pair(), range(transform.input_rank), *flags_argument(key)))
@@ -117,12 +117,12 @@ class Indexable(ABC):
 
 
 class IndexTransform(Indexable, Applicable):
-    """A map from an input domain to an output space, one `OutputIndexMap` for each output dimension.
+    """A map from an input domain to an output space, with an `OutputIndexMap` for each output dimension.
 
     Parameters
     ----------
     input_rank : int, optional
-        Number of input dimensions. An `IndexDomain` or a sequence of `Dim` here is the input domain.
+        Number of input dimensions; or an `IndexDomain` or a sequence of `Dim`, which is the input domain.
     input_inclusive_min, input_exclusive_max, input_inclusive_max, input_shape : sequence of int, optional
         The bounds of the input domain.
     implicit_lower_bounds, implicit_upper_bounds : sequence of bool, optional
@@ -132,7 +132,7 @@ class IndexTransform(Indexable, Applicable):
     output : sequence of OutputIndexMap, optional
         The output maps; by default the identity.
     json : Any, optional
-        The JSON form, instead of everything else.
+        The JSON representation, instead of all other arguments.
 
     Examples
     --------
@@ -187,7 +187,7 @@ class IndexTransform(Indexable, Applicable):
         if domain is None:
             self._domain = IndexDomain._make(*bounds_from_arguments(given, "input_"))
         elif any(value is not None for value in given.values()):
-            raise type_error("__init__(): incompatible constructor arguments: domain goes with output only")
+            raise type_error("__init__(): incompatible constructor arguments: domain can only be combined with output")
         else:
             self._domain = domain if isinstance(domain, IndexDomain) else IndexDomain(cast("Any", domain))
         self._maps = identity_maps(self._domain.rank) if output is None else self._given_maps(output)
@@ -214,7 +214,7 @@ class IndexTransform(Indexable, Applicable):
         return transform
 
     def _apply(self, domain: IndexDomain, output: Maps) -> Transform:
-        """Compose with another transform as the inner one; without output maps only the domains."""
+        """Compose the given transform, as the outer one, with this one; without output maps, only the domains."""
         return compose_pairs((domain, output), self._pair())
 
     @property
@@ -295,16 +295,16 @@ class IndexTransform(Indexable, Applicable):
         return self._domain._implicit_upper
 
     def to_json(self) -> Any:
-        """Return the JSON form."""
+        """Return the JSON representation."""
         return transform_to_json(self._domain, self._maps)
 
     def __call__(self, indices: Iterable[int]) -> tuple[int, ...]:
-        """Return the output indices for some input indices.
+        """Return the output indices for input indices.
 
         Raises
         ------
         ValueError
-            If these are outside the explicit bounds of the domain.
+            If an index is outside the explicit bounds of the domain.
         """
         given = [operator.index(index) for index in indices]
         domain = self._domain
@@ -314,7 +314,7 @@ class IndexTransform(Indexable, Applicable):
                 f"with input rank {domain.rank}"
             )
         for dim, index in enumerate(given):
-            # an implicit bound may change later, so it limits nothing; infinity is no index
+            # implicit bounds may change later, so they are not checked; infinity is not an index
             lower, upper = effective_bounds(domain, dim)
             if not (lower <= index < upper and abs(index) < INFINITY):
                 text = interval_text(*domain._dim(dim)._key()[:4])
@@ -374,12 +374,12 @@ class IndexTransform(Indexable, Applicable):
 
 
 def identity(domain: IndexDomain) -> IndexTransform:
-    """Return the transform over a domain that changes no index."""
+    """Return the identity transform over a domain."""
     return IndexTransform._make(domain, identity_maps(len(domain._lower)))
 
 
 def compose(outer: IndexTransform, inner: IndexTransform) -> IndexTransform:
-    """Return the transform that applies ``inner`` first, then ``outer``."""
+    """Return the transform that applies ``inner``, then ``outer``."""
     return IndexTransform._make(*compose_pairs(outer._pair(), inner._pair()))
 
 

@@ -32,7 +32,7 @@ def is_identity(maps: Maps, rank: int) -> bool:
 
 
 def validated(domain: IndexDomain, maps: Maps) -> Maps:
-    """Check output maps against their domain, and return them with constants simplified."""
+    """Check output maps against their domain; return constants for stride 0 and for index arrays if it is empty."""
     if len(maps) > MAX_RANK:
         raise invalid(f"Invalid output rank: {len(maps)}")
     empty = is_explicitly_empty(domain)

@@ -1,1 +1,1 @@
-"""Readers of JSON and keyword arguments, with errors that name the place."""
+"""Readers of JSON and keyword arguments, with errors that name the member or argument."""

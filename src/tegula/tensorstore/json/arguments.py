@@ -51,14 +51,14 @@ def only_json(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 
 def instance(value: Any, kind: type[T]) -> T:
-    """Return a value if it is an instance of a class; raises TypeError otherwise."""
+    """Return a value if it is an instance of a class; raise TypeError otherwise."""
     if not isinstance(value, kind):
         raise TypeError(type(value).__name__)
     return value
 
 
 def int_argument(value: Any) -> int:
-    """Read a 64-bit integer from an argument of a constructor; raises TypeError for other values."""
+    """Read a 64-bit integer from an argument of a constructor; raise TypeError for other values."""
     try:
         return read_int64(value)
     except TypeError:
@@ -106,7 +106,7 @@ def same_rank(existing: int | None, rank: int) -> int:
 
 
 def braces(numbers: Sequence[int]) -> str:
-    """Return numbers as messages show them.
+    """Return numbers in braces, for messages.
 
     Examples
     --------

@@ -1,6 +1,6 @@
-"""Readers of JSON values, with errors that give the place in the document.
+"""Readers of JSON values, with errors that name the position in the document.
 
-Each reader returns the value if it is of the expected kind. `MISSING` stands for a member that is absent.
+Each reader returns the value if it is of the expected kind. `MISSING` stands for an absent member.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _quoted: Final = json.encoder.encode_basestring
 
 
 def dump(value: Any) -> str:
-    """Return JSON text without spaces, with members in the order of their names.
+    """Return JSON text without spaces, with members sorted by name.
 
     Examples
     --------
@@ -97,7 +97,7 @@ def expected(what: str, value: Any) -> StatusError:
 
 
 class _Reading:
-    """A context manager that adds a place to errors; a generator would take longer than reading most values."""
+    """A context manager that adds a position to errors; a class, as `contextmanager` is slower than most readers."""
 
     __slots__ = ("_of", "_what")
 
@@ -192,7 +192,7 @@ def array_of(value: Any, read: Callable[[Any], T]) -> list[T]:
 
 
 def optional(read: Callable[[Any], T]) -> Callable[[Any], T | None]:
-    """Return a reader that reads null as None."""
+    """Return a reader that also accepts null, as None."""
     return lambda value: None if value is None else read(value)
 
 

@@ -1,4 +1,4 @@
-"""Nested JSON arrays as one NumPy array of their elements."""
+"""Nested JSON arrays as NumPy arrays of their elements."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["nested_array", "nested_shape"]
 
 
 def nested_shape(value: Any, depth: int = MAX_RANK + 1) -> list[int]:
-    """Return the shape of nested lists, taken from the first element of each level, with at most `depth` dimensions.
+    """Return the shape of nested lists, from the first list of each level, with at most `depth` dimensions.
 
     Examples
     --------
@@ -38,7 +38,7 @@ def nested_array(value: Any, shape: Sequence[int]) -> npt.NDArray[Any]:
     Raises
     ------
     ValueError
-        If the lists have more than 32 levels, or the length of a list differs from the shape.
+        If the shape has more than 32 dimensions, or the lists do not have this shape.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""JSON Pointers (RFC 6901): one value inside a JSON document, read and replaced."""
+"""JSON Pointers (RFC 6901): reading and replacing one value in a JSON document."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def resolve(document: Any, pointer: str) -> Any:
 
 
 def _position(shown: str, part: str, items: list[Any], code: str) -> int:
-    """Return the position in an array that a reference token stands for; `shown` is the pointer up to the token."""
+    """Return the array position that a reference token stands for; `shown` is the pointer up to the token."""
     if not _INDEX.fullmatch(part):
         raise status("FAILED_PRECONDITION", f"JSON Pointer {shown} is invalid for array value")
     if int(part) >= len(items):
@@ -92,7 +92,7 @@ def _position(shown: str, part: str, items: list[Any], code: str) -> int:
 def replaced(document: Any, pointer: str, value: Any) -> Any:
     """Return a copy of a document in which a pointer refers to `value`.
 
-    Missing objects on the path are created; ``-`` appends to an array. Pass `MISSING` for a document that does not
+    Missing objects on the way are created; ``-`` appends to an array. `MISSING` stands for a document that does not
     exist.
 
     Raises

@@ -21,7 +21,7 @@ class NumberRangeError(ValueStatusError, OverflowError):
 
 
 def conversion_error(error: Exception) -> StatusError:
-    """Return the error of a conversion by NumPy or Python as one of this package, of the same kind."""
+    """Convert an error that NumPy or Python raised in a conversion to the corresponding error of this package."""
     if isinstance(error, StatusError):
         return error
     if isinstance(error, OverflowError):
@@ -37,7 +37,7 @@ def to_json_value(value: Any, room: int = _DEPTH) -> Any:
     value : object
         The value.
     room : int
-        The number of levels to which it may be nested.
+        The maximum depth of nesting.
 
     Examples
     --------
@@ -77,7 +77,7 @@ def to_json_value(value: Any, room: int = _DEPTH) -> Any:
 
 
 def sound_text(value: str) -> str:
-    """Return text that can be encoded: surrogates may only stand for bytes of a path that are not UTF-8.
+    """Return text if it can be encoded; surrogates may only stand for bytes of a path that are not UTF-8.
 
     Examples
     --------
@@ -93,7 +93,7 @@ def sound_text(value: str) -> str:
 
 
 def pretty(value: Any, before: str = "", after: str = "") -> str:
-    """Return JSON as Python source between two texts, in lines of at most 80 characters where possible.
+    """Return JSON as Python source, between `before` and `after`, in lines of up to 80 characters where possible.
 
     Examples
     --------

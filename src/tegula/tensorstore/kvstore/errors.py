@@ -1,4 +1,4 @@
-"""Errors about files that cannot be read or written, by the error number of the system."""
+"""Errors for files that can't be read or written, by the operating system's error number."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _CODES = {
 
 
 class NotDirectoryError(ValueStatusError):
-    """A file in place of the directory of a store.
+    """An error for a file in place of the directory of a store.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class NotDirectoryError(ValueStatusError):
 
 
 def file_error(error: TegulaError, path: str) -> StatusError:
-    """Convert the error of a store about a file to a status; `path` is the whole path."""
+    """Convert a store's error about a file to a status; `path` is the full path of the file."""
     cause = error.__cause__
     if not isinstance(cause, OSError):
         return as_status(error) if error.key is None or cause is not None else invalid_key(path)

@@ -26,9 +26,9 @@ class Kind:
     resources : tuple of str
         Names of its resources.
     members : mapping of str to (reader, default)
-        Its members; a default of ``None`` is never written, and ``MISSING`` stands for a member that must be given.
+        Its members; a default of ``None`` is never written, and ``MISSING`` marks a required member.
     adapter : bool
-        Whether a value of another store holds it.
+        Whether a value of another store contains it.
     """
 
     name: str
@@ -98,16 +98,16 @@ HTTP: Final = Kind(
 )
 KINDS: Final[dict[str, Kind]] = {kind.name: kind for kind in (_MEMORY, FILE, ZIP, S3, GCS, HTTP)}
 SCHEMES: Final[dict[str, Kind]] = {**{kind.scheme.partition(":")[0]: kind for kind in KINDS.values()}, "https": HTTP}
-"""The kinds by the scheme of their URLs."""
+"""The kinds by URL scheme."""
 
 
 def settled(kind: Kind, members: dict[str, Any], path: str) -> str:
-    """Check the members of a remote store together, and return the path, which includes the path of a base URL.
+    """Check that the members of a remote store are compatible; move the path of a base URL into the returned path.
 
     Raises
     ------
     ValueError
-        If members exclude each other.
+        If members are incompatible.
 
     Examples
     --------
@@ -132,12 +132,12 @@ def settled(kind: Kind, members: dict[str, Any], path: str) -> str:
 
 
 def place_of_url(kind: Kind, url: str) -> tuple[dict[str, Any], str]:
-    """Return the members and the path that a URL of a remote store stands for.
+    """Return the members and the path for the URL of a remote store.
 
     Raises
     ------
     ValueError
-        If it is not valid.
+        If the URL is not valid.
 
     Examples
     --------
@@ -161,7 +161,7 @@ def url_of(kind: Kind, members: Mapping[str, Any], path: str) -> str:
     Raises
     ------
     NotImplementedError
-        If the store has no URL, because of its endpoint.
+        If the store has no URL because it has an endpoint.
     """
     if kind is HTTP:
         address, mark, query = members["base_url"].partition("?")

@@ -1,6 +1,6 @@
-"""`KvStore`: keys and values in memory, in files or in a zip archive, with a path that is the prefix of all keys.
+"""`KvStore`: a key-value store in memory, in files, in a zip archive or remote; its path is the prefix of all keys.
 
-Drivers use ``_store`` and ``_path``: the `tegula.stores.Store` (in a transaction, the staged one) and the prefix of
+Drivers use ``_store`` and ``_path``: the `tegula.stores.Store` (in a transaction, the staged store) and the prefix of
 the keys in it.
 """
 
@@ -40,7 +40,7 @@ _Keys: TypeAlias = list[bytes]
 
 
 class KvStore:
-    """Keys, which are bytes, and their values; made by `open`.
+    """A key-value store, opened with `open`; keys and values are bytes.
 
     Examples
     --------
@@ -76,9 +76,9 @@ class KvStore:
         spec : KvStore.Spec, mapping or str
             The spec, its JSON or its URL.
         context : Context, optional
-            The source of shared resources, such as the values of ``memory://``; by default a new context.
+            The source of shared resources, such as the contents of ``memory://``; by default a new context.
         transaction : Transaction, optional
-            The transaction of all reads and writes.
+            The transaction for all reads and writes.
 
         Raises
         ------
@@ -110,13 +110,13 @@ class KvStore:
 
     @property
     def base(self) -> KvStore | None:
-        """The store that holds an adapter such as ``zip``; ``None`` for other stores."""
+        """The underlying store of an adapter such as ``zip``; ``None`` for other stores."""
         base = self._spec._base
         return None if base is None else open_bound(base, self._transaction)
 
     @property
     def transaction(self) -> Transaction | None:
-        """The transaction of reads and writes, if there is one."""
+        """The transaction for reads and writes; None if there is none."""
         return self._transaction
 
     @transaction.setter
@@ -129,9 +129,9 @@ class KvStore:
         Parameters
         ----------
         retain_context : bool, optional
-            Keep the resources that the spec is bound to.
+            Keep the bound context resources.
         unbind_context : bool, optional
-            Keep descriptions of these resources.
+            Replace the bound context resources by their specs.
         """
         if unbind_context:
             return self._spec._unbound()
@@ -142,12 +142,12 @@ class KvStore:
         return open_bound(self._spec, self._transaction, self._found)
 
     def with_transaction(self, transaction: Transaction | None) -> KvStore:
-        """Return the store as part of a transaction, or of none.
+        """Return the store with another transaction, or none, for reads and writes.
 
         Raises
         ------
         ValueError
-            If the store is part of a transaction that is not committed.
+            If the store has a transaction whose commit has not started.
         """
         if self._transaction is not None:
             self._transaction._refuse_leaving()
@@ -189,11 +189,11 @@ class KvStore:
         key : str or bytes
             The key without the path.
         if_not_equal : str or bytes, optional
-            A generation that the caller knows: if it is still the current one, the value is not returned.
+            A known generation: if it is still current, the value is not returned.
         staleness_bound : float, optional
-            The oldest acceptable time of the result; the result is always current.
+            Accepted, but without effect: the result is always current.
         batch : Batch, optional
-            The batch that delays the read.
+            Delay the read until this batch is submitted.
         byte_range : slice, optional
             ``slice(start, stop)``, or ``slice(-n, None)`` for the last `n` bytes.
 
@@ -207,7 +207,7 @@ class KvStore:
         wanted = None if byte_range is None else ByteSlice(byte_range)
         if batch is not None:
             return batch._defer(self._read, name, known, wanted, requests=self._requests)
-        return self._asking(self._read, name, known, wanted)
+        return self._run_read(self._read, name, known, wanted)
 
     def _read(self, name: str, known: bytes, wanted: ByteSlice | None) -> _ReadResult:
         now = time.time()
@@ -257,7 +257,7 @@ class KvStore:
         range : KvStore.KeyRange, optional
             The keys to list, without the path.
         strip_prefix_length : int
-            The number of bytes to remove from the beginning of each.
+            The number of bytes to remove from the beginning of each key.
 
         Returns
         -------
@@ -266,7 +266,7 @@ class KvStore:
         """
         if not isinstance(strip_prefix_length, int) or strip_prefix_length < 0:
             raise type_error(f"strip_prefix_length must not be negative: {strip_prefix_length!r}")
-        return self._asking(self._list, _range(range), strip_prefix_length)
+        return self._run_read(self._list, _range(range), strip_prefix_length)
 
     def _list(self, range: _KeyRange, strip: int) -> _Keys:
         if range.empty:
@@ -278,7 +278,7 @@ class KvStore:
         return [name[strip:] for name, _ in sorted(self._names(range))]
 
     def _names(self, range: _KeyRange) -> Iterator[tuple[bytes, str]]:
-        """Yield the keys of a range, without the path and as keys of the store."""
+        """Yield the keys of a range, each without the path and as a key of the store."""
         with self._listing():
             store, path = self._store, self._path
             skipped = len(key_bytes(path))
@@ -305,7 +305,7 @@ class KvStore:
     def write(
         self, key: str | bytes, value: str | bytes | None, *, if_equal: str | bytes | None = None
     ) -> Future[_Generation]:
-        """Store the value of a key, or delete it.
+        """Store the value of a key, or delete the key.
 
         Parameters
         ----------
@@ -319,13 +319,13 @@ class KvStore:
         Returns
         -------
         Future
-            The new generation; ``b""`` if the key has another generation than `if_equal`. In a transaction the commit
-            checks this.
+            The new generation; ``b""`` if the key does not have the generation `if_equal`. In a transaction, the commit
+            checks this condition.
         """
         name = key_text(key)
         data = None if value is None else as_bytes(value, "a value")
         expected = None if not if_equal else decode_generation(as_bytes(if_equal, "if_equal"))
-        return self._changing(self._write, name, data, expected)
+        return self._run_write(self._write, name, data, expected)
 
     def _write(self, name: str, value: bytes | None, expected: Any) -> _Generation:
         try:
@@ -365,7 +365,7 @@ class KvStore:
         """
         if not isinstance(range, _KeyRange):
             raise type_error(f"range must be a KvStore.KeyRange, not {type(range).__name__}")
-        return self._changing(self._delete_range, range.copy())
+        return self._run_write(self._delete_range, range.copy())
 
     def _delete_range(self, range: _KeyRange) -> None:
         if range.empty:
@@ -386,7 +386,7 @@ class KvStore:
     def experimental_copy_range_to(
         self, target: KvStore, source_range: _KeyRange | None = None, source_staleness_bound: float | None = None
     ) -> Future[None]:
-        """Copy the keys of a range to another store; no store supports this.
+        """Copy the keys of a range to another store; not supported by any store.
 
         Parameters
         ----------
@@ -400,7 +400,7 @@ class KvStore:
         Raises
         ------
         NotImplementedError
-            Always, by the future.
+            Always, raised by the future.
         """
         if not isinstance(target, KvStore):
             raise type_error(f"target must be a KvStore, not {type(target).__name__}")
@@ -410,14 +410,14 @@ class KvStore:
 
     @property
     def _store(self) -> Store:
-        """The store; in a transaction, the staged one."""
+        """The store; in a transaction, the staged store."""
         found = self._found
         if found is None:
             found = self._found = store_of(self._spec)
         return found if self._transaction is None else self._transaction._staged(found)
 
     def _describe_key(self, key: str) -> str:
-        """Return the name of a key of this store for messages.
+        """Return the name of one of this store's keys for messages.
 
         Examples
         --------
@@ -441,16 +441,16 @@ class KvStore:
 
     @property
     def _requests(self) -> int:
-        """The `concurrency` of the store; 0 if it can't be opened, since the operation itself raises the error."""
+        """The store's number of concurrent requests; 0 if it can't be opened: the operation will raise the error."""
         with suppress(Exception):
             return self._store.concurrency
         return 0
 
-    def _asking(self, function: Callable[..., T], *args: Any) -> Future[T]:
+    def _run_read(self, function: Callable[..., T], *args: Any) -> Future[T]:
         requests = 0 if self._transaction is not None else self._requests
         return background(function, *args, requests=requests) if requests else immediate(function, *args)
 
-    def _changing(self, function: Callable[..., T], *args: Any) -> Future[T]:
+    def _run_write(self, function: Callable[..., T], *args: Any) -> Future[T]:
         at_once = self._transaction is not None or self._spec._driver == "memory"
         if at_once:
             return immediate(function, *args)

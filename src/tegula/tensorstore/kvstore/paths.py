@@ -1,4 +1,4 @@
-"""Paths of key-value stores: in URLs, in messages, and as paths of files."""
+"""Paths of key-value stores: in URLs, in messages, and as file paths."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _BAD_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})").search
 
 
 def key_name(store: Store, key: str) -> str:
-    """Return the name of a key of a store for messages.
+    """Return the name of a store's key for messages.
 
     Examples
     --------
@@ -38,12 +38,12 @@ def key_name(store: Store, key: str) -> str:
 
 
 def encode_url_path(path: str) -> str:
-    """Return a path as part of a URL."""
+    """Return a path as the path component of a URL."""
     return quote(key_bytes(path), safe=_UNQUOTED)
 
 
 def decode_url_path(text: str) -> str:
-    """Return the path that is part of a URL.
+    """Return the path from the path component of a URL.
 
     Raises
     ------
@@ -60,12 +60,12 @@ def decode_url_path(text: str) -> str:
 
 
 def split_url(text: str, scheme: str) -> str:
-    """Return the rest of a URL after its scheme (``memory://``); it may have neither a query nor a fragment.
+    """Return the part of a URL after its scheme (``memory://``).
 
     Raises
     ------
     ValueError
-        If it has one of them, or another scheme.
+        If the URL has another scheme, a query or a fragment.
     """
     if not text.startswith(scheme):
         raise invalid(f'Scheme "{scheme}" not present in url')
@@ -79,12 +79,12 @@ def split_url(text: str, scheme: str) -> str:
 
 
 def check_file_path(path: str) -> str:
-    """Return the path of a file or a directory, or a prefix of one, if it is valid.
+    """Return the path of a file or directory, or a prefix of such paths, if it is valid.
 
     Raises
     ------
     ValueError
-        If it has empty, ``.`` or ``..`` segments or a NUL.
+        If it has empty, ``.`` or ``..`` segments, or a NUL.
     """
     segments = path.split("/")
     inner = segments[1:] if segments[0] == "" else segments
@@ -96,7 +96,7 @@ def check_file_path(path: str) -> str:
 
 
 def check_file_key(path: str) -> str:
-    """Return the whole path of a key if it is valid as the path of a file.
+    """Return the full path of a key if it is valid as a file path.
 
     Raises
     ------
@@ -110,12 +110,12 @@ def check_file_key(path: str) -> str:
 
 
 def invalid_key(path: str) -> StatusError:
-    """Return the error for a path that is not valid for a file."""
+    """Return the error for a key that is not valid as a file path."""
     return invalid(f"Invalid key: {quoted(path)}")
 
 
 def split_directory(path: str) -> tuple[str, str]:
-    """Split a path into the directory and the rest, which is the prefix of a name or empty.
+    """Split a path into a directory and the rest: a prefix of names in it, or an empty string.
 
     Examples
     --------

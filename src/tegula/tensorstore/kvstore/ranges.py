@@ -1,4 +1,4 @@
-"""Ranges of keys as prefixes, and slices of values as byte ranges of stores."""
+"""Conversion of key ranges to prefixes, and of slices of values to byte ranges."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class ByteSlice:
     Raises
     ------
     ValueError
-        If it is another kind of slice.
+        If the slice has another form.
 
     Attributes
     ----------
     request : (start, length)
-        The range in the form that stores take.
+        The range in the form that stores accept.
     """
 
     __slots__ = ("_start", "_stop", "request")
@@ -47,7 +47,7 @@ class ByteSlice:
         self.request: ByteRange = (start, None if stop is None else stop - start)
 
     def is_doubtful(self, value: bytes) -> bool:
-        """Return whether the bytes that were read may be fewer than requested."""
+        """Return whether fewer bytes than requested may have been read."""
         if self._stop is not None:
             return self._stop == self._start or len(value) < self._stop - self._start
         return len(value) < -self._start if self._start < 0 else not value
@@ -61,7 +61,7 @@ class ByteSlice:
 
 
 def prefix_of_range(path: str, range: KeyRange) -> str | None:
-    """Return the prefix (empty or ending in a slash) that has the same keys as a range; ``None`` if there is none.
+    """Return the prefix (empty or ending in a slash) with exactly the keys of a range; ``None`` if there is none.
 
     Examples
     --------
@@ -76,7 +76,7 @@ def prefix_of_range(path: str, range: KeyRange) -> str | None:
 
 
 def listing_prefix(path: str, range: KeyRange) -> str:
-    """Return a prefix of all keys of a range: a directory of the store.
+    """Return a directory of the store that contains all keys of a range.
 
     Examples
     --------
@@ -92,7 +92,7 @@ def listing_prefix(path: str, range: KeyRange) -> str:
 
 
 def keys_below(store: Store, path: str, directory: str) -> Iterator[str]:
-    """Yield the keys of a directory, without those of subdirectories whose names do not begin with the path."""
+    """Yield the keys of a directory, except those in subdirectories whose names do not start with the path."""
     if len(path) <= len(directory):
         yield from store.list_prefix(directory)
         return

@@ -1,4 +1,4 @@
-"""Remote key-value stores, ``s3``, ``gcs`` and ``http``, as stores of tegula."""
+"""Stores of tegula for the remote key-value stores ``s3``, ``gcs`` and ``http``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _stores: WeakValueDictionary[str, Store] = WeakValueDictionary()
 
 
 def remote_store(spec: KvStoreSpec) -> Store:
-    """Return the store of a bound spec; handles of the same bucket or server with the same settings share one.
+    """Return the store of a bound spec; specs of the same bucket or server with the same settings share it.
 
     Raises
     ------
@@ -41,13 +41,13 @@ def remote_store(spec: KvStoreSpec) -> Store:
         if (profile := options.pop("profile", None)) is not None:
             library = import_module("tegula.stores.object_credentials")
             options["credential_provider"] = library.ProfileCredentials(profile)
-        # imported when it is used: most programs need no remote storage
+        # imported here, as most programs need no remote storage
         found = _stores[name] = import_module("tegula.stores.object_urls").open_url(url, options)
     return found
 
 
 def _requests(spec: KvStoreSpec) -> dict[str, Any]:
-    """Return the options for the number of requests under way and for retries."""
+    """Return the options for the number of concurrent requests and for retries."""
     options: dict[str, Any] = {"retries": spec._setting(f"{spec._driver}_request_retries")["max_retries"]}
     limit = spec._setting(f"{spec._driver}_request_concurrency")["limit"]
     if limit != "shared":
@@ -59,7 +59,8 @@ def _s3_options(spec: KvStoreSpec) -> dict[str, Any]:
     if spec._option("host_header") is not None:
         raise status("UNIMPLEMENTED", '"host_header" is not supported')
     if spec._option("use_conditional_write") is False:
-        raise status("UNIMPLEMENTED", '"use_conditional_write": false is not supported; tegula tests the storage')
+        text = "tegula finds out itself whether the storage supports conditional writes"
+        raise status("UNIMPLEMENTED", f'"use_conditional_write": false is not supported; {text}')
     given = {"endpoint": spec._option("endpoint"), "region": spec._option("aws_region")}
     options: dict[str, Any] = {name: value for name, value in given.items() if value}
     if spec._option("requester_pays"):

@@ -1,4 +1,4 @@
-"""`KvStore.Spec`: the description of a key-value store, as JSON, as a URL, and bound to a context or not."""
+"""`KvStore.Spec`: the description of a key-value store as JSON or URL, bound to a context or not."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ __all__ = ["ADAPTERS", "ROOTS", "KvStoreSpec", "join_paths"]
 _RESOURCES: Final = {kind.name: dict(zip(kind.resources, kind.resources)) for kind in KINDS.values()}
 
 ROOTS: Final = frozenset(scheme for scheme, kind in SCHEMES.items() if not kind.adapter)
-"""Schemes that a URL may begin with."""
+"""Schemes that a URL may start with."""
 ADAPTERS: Final = frozenset(scheme for scheme, kind in SCHEMES.items() if kind.adapter)
-"""Schemes of key-value stores that are inside a value of another store."""
+"""Schemes of key-value stores that a value of another store contains."""
 _REMOTE: Final = (S3, GCS, HTTP)
 _ARRAY_SCHEMES: Final = frozenset(("zarr2", "zarr3", "zarr1", "bcolz", "json", "n5", "auto"))
 
@@ -44,7 +44,7 @@ class KvStoreSpec:
     Parameters
     ----------
     json : mapping, str or KvStore.Spec
-        Its JSON, or its URL.
+        The JSON or the URL.
 
     Raises
     ------
@@ -114,7 +114,7 @@ class KvStoreSpec:
 
     @property
     def _driver(self) -> str:
-        """The name of the kind of store."""
+        """The driver name."""
         return self._kind.name
 
     @property
@@ -128,7 +128,7 @@ class KvStoreSpec:
 
     @property
     def base(self) -> KvStoreSpec | None:
-        """The store that holds an adapter such as ``zip``; ``None`` for other stores."""
+        """The spec of the underlying store of an adapter such as ``zip``; ``None`` for other stores."""
         return None if self._base is None else self._base.copy()
 
     @property
@@ -138,7 +138,7 @@ class KvStoreSpec:
         Raises
         ------
         ValueError
-            If there is no URL, as for relative paths of files.
+            If there is no URL, as for relative file paths.
         """
         if self._kind is FILE and not self._path.startswith("/"):
             raise invalid(f"file: URIs do not support relative paths: {quoted(self._path)}")
@@ -148,7 +148,7 @@ class KvStoreSpec:
         return f"{before}{self._kind.scheme}{encode_url_path(self._path)}"
 
     def _option(self, name: str) -> Any:
-        """Return a member of this kind of store, or its default."""
+        """Return a member's value, or its default."""
         return self._options.get(name, self._kind.members[name][1])
 
     def _setting(self, name: str) -> Any:
@@ -168,7 +168,7 @@ class KvStoreSpec:
         return builder.finish(self._build(builder, include_defaults))
 
     def _build(self, builder: SpecBuilder, include_defaults: bool = False) -> dict[str, Any]:
-        """Return the JSON as a part of a spec that `builder` will finish."""
+        """Return the JSON as part of a spec; `builder` finishes its resources."""
         json: dict[str, Any] = {"driver": self._kind.name}
         if self._base is not None:
             json["base"] = self._base._build(builder, include_defaults)
@@ -193,7 +193,7 @@ class KvStoreSpec:
     __copy__ = copy
 
     def _with_path(self, path: str) -> KvStoreSpec:
-        """Return the spec of another part of the same store."""
+        """Return the spec of the same store with another path."""
         other = self.copy()
         other._path = path
         return other
@@ -211,16 +211,16 @@ class KvStoreSpec:
         strip_context: bool | None = None,
         context: Context | None = None,
     ) -> None:
-        """Change where resources come from.
+        """Bind, unbind or remove the context resources.
 
         Parameters
         ----------
         unbind_context : bool, optional
-            Replace bound resources by descriptions in a context of the spec.
+            Replace bound resources by their specs.
         strip_context : bool, optional
-            Leave all resources to the context that the spec is opened with.
+            Remove all resources; those of the context are used when the spec is opened.
         context : Context, optional
-            Bind resources that are not bound yet.
+            Bind unbound resources to this context.
         """
         source = self
         if unbind_context:
@@ -232,7 +232,7 @@ class KvStoreSpec:
         self._bindings, self._base = source._bindings, source._base
 
     def _bound(self, context: Context) -> KvStoreSpec:
-        """Return the spec with all resources taken from a context, unless its own context defines them."""
+        """Return the spec with all resources bound to a context, unless its own context defines them."""
         if not isinstance(context, Context):
             raise type_error("Invalid context")
         bindings = self._bindings
@@ -246,7 +246,7 @@ class KvStoreSpec:
         return other
 
     def _unbound(self) -> KvStoreSpec:
-        """Return the spec with descriptions of its bound resources."""
+        """Return the spec with bound resources replaced by their specs."""
         other = KvStoreSpec(self._with_path("").to_json())
         other._path = self._path
         return other
@@ -283,7 +283,7 @@ class KvStoreSpec:
 
 
 def join_paths(path: str, component: str) -> str:
-    """Join a path and a component with one slash, unless one of them is empty.
+    """Join a path and a component; add a slash if both are non-empty and neither has one there.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The stores below key-value stores: values in memory, directories, zip archives, and remote storage."""
+"""Stores of tegula for key-value stores: memory, directories, zip archives, and remote storage."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _local_stores: WeakValueDictionary[tuple[str, bool], LocalStore] = WeakValueDict
 
 
 def store_of(spec: KvStoreSpec) -> Store:
-    """Return the store of a bound spec; handles of the same directory or archive share one.
+    """Return the store of a bound spec; specs of the same directory or archive share it.
 
     Raises
     ------
     ValueError
-        If a file is in the place of the directory.
+        If there is a file in place of the directory.
     NotImplementedError
         If the kind of archive is not supported.
     """
@@ -42,7 +42,7 @@ def store_of(spec: KvStoreSpec) -> Store:
     if driver == "zip":
         return _archive_of(spec)
     root = split_directory(spec._path)[0]
-    if os.name != "posix" or root[:1] != "/":  # other paths are normalized: paths of files have no `..`
+    if os.name != "posix" or root[:1] != "/":  # absolute paths are normalized already: they have no `..`
         root = os.path.abspath(root)
     sync: bool = spec._setting("file_io_sync")
     found = _local_stores.get((root, sync))

@@ -1,8 +1,8 @@
-"""Transactions: changes that are staged, and then committed all together or not at all.
+"""Transactions: changes that are staged, and stored by the commit.
 
-Changes are staged by key, so that a chunk which is written twice is stored once. A commit requires that all values that
-the changes were computed from are still current. If some are not, the changes are applied again to the current values;
-with `repeatable_read` that is an error.
+Changes are staged by key, so a chunk that is written twice is stored once. A commit requires that the values from
+which the changes were computed are still current. If they are not, it applies the changes again to the current values;
+with `repeatable_read`, it fails.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _ATTEMPTS = 1000
 
 
 class _Stage(Stage):
-    """The changes that a transaction has staged, with the errors of TensorStore."""
+    """The changes staged by a transaction, with TensorStore's errors."""
 
     def refuse_second(self, first: tuple[Store, str], second: tuple[Store, str]) -> NoReturn:
         both = " and ".join(f"read/write {name}" for name in sorted((key_name(*first), key_name(*second))))
@@ -53,9 +53,9 @@ def _failure(entry: Entry, error: TegulaError) -> StatusError:
 
 
 class Transaction:
-    """A group of changes that are visible only to its own reads until it is committed.
+    """A group of changes that only the transaction's own reads see until the commit.
 
-    Used in a ``with`` statement, it is committed at the end of the block, or aborted if the block raises.
+    The end of a ``with`` block commits the transaction, or aborts it if the block raises.
 
     Parameters
     ----------
@@ -99,44 +99,44 @@ class Transaction:
 
     @property
     def open(self) -> bool:
-        """Whether the transaction can still be used: it was not aborted, and its commit has not begun."""
+        """Whether the transaction can still be used: it was not aborted, and its commit has not started."""
         return self._state == "open"
 
     @property
     def aborted(self) -> bool:
-        """Whether it was aborted."""
+        """Whether the transaction was aborted."""
         return self._state == "aborted"
 
     @property
     def commit_started(self) -> bool:
-        """Whether its commit has begun."""
+        """Whether the commit has started."""
         return self._state == "committing"
 
     @property
     def future(self) -> Future[None]:
-        """A future that is ready after the commit; after an abort it has an error."""
+        """A future that is ready after the commit; after an abort, it has an error."""
         return self._future
 
     def commit_async(self) -> Future[None]:
-        """Begin the commit, unless it has begun or the transaction was aborted.
+        """Start the commit, unless it has started or the transaction was aborted.
 
         Returns
         -------
         Future
-            Ready after the commit; its error begins with ABORTED if a value has changed that must be unchanged.
+            Ready after the commit. Its error starts with ABORTED if a value that must not change has changed.
         """
-        if self._begins():
+        if self._begin_commit():
             background(self._commit)
         return self._future
 
     def commit_sync(self) -> None:
-        """Commit, and wait until the commit has finished."""
-        if self._begins():
+        """Commit the transaction and wait for it."""
+        if self._begin_commit():
             self._commit()
         self._future.result()
 
     def abort(self) -> None:
-        """Discard all changes, unless the commit has begun."""
+        """Discard all changes, unless the commit has started."""
         self._abort(status("CANCELLED", "Transaction aborted"))
 
     # --- for stores and drivers
@@ -151,7 +151,7 @@ class Transaction:
         Raises
         ------
         ValueError
-            If the transaction is over.
+            If the transaction was aborted, or its commit has started.
         """
         self._gate()
         found = self._stores.get(id(store))
@@ -160,16 +160,16 @@ class Transaction:
         return found
 
     def _perform(self, function: Callable[..., T], *args: Any) -> T:
-        """Call a function that changes staged stores; a commit calls it again if values that it has read have changed.
+        """Call a function that changes staged stores; the commit calls it again if values that it read have changed.
 
-        Its arguments must not be modified until the transaction is over.
+        Its arguments must not be modified until the transaction ends.
         """
         self._gate()
         result: T = self._stage.perform(function, *args)
         return result
 
     def _refuse_leaving(self) -> None:
-        """Raise an error before the commit: an object that leaves the transaction may need what only that holds."""
+        """Raise an error unless the commit has started: an object may depend on changes that are only staged."""
         if self._state != "committing":
             raise invalid("Cannot rebind transaction when existing transaction is uncommitted")
 
@@ -191,8 +191,8 @@ class Transaction:
 
     # --- storing
 
-    def _begins(self) -> bool:
-        """Begin the commit if the transaction is open; return whether it was open."""
+    def _begin_commit(self) -> bool:
+        """Start the commit if the transaction is open; return whether it was open."""
         with self._lock:
             if self._state != "open":
                 return False
@@ -219,7 +219,7 @@ class Transaction:
         raise status("ABORTED", "The values that the transaction has read keep changing")
 
     def _store_all(self) -> tuple[Place, Entry] | None:
-        """Store all changes; return a key that another writer has changed, if there is one."""
+        """Store all changes; return a key that another writer has changed, if any."""
         pending = sorted(self._stage.entries.items(), key=lambda item: id(item[1].store))
         for place, entry in pending:
             if not entry.holds():
@@ -266,7 +266,7 @@ class Transaction:
             forget(entry.store, entry.key)
 
     def _start_over(self, place: Place, entry: Entry) -> None:
-        """Apply again the changes that are not stored yet, after a value from which one was computed has changed."""
+        """Repeat the changes that are not stored yet, as a value that one of them depends on has changed."""
         if self.repeatable_read or entry.doomed:
             raise _conflict(entry)
         self._stage.replay()

@@ -1,4 +1,4 @@
-"""Arguments and results of key-value stores: ranges of keys, results of reads, generations."""
+"""Arguments and results of key-value stores: key ranges, read results, generations."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ State: TypeAlias = Literal["unspecified", "missing", "value"]
 
 _OBJECT: Final = b"\5"
 NO_VALUE: Final = b"\2"
-"""The generation of a key that has no value; as a condition, the key must have no value."""
+"""The generation of a key without a value; as a condition, it requires that the key has no value."""
 UNKNOWN: Final = b""
 """The generation that a conditional write returns if its condition is not met."""
 
@@ -61,7 +61,7 @@ def key_text(key: Any) -> str:
 
 
 def encode_generation(generation: Generation) -> bytes:
-    """Return the generation of a store as bytes; the inverse of `decode_generation`.
+    """Return a store's generation as bytes; the inverse of `decode_generation`.
 
     Examples
     --------
@@ -80,7 +80,7 @@ def encode_generation(generation: Generation) -> bytes:
 
 
 def decode_generation(token: bytes) -> Generation:
-    """Return the generation for bytes; bytes that no store has returned never match a key."""
+    """Return a store's generation from bytes; bytes from elsewhere never match the generation of a key."""
     if token == NO_VALUE:
         return ABSENT
     if token[:1] == _OBJECT:
@@ -135,7 +135,7 @@ class KeyRange:
 
     @property
     def empty(self) -> bool:
-        """Whether it contains no key."""
+        """Whether the range contains no key."""
         return bool(self._exclusive_max) and self._inclusive_min >= self._exclusive_max
 
     def copy(self) -> KeyRange:
@@ -197,7 +197,7 @@ class TimestampedStorageGeneration:
 
 
 def stamp(generation: bytes, time: float | None = None) -> TimestampedStorageGeneration:
-    """Return a generation with a time, by default the current one."""
+    """Return a generation with a time, by default now."""
     made: TimestampedStorageGeneration = object.__new__(TimestampedStorageGeneration)
     made._generation = generation
     made.time = clock.time() if time is None else time
@@ -210,7 +210,7 @@ class ReadResult:
     Parameters
     ----------
     state : {"unspecified", "missing", "value"}
-        Whether there is a value; unspecified if the caller knows the value already (see `if_not_equal`).
+        Whether there is a value; unspecified if it still has the known generation `if_not_equal`.
     value : str or bytes
         The value.
     stamp : KvStore.TimestampedStorageGeneration

@@ -1,7 +1,7 @@
 """The interface of drivers: `DriverSpec` describes an array, `Driver` is the open array; drivers are found by name.
 
-A `Driver` reads and writes a *base* array in its own coordinates; callers do views, broadcasting and conversion of
-values. A `DriverSpec` is immutable: methods such as `merge` return another spec.
+A `Driver` reads and writes a *base* array in its own coordinates; callers handle views, broadcasting and the
+conversion of values. A `DriverSpec` is immutable: methods such as `merge` return a new spec.
 """
 
 from __future__ import annotations
@@ -48,16 +48,16 @@ __all__ = [
 T = TypeVar("T")
 
 Indices: TypeAlias = "tuple[int | slice | npt.NDArray[np.int64], ...]"
-"""One item for each base dimension, in absolute coordinates: an int, a slice, or an index array.
+"""An item for each base dimension, in absolute coordinates: an int, a slice, or an index array.
 
-All index arrays broadcast together; their axes come first in the result, then the slices in order. The step of a slice
-may be negative; then a stop of ``None`` means that the lowest index is part of it.
+All index arrays broadcast together; their axes come first in the result, then those of the slices in order. The step of
+a slice may be negative; a stop of ``None`` then includes the lowest index.
 """
 Mode: TypeAlias = Literal["r", "w", "rw"]
 
 
 def mode_of(read: bool, write: bool) -> Mode:
-    """Return the mode for read and write access; without any access it is ``"w"``."""
+    """Return the mode for read and write access; ``"w"`` for neither."""
     return "rw" if read and write else "r" if read else "w"
 
 
@@ -87,7 +87,7 @@ URL_SCHEMES: Final[dict[str, str]] = {
     "array": "array",
     "cast": "cast",
 }
-"""The driver of each scheme that a URL may end in, as ``zarr2`` in ``file:///tmp/a|zarr2:``."""
+"""The driver for each scheme that a URL may end in, such as ``zarr2`` in ``file:///tmp/a|zarr2:``."""
 
 
 @cache
@@ -110,7 +110,7 @@ def find_driver(name: str) -> type[DriverSpec]:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class OpenMode:
-    """The actions that are allowed on opening; by default only to open an existing array.
+    """The actions that are allowed on opening; by default, only opening an existing array.
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ class OpenMode:
     delete_existing : bool
         Delete an existing array first.
     assume_metadata, assume_cached_metadata : bool
-        Neither read nor write metadata; or do not read it on opening.
+        Use the metadata of the spec: neither read nor write stored metadata, or do not read it on opening.
 
     Examples
     --------
@@ -147,12 +147,12 @@ class OpenMode:
         return self.open or not self.create
 
     def _check(self) -> OpenMode:
-        """Return the flags if they are compatible.
+        """Return the open mode if its flags are compatible.
 
         Raises
         ------
         ValueError
-            If they are not.
+            If they are incompatible.
         """
         wrong = ""
         if self.delete_existing and not self.create:
@@ -170,7 +170,7 @@ class OpenMode:
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """The arguments of opening a spec.
+    """The arguments for opening a spec.
 
     Attributes
     ----------
@@ -179,9 +179,9 @@ class Opening:
     transaction : Transaction, optional
         The transaction to open the array in.
     read, write : bool
-        The access that is needed.
+        The access that is required.
     batch : Batch, optional
-        The batch that may delay reading metadata.
+        The batch that may delay reading the metadata.
     """
 
     context: Context
@@ -192,13 +192,13 @@ class Opening:
 
     @property
     def mode(self) -> Mode:
-        """The mode for this access; without any it is ``"w"``."""
+        """The mode for this access; ``"w"`` for neither."""
         return mode_of(self.read, self.write)
 
 
 @dataclass(frozen=True, slots=True)
 class ResizeOptions:
-    """The new bounds of a base array, where ``None`` keeps a bound, and the limits of a resize."""
+    """The new bounds of a base array (``None`` keeps a bound), and restrictions on the resize."""
 
     inclusive_min: tuple[int | None, ...]
     exclusive_max: tuple[int | None, ...]
@@ -216,7 +216,7 @@ def _copied(item: T) -> T:
 
 
 def on_demand(make: Callable[[Any], T]) -> T:
-    """Return an attribute that is computed on first access; few programs need all properties of an array."""
+    """Return an attribute that is computed on first access: few programs need all properties of an array."""
     return cast(T, cached_property(make))
 
 
@@ -232,13 +232,13 @@ class Driver(ABC):
     domain : IndexDomain
         The domain of the base array.
     chunk_layout, codec, fill_value, dimension_units
-        The other parts of its schema; ``None`` for a part without a value. The fill value broadcasts to the domain.
+        The other properties of its schema; ``None`` for one without a value. The fill value broadcasts to the domain.
     kvstore : KvStore or None
-        Where it is stored.
+        The key-value store of the array.
     mode : {"r", "w", "rw"}
-        The possible access.
+        The access that is possible.
     slow : bool
-        Whether even small reads and writes may wait, so that they run in another thread.
+        Whether even small reads and writes may take long, so that they run in another thread.
     resizes : bool
         Whether the driver can resize at all.
     source : DriverSpec
@@ -263,27 +263,27 @@ class Driver(ABC):
 
     @property
     def requests(self) -> int:
-        """The `concurrency` of the storage, the number of requests to make at once; 0 for local storage."""
+        """The number of concurrent requests to the storage; 0 unless the storage is far."""
         return 0 if self.kvstore is None else self.kvstore._requests
 
     @abstractmethod
     def read(self, indices: Indices) -> npt.NDArray[Any]:
-        """Return the elements at `indices`, in an array of the driver's own."""
+        """Return the elements at `indices`, in an array that shares no data with the stored one."""
 
     @abstractmethod
     def write(self, indices: Indices, values: npt.NDArray[Any]) -> None:
-        """Store `values`, of the dtype and of the shape that `read` would return, at `indices`."""
+        """Store `values`, with the dtype and the shape that `read` would return, at `indices`."""
 
     def load(self, indices: Indices | None) -> None:
-        """Open and import everything that `read` and `write` need at `indices`; ``None`` stands for the whole array.
+        """Open layers and import modules that `read` and `write` need at `indices`; ``None`` means the whole array.
 
-        The thread that starts an operation calls this, so that threads of the pool import nothing; see
+        The thread that starts an operation calls this, as threads of the pool must not import modules; see
         `CodecChain.load`.
         """
         return
 
     def spec_members(self) -> dict[str, Any]:
-        """Return the members of a spec that describe the stored array completely (``metadata`` and the like)."""
+        """Return the spec members that describe the stored array completely (``metadata`` and the like)."""
         return {}
 
     def spec(self, *, minimal: bool = False) -> DriverSpec:
@@ -294,12 +294,12 @@ class Driver(ABC):
         return found
 
     def with_transaction(self, transaction: Transaction | None) -> Driver:
-        """Return the same array as part of a transaction, or of none.
+        """Return the same array with another transaction, or none, for reads and writes.
 
         Raises
         ------
         NotImplementedError
-            If the driver has no transactions.
+            If the driver does not support transactions.
         """
         if transaction is None:
             return self
@@ -311,7 +311,7 @@ class Driver(ABC):
         Raises
         ------
         NotImplementedError
-            If the driver does not support it.
+            If the driver can't resize arrays.
         """
         raise status("UNIMPLEMENTED", "Resize not supported")
 
@@ -320,10 +320,10 @@ class Driver(ABC):
         return self
 
     def latest(self, *, look: bool = True) -> Driver:
-        """Return the array with the latest known bounds, from a resize or `resolve`; itself if these are its bounds.
+        """Return the array with the latest bounds known from a resize or `resolve`; itself if it has these bounds.
 
-        Reads and writes use these bounds for the implicit bounds of views. If the spec requires that each operation
-        reads the stored bounds, this method does so unless `look` is false.
+        Reads and writes use them for the implicit bounds of views. If the spec requires that each operation reads the
+        stored bounds, this method does so unless `look` is false.
         """
         return self
 
@@ -335,26 +335,26 @@ class Driver(ABC):
 
 
 class DriverSpec(ABC):
-    """The description of an array of one driver, in its own coordinates.
+    """The description of an array of one driver, in the array's own coordinates.
 
     Attributes
     ----------
     name : str
         Name of the driver, as in JSON.
     members : dict
-        The members of the driver as JSON, validated; without defaults.
+        The members of the driver as validated JSON, without defaults.
     kvstore : KvStore.Spec or None
-        Where it is stored.
+        The key-value store of the array.
     schema : Schema
         Constraints, in base coordinates.
     flags : OpenMode
-        The allowed actions on opening.
+        The actions that are allowed on opening.
     """
 
     name: ClassVar[str]
     uses_kvstore: ClassVar[bool] = True
     is_plain: ClassVar[bool] = False
-    """Whether specs of the same JSON may share one object: they have no values or resources of their own."""
+    """Whether specs with the same JSON may share an object, as they have no values or resources of their own."""
 
     members: dict[str, Any]
     kvstore: Any
@@ -369,12 +369,12 @@ class DriverSpec(ABC):
     @classmethod
     @abstractmethod
     def from_json(cls, json: dict[str, Any]) -> DriverSpec:
-        """Read the members of a spec (``transform`` and ``driver`` are taken out by the caller).
+        """Read the members of a spec (the caller has removed ``transform`` and ``driver``).
 
         Raises
         ------
         ValueError
-            If a member is not valid or not known.
+            If a member is unknown or not valid.
         """
 
     @abstractmethod
@@ -382,7 +382,7 @@ class DriverSpec(ABC):
         """Return all members including ``driver`` but not ``transform``; `builder` finishes the resources."""
 
     def url_suffix(self) -> str:
-        """Return the components of the URL after those of the kvstore.
+        """Return the URL components after those of the kvstore.
 
         Raises
         ------
@@ -394,15 +394,15 @@ class DriverSpec(ABC):
     # --- resources
 
     def bound(self, context: Context) -> DriverSpec:
-        """Return the spec with its resources taken from a context."""
+        """Return the spec with its resources bound to a context."""
         return self
 
     def stripped(self) -> DriverSpec:
-        """Return the spec without resources, which then come from the context of opening."""
+        """Return the spec without resources; those of the context are used when it is opened."""
         return self
 
     def unbound(self) -> DriverSpec:
-        """Return the spec with descriptions of its resources."""
+        """Return the spec with bound resources replaced by their specs."""
         builder = SpecBuilder()
         json = builder.finish(self.write(builder))
         return type(self).from_json({name: value for name, value in json.items() if name != "driver"})
@@ -450,11 +450,11 @@ class DriverSpec(ABC):
         flags : OpenMode, optional
             Replaces the flags.
         kvstore : KvStore.Spec, optional
-            The location, if the spec has none.
+            The key-value store, if the spec has none.
         schema : Schema, optional
-            Merged, in base coordinates.
+            Constraints to merge in, in base coordinates.
         **options
-            ``minimal``, to drop members that are only used to create the array; ``recheck_cached_metadata`` and
+            ``minimal``, to drop members that only matter when the array is created; ``recheck_cached_metadata`` and
             ``recheck_cached_data``.
 
         Raises
@@ -464,7 +464,7 @@ class DriverSpec(ABC):
         """
 
     def described(self, members: dict[str, Any], data_type: dtype) -> DriverSpec:
-        """Return the spec of an opened array: without flags and constraints, and with the given members."""
+        """Return the spec of an open array, with the given members and without flags and constraints."""
         raise NotImplementedError
 
     # --- opening

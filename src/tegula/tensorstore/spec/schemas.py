@@ -1,4 +1,4 @@
-"""Constraints on a view, converted to constraints on the array."""
+"""Conversion of constraints on a view to constraints on the array."""
 
 from __future__ import annotations
 

@@ -35,12 +35,12 @@ _FLAGS = tuple(field.name for field in fields(OpenMode))
 _MODES = frozenset(("open_mode", *_FLAGS))
 _SCHEMA = ("rank", "dtype", "domain", "shape", "chunk_layout", "codec", "fill_value", "dimension_units", "schema")
 _MAX_ENTRIES, _MAX_KEY_BYTES, _MARSHAL_VERSION = 256, 2**14, 2
-_known: dict[bytes, tuple[DriverSpec, IndexTransform | None]] = {}  # specs by their JSON; these specs never change
+_known: dict[bytes, tuple[DriverSpec, IndexTransform | None]] = {}  # immutable specs by their JSON
 _RECHECKS = ("recheck_cached_metadata", "recheck_cached_data", "recheck_cached")
 
 
 def merged_flags(flags: OpenMode, options: dict[str, Any]) -> OpenMode:
-    """Return flags changed by ``open_mode``, ``open``, ``create`` and so on, which are removed from `options`.
+    """Return flags changed by ``open_mode``, ``open``, ``create`` and so on, and remove these from `options`.
 
     ``open`` and ``create`` replace all flags; other flags are added.
     """
@@ -105,8 +105,8 @@ class Spec(Indexable):
             self._driver, self._view = _read(obj(driver_json_of_url(json)))
             return
         members = obj(to_json_value(json))
-        # programs open many arrays by specs that differ in few members, and one array many times
-        key = marshal.dumps(members, _MARSHAL_VERSION)  # unlike ==, it tells 1, 1.0 and true apart
+        # specs are cached, as programs open the same arrays many times
+        key = marshal.dumps(members, _MARSHAL_VERSION)  # unlike ==, it distinguishes 1, 1.0 and true
         known = _known.get(key)
         if known is None:
             known = _read(members)
@@ -131,28 +131,28 @@ class Spec(Indexable):
 
     @property
     def transform(self) -> IndexTransform | None:
-        """The transform from the spec's domain to that of the stored array, if the domain is known."""
+        """The transform from the spec's domain to that of the stored array; None if the domain is unknown."""
         return self._view
 
     @property
     def domain(self) -> IndexDomain | None:
-        """The domain, if it is known."""
+        """The domain; None if it is unknown."""
         transform = self.transform
         return None if transform is None else transform.domain
 
     @property
     def rank(self) -> int | None:
-        """Number of dimensions, if it is known."""
+        """Number of dimensions; None if it is unknown."""
         if self._view is not None:
             return self._view.input_rank
         return self._driver.get_rank()
 
     ndim = rank
-    """Number of dimensions, if it is known."""
+    """Number of dimensions; None if it is unknown."""
 
     @property
     def origin(self) -> tuple[int, ...]:
-        """The lower bounds."""
+        """Lower bound of each dimension."""
         return self._transform().domain.inclusive_min
 
     @property
@@ -167,12 +167,12 @@ class Spec(Indexable):
 
     @property
     def dtype(self) -> dtype | None:
-        """The data type, if it is known."""
+        """The data type; None if it is unknown."""
         return self._driver.schema.dtype
 
     @property
     def schema(self) -> Schema:
-        """All constraints, including those of the members of the driver."""
+        """All constraints, including those from members of the driver."""
         found = self._driver.get_schema()
         return found if self._view is None else found._through(self._view, self._view.domain)
 
@@ -189,7 +189,7 @@ class Spec(Indexable):
 
     @property
     def fill_value(self) -> npt.NDArray[Any] | None:
-        """The fill value, if it is known."""
+        """The fill value; None if it is unknown."""
         found, view = self._driver.get_fill_value(), self._view
         if found is None or view is None:
             return found
@@ -197,7 +197,7 @@ class Spec(Indexable):
 
     @property
     def dimension_units(self) -> tuple[Unit | None, ...] | None:
-        """Unit of each dimension."""
+        """The physical unit of each dimension."""
         found, view = self._driver.get_dimension_units(), self._view
         return found if found is None or view is None else units_through(found, view)
 
@@ -209,13 +209,13 @@ class Spec(Indexable):
 
     @property
     def kvstore(self) -> KvStore.Spec | None:
-        """Where the array is stored."""
+        """The key-value store of the array; None if there is none."""
         found: KvStore.Spec | None = self._driver.kvstore
         return found
 
     @property
     def base(self) -> Spec | None:
-        """The spec of the array below, for drivers that adapt another one."""
+        """The spec of the underlying array, for drivers that adapt another array; None for other drivers."""
         base: Spec | None = getattr(self._driver, "base", None)
         return base
 
@@ -225,8 +225,8 @@ class Spec(Indexable):
 
         Raises
         ------
-        ValueError
-            If there is none.
+        NotImplementedError, ValueError
+            If the spec has no URL.
         """
         return url_of(self._driver)
 
@@ -244,20 +244,20 @@ class Spec(Indexable):
         open_mode, open, create, delete_existing, assume_metadata, assume_cached_metadata : optional
             The actions that are allowed on opening; ``open`` and ``create`` replace the existing flags.
         context, unbind_context, strip_context : optional
-            Bind resources to a context, replace bound resources by descriptions, or remove them.
+            Bind resources to a context, replace bound resources by their specs, or remove them.
         kvstore : KvStore.Spec, optional
-            Where the array is stored.
+            The key-value store of the array.
         minimal_spec : bool, optional
-            Drop members that are only used to create the array.
+            Drop members that only matter when the array is created.
         recheck_cached, recheck_cached_metadata, recheck_cached_data : optional
-            The time from which cached values count as fresh.
+            When to revalidate cached values: always, never, or if they are older than the opening or a given time.
         rank, dtype, domain, shape, chunk_layout, codec, fill_value, dimension_units, schema : optional
             Constraints, as for `Schema`.
 
         Raises
         ------
         ValueError
-            If a constraint contradicts the spec; then nothing is changed.
+            If a constraint contradicts the spec, which remains unchanged.
         """
         changed = _updated(self, options)
         self._driver, self._view = changed._driver, changed._view
@@ -296,7 +296,7 @@ class Spec(Indexable):
         return builder.finish(self._write(builder, include_defaults))
 
     def _write(self, builder: SpecBuilder, include_defaults: bool) -> dict[str, Any]:
-        """Return the JSON as a part of a spec that `builder` will finish."""
+        """Return the JSON as part of a spec; `builder` finishes its resources."""
         json = self._driver.write(builder, include_defaults)
         if self._view is not None:
             json["transform"] = self._view.to_json()
@@ -329,7 +329,7 @@ class Spec(Indexable):
 
 
 def _read(members: dict[str, Any]) -> tuple[DriverSpec, IndexTransform | None]:
-    """Read the JSON of a spec, whose members are taken out."""
+    """Read the JSON of a spec and remove its members."""
     name = members.pop("driver", MISSING)
     if not isinstance(name, str):
         with member("driver"):
@@ -379,7 +379,7 @@ def _updated(spec: Spec, options: dict[str, Any]) -> Spec:
         changes["kvstore"] = kvstore
     if options.pop("minimal_spec", False):
         changes["minimal"] = True
-    # constraints, in the coordinates of the array
+    # constraints, converted to the coordinates of the array
     constraints = {name: options.pop(name) for name in _SCHEMA if name in options}
     schema: Schema | None = None
     if constraints:
@@ -398,7 +398,7 @@ def _updated(spec: Spec, options: dict[str, Any]) -> Spec:
         driver = driver.unbound()
     if binding.get("strip_context"):
         driver = driver.stripped()
-    # the constraints may have made the domain known
+    # with the constraints, the domain may be known
     view = spec._view
     if view is None and schema is not None and schema.domain is not None:
         view = _whole(driver)

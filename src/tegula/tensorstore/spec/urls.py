@@ -22,19 +22,19 @@ __all__ = ["driver_json_of_url", "url_of"]
 
 _ADAPTERS: Final = frozenset(("cast",))
 _ARRAYS: Final = frozenset(URL_SCHEMES) - _ADAPTERS - {"array"}
-_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")  # a single letter is a drive of Windows
+_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")  # a single letter is a Windows drive
 _ERROR: Final = re.compile(r'Parsing (?:kvstore )?spec from url: "(?:[^"\\]|\\.)*": ')
 
 
 def driver_json_of_url(url: str | os.PathLike[str]) -> dict[str, Any]:
     """Return the JSON of the spec for a URL or a plain path.
 
-    Without a format, the ``auto`` driver detects it.
+    The ``auto`` driver detects the format if the URL does not specify it.
 
     Raises
     ------
     ValueError
-        If it is not valid.
+        If the URL is not valid.
 
     Examples
     --------
@@ -117,7 +117,7 @@ def _kvstore(url: str) -> KvStore.Spec:
 
 
 def _inside(component: str, read: Callable[[str, str], Any]) -> Any:
-    """Read the rest of a component after its scheme."""
+    """Read the part of a component after its scheme."""
     try:
         rest = component.partition(":")[2]
         for mark, what in (("?", "Query string"), ("#", "Fragment identifier")):
@@ -144,7 +144,7 @@ def url_of(driver: DriverSpec) -> str:
     Raises
     ------
     ValueError, NotImplementedError
-        If there is none.
+        If the spec has no URL.
     """
     if not driver.uses_kvstore:
         raise status("UNIMPLEMENTED", "URL representation not supported")
