@@ -129,10 +129,10 @@ class _Job:
         self.arrays: dict[str, Array] = {}
         self._values = self._nbytes = 0
 
-    def run(self, runner: Runner, overwrite: bool, goes_on: bool) -> CopyReport:
+    def run(self, runner: Runner, overwrite: bool, resumes: bool) -> CopyReport:
         """Copy everything; see `copy`."""
         self._find_nodes()
-        recording = Recording(self.ledger, self.plan, goes_on)
+        recording = Recording(self.ledger, self.plan, resumes)
         # the chunks, then the rest
         try:
             with recording.under_way(

@@ -1,6 +1,6 @@
-"""The ledger of a job: the plan, its owners, and which units are done, as small values in a store.
+"""The ledger of a job: small values in a store that record the plan, the owners, and which units are done.
 
-It lies below `DIRECTORY` of the job's target, a name that no format takes for a node::
+Its keys are below `DIRECTORY` in the job's target, a name that no format uses for a node::
 
     plan.json               the plan, written once, on condition that there is none
     done                    the job is complete, and the ledger is about to be removed
@@ -9,8 +9,8 @@ It lies below `DIRECTORY` of the job's target, a name that no format takes for a
     runs/0-256-0of1         many units in a row, which replace their records
     arrays/t                an array that is complete, with the sums over its units
 
-A record is written after the unit's values, so a unit with a record is done, and one without is done again. Whether a
-chunk exists proves nothing: chunks that hold only the fill value are not stored.
+A record is written after the unit's values, so a unit with a record is done, and a unit without one is done again. The
+chunks themselves do not show that: chunks that hold only the fill value are not stored.
 """
 
 from __future__ import annotations
@@ -42,22 +42,22 @@ __all__ = ["COMPLETE", "DIRECTORY", "RUN", "Ledger", "add_amounts", "are_facts",
 
 DIRECTORY: Final = ".tegula_job"
 COMPLETE: Final = ".tegula_complete"
-"""Name of the note that a job leaves in an array that it has written: the facts of its plan."""
-RUN: Final = 256  # units in a row that are put into one record
-_LISTINGS: Final = 10  # of the records, while other parts put them together
+"""Name of the value that marks a complete target: the facts of the plan, stored in one of its arrays."""
+RUN: Final = 256  # successive units that share a record
+_LISTINGS: Final = 10  # attempts to list the records while other parts merge them
 _ATTEMPTS: Final = 10  # to become the owner of a part
 _RECORD: Final = re.compile(
     r"units/[0-9]{1,40}|arrays/[0-9]{1,40}|runs/[0-9]{1,40}-[0-9]{1,40}-[0-9]{1,9}of[1-9][0-9]{0,8}"
 ).fullmatch
 _RENEWED: Final = 30.0
-_LARGEST: Final = 10**100  # of the numbers in records, which are smaller
+_LARGEST: Final = 10**100  # no number in a record is as large
 Amounts = Mapping[str, Any]
 _Run = tuple[int, int, int, int]
-"""The first unit, the one after the last, and which units of them: those with a remainder by a modulus."""
+"""First unit, end, remainder and modulus: the units in this range that have this remainder."""
 
 
 def share_of(part: Any) -> tuple[int, int]:
-    """Return which part is to be done, and how many there are; refuse what is not such a pair.
+    """Return the number of the part to do, and the number of parts.
 
     Examples
     --------
@@ -74,7 +74,7 @@ def share_of(part: Any) -> tuple[int, int]:
 
 
 def is_ledger_key(key: str) -> bool:
-    """Return whether a key belongs to the ledger of a job, or says that one is complete.
+    """Return whether a key belongs to the ledger of a job, or marks a complete target.
 
     Examples
     --------
@@ -85,7 +85,7 @@ def is_ledger_key(key: str) -> bool:
 
 
 def survives(store: Store) -> bool:
-    """Return whether what a process has stored is there after the process was killed: not in an archive."""
+    """Return whether stored values outlive a process that is killed, which values in an archive do not."""
     return not isinstance(store, ZipStore) and not type(store).__name__.startswith("RemoteZip")
 
 
@@ -99,7 +99,7 @@ class Ledger:
     path : str
         Path of the target.
     part : (int, int)
-        Which part of the job this process does, from 1, and how many there are.
+        The number of the part that this process does, counted from 1, and the number of parts.
 
     Examples
     --------
@@ -122,12 +122,12 @@ class Ledger:
         self.store, self.path, self.part = store, path, part
         self._prefix = f"{path}/{DIRECTORY}/".lstrip("/")
         self._owner = self._claim = ""
-        self._begun: float | None = None  # when the job began that this process takes part in
-        self._beat: Any = None  # a lock that ends the thread which gives signs of life
+        self._begun: float | None = None  # the start of the job that this process works on, in seconds since 1970
+        self._beat: Any = None  # a lock; releasing it ends the thread that renews the owner record
         self._owning = Lock()
         self._lock = Lock()
         self._done: dict[int, Amounts] = {}
-        self._runs: tuple[list[_Run], list[int]] = [], []  # in order, and how far those up to each reach
+        self._runs: tuple[list[_Run], list[int]] = [], []  # in order, and the largest end of all runs up to each
         self._sums: dict[str, Amounts] = {}
         self._arrays: dict[str, Amounts] = {}
 
@@ -137,7 +137,7 @@ class Ledger:
     # --- the job as a whole
 
     def plan(self) -> dict[str, Any] | None:
-        """Return the plan of the job that the ledger is of; ``None`` if there is none."""
+        """Return the stored plan; ``None`` if there is no job."""
         key = f"{self._prefix}plan.json"
         raw = self.store.get(key)
         if raw is None:
@@ -154,12 +154,12 @@ class Ledger:
 
     @property
     def is_done(self) -> bool:
-        """Whether the job is complete, and its process was killed while it removed the ledger."""
+        """Whether the job is complete; its ledger is being removed, or its process was killed meanwhile."""
         return self.store.exists(f"{self._prefix}done")
 
     @property
     def is_kept(self) -> bool:
-        """Whether the job that this process takes part in is still there: it can be completed or removed by others."""
+        """Whether the job that this process works on still exists; others may have completed or removed it."""
         if self._begun is None:
             return True
         stored = self.plan()
@@ -173,9 +173,9 @@ class Ledger:
         plan : Plan
             What the job is to do.
         resume : bool
-            Whether to go on with the job if there is one.
+            Whether to resume the job if there is one.
         is_found : bool
-            Whether there was one a moment ago.
+            Whether a job was found just before.
 
         Returns
         -------
@@ -187,7 +187,7 @@ class Ledger:
         AlreadyExistsError
             If another process works on it, or there is one and `resume` is false.
         MetadataError
-            If the one there has another plan, or its source has changed; says what.
+            If the job there has another plan, or its source has changed; says what differs.
         """
         # the plan, stored by the process that begins
         where = place(self.store, self.path)
@@ -220,7 +220,7 @@ class Ledger:
             if stored is None and self.part == (1, 1):
                 self.store.delete(f"{self._prefix}plan.json")
             raise
-        # the records, which another part removes when it has completed the job
+        # the records; another part may have completed the job meanwhile, and removed them
         self.read()
         if self.is_done or not self.is_kept:
             self.release()
@@ -229,7 +229,7 @@ class Ledger:
 
     @contextmanager
     def claimed(self) -> Iterator[None]:
-        """Keep other processes from the target of a job that records nothing, in a ``with`` block.
+        """Keep other processes away from the target of a job without a ledger, in a ``with`` block.
 
         Raises
         ------
@@ -241,14 +241,14 @@ class Ledger:
             raise self._in_the_way(where)
         try:
             self._take(where)
-            if self.plan() is not None:  # one that has begun in between
+            if self.plan() is not None:  # another job has just begun
                 raise self._in_the_way(where)
             yield
         finally:
             self.release()
 
     def _in_the_way(self, where: str) -> AlreadyExistsError:
-        """Return the error for a job that is here."""
+        """Return the error for another job at the target."""
         live = [owner for name, owner in self.owners().items() if owner.is_alive and name != self._own_name]
         interrupted = "a job was interrupted here; resume it, or remove it with `tegula jobs clean`"
         return AlreadyExistsError(f"another job works on it ({live[0]})" if live else interrupted, path=where)
@@ -258,7 +258,7 @@ class Ledger:
         return self._owner.rpartition("/")[2]
 
     def _refuse_others(self, where: str) -> None:
-        """Refuse to begin while another process does this part, or the job in another number of parts."""
+        """Raise if another process does this part, or the job divided into another number of parts."""
         number, parts = self.part
         for name, owner in self.owners().items():
             mine = name == f"{number}of{parts}"
@@ -266,7 +266,7 @@ class Ledger:
                 raise AlreadyExistsError(f"another job works on it ({owner})", path=where)
 
     def _take(self, where: str) -> None:
-        """Become the owner of the part, unless a living process is."""
+        """Become the owner of the part; raise if a living process owns it."""
         number, parts = self.part
         key = f"{self._prefix}owners/{number}of{parts}"
         for _ in range(_ATTEMPTS):
@@ -292,7 +292,7 @@ class Ledger:
         _thread.start_new_thread(self._give_signs, (self._beat,))
 
     def _give_signs(self, ended: Any) -> None:
-        """Give a sign of life each half minute, even while a unit takes longer, until the part is released."""
+        """Renew the owner record each half minute, even if a unit takes longer, until the part is released."""
         while not ended.acquire(timeout=_RENEWED):
             with self._owning:
                 if not self._owner or ended is not self._beat:
@@ -306,7 +306,7 @@ class Ledger:
         return bool(self._owner)
 
     def release(self) -> None:
-        """Let others work on the part."""
+        """Let other processes work on the part."""
         if key := self._disowned():
             try:
                 self.store.delete(key)
@@ -315,7 +315,7 @@ class Ledger:
                 raise
 
     def _disowned(self) -> str:
-        """Give no more signs of life; return the key of those given so far, if any."""
+        """Stop renewing the owner record; return its key, ``""`` if there is none."""
         with self._owning:
             key, self._owner = self._owner, ""
             Owner.end_claim(self._claim)
@@ -325,7 +325,7 @@ class Ledger:
         return key
 
     def owners(self) -> dict[str, Owner]:
-        """Return the processes that work on the job, or did, by part."""
+        """Return by part the processes that work on the job, or did."""
         prefix = f"{self._prefix}owners/"
         found = {key[len(prefix) :]: self.store.get(key) for key in sorted(self.store.list_prefix(prefix))}
         return {name: owner_of(raw) for name, raw in found.items() if raw is not None}
@@ -336,7 +336,7 @@ class Ledger:
         self.remove()
 
     def remove(self) -> None:
-        """Remove the ledger. First go the records, last the plan and the note that the job is complete."""
+        """Remove the ledger: the records first, then the plan, and last the note that the job is complete."""
         last = [f"{self._prefix}plan.json", f"{self._prefix}done"]
         self.release()  # at once: others take a claim that an interrupt leaves for a process at work
         delete_keys(self.store, [key for key in self.store.list_prefix(self._prefix) if key not in last])
@@ -344,29 +344,29 @@ class Ledger:
             self.store.delete(key)
 
     def sweep(self) -> None:
-        """Remove records of a job that is over: a part may write some after another one has completed the target."""
+        """Remove records of a job that is over: a part may write some after another part has completed the target."""
         keys = self._records()
         if keys and self.plan() is None:
             delete_keys(self.store, keys)
 
     def nbytes(self) -> int:
-        """Return how many bytes the ledger has."""
+        """Return the size of the ledger in bytes."""
         return sum(self.store.size(key) or 0 for key in self.store.list_prefix(self._prefix))
 
     def whole(self) -> Ledger:
-        """Return the ledger for work that is not shared by parts: the process that needs it does all of it."""
+        """Return a ledger for work that is not divided into parts; the process that needs the result does all of it."""
         if self.part == (1, 1):
             return self
         return self._shared_as(1, 1)
 
     def living_parts(self) -> list[int]:
-        """Return the numbers of the parts that run at this moment, this one among them."""
+        """Return the numbers of the parts that run now, including this one."""
         number, parts = self.part
         found = {name for name, owner in self.owners().items() if owner.is_alive and name.endswith(f"of{parts}")}
         return sorted({number, *(int(name.partition("of")[0]) for name in found)})
 
     def among_living(self) -> Ledger:
-        """Return the ledger for units that the parts which run at this moment share, whichever these are."""
+        """Return a ledger for units that the parts which run now share."""
         if self.part == (1, 1):
             return self
         living = self.living_parts()
@@ -384,7 +384,7 @@ class Ledger:
         """Read which units are done."""
         done, runs, sums = dict[int, Amounts](), list[_Run](), dict[str, Amounts]()
         arrays: dict[str, Amounts] = {}
-        # a record that vanishes after it was listed has been put into another one, which the next listing shows
+        # a record that vanishes after it was listed has been merged into another, which the next listing shows
         found: dict[str, Amounts | None] = {}
         for _ in range(_LISTINGS):
             keys = self._records()
@@ -411,7 +411,7 @@ class Ledger:
         return [key for key in self.store.list_prefix(self._prefix) if _RECORD(key[len(self._prefix) :])]
 
     def _amounts(self, key: str) -> Amounts | None:
-        raw = self.store.get(key)  # another part may have put it into a record of several
+        raw = self.store.get(key)  # ``None`` if another part has merged the record
         if raw is None:
             return None
         with suppress(MetadataError):
@@ -423,7 +423,7 @@ class Ledger:
     def __contains__(self, number: int) -> bool:
         if number in self._done:
             return True
-        # runs of other parts, or of a job with another number of parts, overlap
+        # runs of other parts overlap, as do those from before the number of parts was changed
         runs, reach = self._runs
         at = bisect_right(runs, number, key=lambda run: run[0]) - 1
         while at >= 0 and number < reach[at]:
@@ -442,23 +442,23 @@ class Ledger:
         return number % self.part[1] == self.part[0] - 1
 
     def record(self, number: int, amounts: Amounts) -> None:
-        """Note that a unit is done; any worker may call it."""
+        """Store the record of a unit that is done; any worker may call this."""
         raw = json.dumps({**amounts}, separators=(",", ":")).encode()
-        with suppress(ConflictError):  # done twice, as after a worker that was thought dead
+        with suppress(ConflictError):  # done twice, for example by a worker that was taken for dead
             self.store.set(f"{self._prefix}units/{number}", raw, if_generation=ABSENT)
         self.note(number, amounts)
 
     def recorded(self, number: int) -> Amounts | None:
-        """Look up what a unit has read and written, if a record says that it is done."""
+        """Return the stored record of a unit; ``None`` if there is none."""
         return self._amounts(f"{self._prefix}units/{number}")
 
     def note(self, number: int, amounts: Amounts) -> None:
-        """Remember that a unit is done, which a worker has recorded."""
+        """Remember that a worker has recorded a unit as done."""
         with self._lock:
             self._done[number] = amounts
 
     def gather(self, numbers: Iterable[int]) -> None:
-        """Put the records of units into one, for the units of this part that follow each other in the plan."""
+        """Merge the records of successive units of this part into one."""
         found = [(number, self._done[number]) for number in numbers if number in self._done]
         if len(found) < 2:
             return
@@ -476,11 +476,11 @@ class Ledger:
         delete_keys(self.store, [f"{self._prefix}units/{number}" for number, _ in found])
 
     def sum_of(self, first: int, stop: int) -> Counter[str]:
-        """Return the sums over the units of an array that are done, by what was counted."""
+        """Return the sums over the units of an array that are done, by name."""
         return _sum(self.records(first, stop))
 
     def known(self, number: int) -> Amounts | None:
-        """Return the record of a unit, if it had one of its own when the ledger was read."""
+        """Return the record of a unit, if the ledger had one for this unit alone when it was read."""
         return self._done.get(number)
 
     def records(self, first: int, stop: int) -> list[Amounts]:
@@ -489,11 +489,11 @@ class Ledger:
         return [*whole, *(amounts for number, amounts in self._done.items() if first <= number < stop)]
 
     def complete(self, first: int, stop: int) -> None:
-        """Note that an array is complete; the records of its units are not needed any more."""
+        """Record that an array is complete, and remove the records of its units."""
         total = self.sum_of(first, stop)
         with self._lock:
             self._arrays[str(first)] = total
-        if not self.is_kept:  # records would count for a job that has begun since
+        if not self.is_kept:  # a record would count for the job that replaced this one
             return
         with suppress(ConflictError):
             self.store.set(f"{self._prefix}arrays/{first}", json.dumps(total).encode(), if_generation=ABSENT)
@@ -514,14 +514,14 @@ class Ledger:
         return self._arrays.get(str(first))
 
     def left_of(self, first: int, stop: int) -> int:
-        """Return how many units of an array, numbered from `first` up to `stop`, are not done."""
+        """Return how many units of an array are not done; they are numbered from `first` up to `stop`."""
         if self.completed(first) is not None:
             return 0
         found = self.records(first, stop)
         return stop - first - sum(int(amounts.get("units", 1)) for amounts in found)
 
     def number_done(self, stop: int) -> int:
-        """Return how many units before a number are done, apart from those of complete arrays."""
+        """Return how many units below a number are done, not counting those of complete arrays."""
         whole: int = _sum(self._sums.values())["units"]
         return whole + sum(number < stop for number in self._done)
 
@@ -534,14 +534,16 @@ def _sum(several: Iterable[Amounts]) -> Counter[str]:
 
 
 def add_amounts(total: Counter[str], amounts: Amounts) -> None:
-    """Add what a unit has read and written to a sum; of amounts that are the largest of their kind, keep the larger."""
-    numbers = {name: amount for name, amount in amounts.items() if type(amount) in (int, float)}  # others are results
+    """Add the amounts of a unit to a sum; of amounts named ``"largest …"``, keep the larger."""
+    numbers = {
+        name: amount for name, amount in amounts.items() if type(amount) in (int, float)
+    }  # other values are results of units
     for name, amount in numbers.items():
         total[name] = max(total[name], amount) if name.startswith("largest ") else total[name] + amount
 
 
 def are_facts(found: Mapping[str, Any]) -> bool:
-    """Return whether a document has what is used of the facts of a plan (`Plan.facts`)."""
+    """Return whether a document has the facts of a plan (`Plan.facts`), as far as they are used."""
     arrays = found.get("arrays")
     plain = isinstance(found.get("groups"), dict) and _is_count(found.get("units"))
     return plain and isinstance(arrays, list) and all(map(_is_piece, arrays))
@@ -566,7 +568,7 @@ def _is_count(value: Any) -> bool:
 
 
 def _is_amount(name: str, value: Any) -> bool:
-    """Return whether a member of a record is one that sums can be made of, or the result of a unit."""
+    """Return whether a member of a record can be summed up, or is the result of a unit."""
     if name == "units":
         return _is_count(value)
     if type(value) in (int, float):
@@ -575,7 +577,7 @@ def _is_amount(name: str, value: Any) -> bool:
 
 
 def is_shared(store: Store) -> bool:
-    """Return whether other processes reach the values of a store."""
+    """Return whether other processes can read and write the values of a store."""
     if isinstance(store, (MemoryStore, MappingStore)):
         return False
     return isinstance(store, LocalStore) or isinstance(store.identity, str) or survives(store)

@@ -1,4 +1,4 @@
-"""Recorded jobs: how each begins, resumes, ends, and is found complete when the same command is run again."""
+"""Recorded jobs: how they begin, resume and end, and are found complete when the same command runs again."""
 
 from __future__ import annotations
 
@@ -50,22 +50,22 @@ class Recording:
         The ledger, in the store of the target and at its path.
     plan : Plan
         What the job is to do.
-    goes_on : bool
-        Whether it goes on with one that is under way or was interrupted.
+    resumes : bool
+        Whether to resume a job that is under way or was interrupted.
 
     Attributes
     ----------
     is_complete : bool
         Whether the same job has completed the target before.
     left_out : mapping of str to str
-        Path and reason of each array that it had to leave out then.
+        The path of each array that it had to leave out, and the reason.
     """
 
     left_out: Mapping[str, str] = MappingProxyType({})
 
-    def __init__(self, ledger: Ledger, plan: Plan, goes_on: bool) -> None:
-        self.ledger, self.plan, self.goes_on = ledger, plan, goes_on
-        self._began = self.is_complete = False
+    def __init__(self, ledger: Ledger, plan: Plan, resumes: bool) -> None:
+        self.ledger, self.plan, self.resumes = ledger, plan, resumes
+        self._is_found = self.is_complete = False
 
     @contextmanager
     def under_way(
@@ -76,15 +76,15 @@ class Recording:
         clear: Callable[[], object] = lambda: None,
         is_taken: Callable[[], bool],
     ) -> Iterator[Ledger | None]:
-        """Begin the job, or go on with it, in a ``with`` block, which gets ``None`` if the same job is complete.
+        """Begin or resume the job in a ``with`` block, which receives ``None`` if the same job is complete.
 
-        Errors that would recur remove what a job that began here has written, unless it was to be resumed.
+        An error that would recur deletes what a new job has written, unless the job can be resumed.
 
         Parameters
         ----------
         overwrite : bool
-            Whether to delete what exists at the target, unless the job goes on, or is one part of several: a part can't
-            know what the others have written.
+            Whether to delete what exists at the target. It stays if the job is resumed, or is one of several parts: a
+            part can't know what the others have written.
         check : callable
             Refuses a target that is not free.
         clear : callable
@@ -95,17 +95,18 @@ class Recording:
         Raises
         ------
         AlreadyExistsError
-            If the target has been completed by a job with another source or other options; says what differs.
+            If a job with another source or other options has completed the target; says what differs.
         """
         ledger = self.ledger
+        begun = False
         try:
-            while not self._prepare(overwrite, check, clear, is_taken) or not (
-                self.is_complete or ledger.begin(self.plan, self.goes_on, is_found=self._began)
-            ):
-                pass  # another process has begun, completed or removed the job since
+            while not begun:  # again, if another process begins, completes or removes the job at the same moment
+                begun = self._prepare(overwrite, check, clear, is_taken) and (
+                    self.is_complete or ledger.begin(self.plan, self.resumes, is_found=self._is_found)
+                )
             yield None if self.is_complete else ledger
         except _LASTING:
-            if ledger.is_taken and not (self.goes_on or self._began):
+            if ledger.is_taken and not (self.resumes or self._is_found):
                 ledger.release()
                 discard(ledger.store, ledger.path)
             raise
@@ -120,26 +121,26 @@ class Recording:
         clear: Callable[[], object],
         is_taken: Callable[[], bool],
     ) -> bool:
-        """Make room for the job, unless it goes on, or is complete already; false if another process begins it."""
+        """Make room for a new job; return false if another process begins the job in the meantime."""
         ledger = self.ledger
         if ledger.is_done:
             ledger.remove()
-        self._began = self._is_under_way(overwrite=overwrite)
-        if self._began:
+        self._is_found = self._is_under_way(overwrite=overwrite)
+        if self._is_found:
             return True
-        if self.goes_on and (found := self._completed(is_taken, overwrite=overwrite)) is not None:
+        if self.resumes and (found := self._completed(is_taken, overwrite=overwrite)) is not None:
             self.is_complete, self.left_out = True, found
             return True
-        if self._may(overwrite):
+        if self._may_delete(overwrite):
             discard(ledger.store, ledger.path)
             clear()
         try:
             check()
         except AlreadyExistsError as error:
-            if self.goes_on and self._has_begun(is_taken, overwrite=overwrite):
+            if self.resumes and self._has_begun(is_taken, overwrite=overwrite):
                 return False
             alone = ledger.part == (1, 1)
-            if alone and not self.goes_on:
+            if alone and not self.resumes:
                 raise
             if alone:
                 shown = "" if self.plan.operation == "downsample" else ": tegula compare shows whether it has"
@@ -154,7 +155,7 @@ class Recording:
                 "have written",
                 path=error.path,
             ) from error
-        if self._may(overwrite) and ledger.plan() is not None:  # begun since: some of its chunks may be deleted now
+        if self._may_delete(overwrite) and ledger.plan() is not None:  # begun meanwhile: its chunks may be deleted now
             discard(ledger.store, ledger.path, force=True)
             return False
         return True
@@ -163,8 +164,8 @@ class Recording:
         """Return whether there is a job now, or the same one has completed the target."""
         return self.ledger.plan() is not None or self._completed(is_taken, overwrite=overwrite) is not None
 
-    def outlook(self, *, overwrite: bool, is_taken: Callable[[], bool]) -> Literal["begins", "goes on", "is complete"]:
-        """Return how the job would start, for a dry run; where it goes on, the ledger has read what is done.
+    def outlook(self, *, overwrite: bool, is_taken: Callable[[], bool]) -> Literal["begins", "resumes", "is complete"]:
+        """Return how the job would start, for a dry run; if it resumes, the ledger then knows what is done.
 
         Parameters
         ----------
@@ -179,28 +180,28 @@ class Recording:
         if self._is_under_way(overwrite=overwrite):
             self.plan.check_same(self.ledger.plan() or {}, place(self.ledger.store, self.ledger.path))
             self.ledger.read()
-            return "goes on"
+            return "resumes"
         return "begins" if self._completed(is_taken, overwrite=overwrite) is None else "is complete"
 
     def _is_under_way(self, *, overwrite: bool) -> bool:
-        """Return whether there is a job that is not complete; with `overwrite` one that the plan goes on with."""
+        """Return whether there is a job that is not complete; with `overwrite`, whether this one may resume it."""
         stored = None if self.ledger.is_done else self.ledger.plan()
-        if stored is None or not self._may(overwrite):
+        if stored is None or not self._may_delete(overwrite):
             return stored is not None
-        return self.goes_on and self.plan.difference(stored) is None
+        return self.resumes and self.plan.difference(stored) is None
 
-    def _may(self, overwrite: bool) -> bool:
+    def _may_delete(self, overwrite: bool) -> bool:
         """Return whether what exists may be deleted: never by one part of several."""
         return overwrite and self.ledger.part == (1, 1)
 
     def _completed(self, is_taken: Callable[[], bool], *, overwrite: bool) -> Mapping[str, str] | None:
-        """Return the arrays that were left out by a job which has completed the target; see `under_way`."""
+        """Return `left_out` if the same job has completed the target, else ``None``; see `under_way`."""
         stored = self._mark(is_taken)
         if stored is None:
             return None
         found = self.plan.difference(stored)
         if found is not None:
-            if self._may(overwrite):
+            if self._may_delete(overwrite):
                 return None
             what = f"the source has changed since: {found.what}" if found.in_source else found.what
             where = place(self.ledger.store, self.ledger.path)
@@ -211,7 +212,7 @@ class Recording:
         return failed if isinstance(failed, dict) else {}
 
     def is_over(self) -> bool:
-        """Return whether another process has completed the target since.
+        """Return whether another process has completed the target in the meantime.
 
         Raises
         ------
@@ -220,7 +221,7 @@ class Recording:
         """
         if self.ledger.is_kept:
             return False
-        stored = self._mark(lambda: True) if self.goes_on else None
+        stored = self._mark(lambda: True) if self.resumes else None
         if stored is not None and self.plan.difference(stored) is None:
             return True
         self.ledger.sweep()
@@ -231,12 +232,14 @@ class Recording:
         )
 
     def finish(self, failed: Mapping[str, str] | None = None) -> None:
-        """Remove the ledger of a job that is complete, unless another process has done so.
+        """Complete the job: note that in the target if the job can be resumed, and remove the ledger.
+
+        Nothing is left to do if another process has completed the target in the meantime.
 
         Parameters
         ----------
         failed : mapping of str to str, optional
-            Path and reason of each array that had to be left out.
+            The path of each array that had to be left out, and the reason.
 
         Raises
         ------
@@ -245,14 +248,14 @@ class Recording:
         """
         if self.is_over():
             return
-        if self.goes_on:  # the same command may come again
+        if self.resumes:  # the same command may come again
             keys = [key for name, key in self._places() if name not in (failed or {})]
             raw = json.dumps({**self.plan.facts(), "failed": {**(failed or {})}}, separators=(",", ":")).encode()
             self.ledger.store.set(keys[0] if keys else self._key(""), raw)
         self.ledger.finish()
 
     def _mark(self, is_taken: Callable[[], bool]) -> dict[str, Any] | None:
-        """Return the note that the target is complete. It is in the first array that was not left out."""
+        """Return the note that the target is complete; it is in the first array that was not left out."""
         for number, (_, key) in enumerate(self._places() or [("", self._key(""))]):
             if number == 1 and not is_taken():
                 return None

@@ -1,4 +1,4 @@
-"""Sharing: operations whose results merge, box by box, are spread over a runner, and recorded in a ledger."""
+"""Sharing: operations whose results are computed box by box and merged, by a runner and with a ledger."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ Entry = tuple[str, tuple[int, ...], dict[str, Any]]
 
 @dataclass(frozen=True)
 class Code(Generic[R]):
-    """A way of writing results of an operation as values of JSON.
+    """A conversion of an operation's results to JSON values and back.
 
     Parameters
     ----------
     classes : tuple of type
-        The dataclasses that results consist of.
+        The dataclasses that occur in results.
 
     Examples
     --------
@@ -54,7 +54,7 @@ class Code(Generic[R]):
     classes: tuple[type, ...] = ()
 
     def encode(self, result: R) -> dict[str, Any] | None:
-        """Return a result as a record; ``None`` for one that can't be recorded, so that its unit is done again."""
+        """Return a result as a record; ``None`` if it can't be recorded, so that its unit is done again."""
         try:
             return {"result": self._encoded(result)}
         except TypeError:
@@ -110,17 +110,17 @@ class Code(Generic[R]):
         return made(*map(self._decoded, parts))
 
 
-# --- what does the work
+# --- runner and ledger
 
 
 @dataclass(frozen=True)
 class Share(Generic[R]):
-    """The runner of the boxes of an operation, and the ledger that records them.
+    """A runner for the boxes of an operation, and the ledger that records finished boxes.
 
     Parameters
     ----------
     runner : Runner
-        What does them.
+        Computes the boxes.
     code : Code
         How results are recorded.
     ledger : Ledger, optional
@@ -146,7 +146,7 @@ def sharing(
     workers: int | None,
     ledger: Any,
 ) -> Iterator[Share[R] | None]:
-    """Yield what does the boxes of an operation; ``None`` if only a plain call was asked for.
+    """Yield the `Share` of an operation; ``None`` if the user gave no runner, workers or ledger.
 
     Parameters
     ----------
@@ -155,9 +155,9 @@ def sharing(
     code : Code
         How results are recorded.
     entries : callable
-        Returns the arrays to visit; called if there is a ledger.
+        Returns the arrays to visit; called only if there is a ledger.
     stores : iterable of Store
-        What is read.
+        The stores to read from.
     runner, workers
         As for `runner_of`.
     ledger : str, path, mapping or Store, optional
@@ -194,7 +194,7 @@ def sharing(
 def sharing_arrays(
     operation: str, node: Array | Group | Table, code: Code[R], **who: Any
 ) -> AbstractContextManager[Share[R] | None]:
-    """Return what does the boxes of an operation on the arrays at and below a node; see `sharing`."""
+    """Return the context of `sharing` for an operation on the arrays at and below a node."""
 
     def entries() -> Iterator[Entry]:
         return (entry_for(name, array) for name, array in arrays_below(node, {}))
@@ -210,11 +210,11 @@ def of_each_array(
     Parameters
     ----------
     node : Group or Table
-        Where to begin.
+        The node.
     work : callable
         Returns the result for a path and an array; several threads may call it.
     share : Share, optional
-        Who does the boxes of the arrays.
+        The runner and ledger for the boxes of the arrays.
     """
     found, failed = dict[str, T](), dict[str, str]()
 
@@ -234,7 +234,7 @@ def of_each_array(
 
 
 def entry_for(name: str, *arrays: Array) -> Entry:
-    """Return the entry of a plan for arrays of one shape that are read together."""
+    """Return the plan entry for arrays of the same shape that are read together."""
     found = [fingerprint_of(array) for array in arrays]
     documents = {f"{place}: {key}": value for place, one in enumerate(found) for key, value in one["documents"].items()}
     stored = [one.get("stored chunks") for one in found]
@@ -243,7 +243,7 @@ def entry_for(name: str, *arrays: Array) -> Entry:
 
 
 class _Boxes(Work):
-    """A function of a box of an array, whose results are recorded."""
+    """Work that applies a function to boxes of an array and records the results."""
 
     def __init__(
         self,
@@ -262,7 +262,7 @@ class _Boxes(Work):
         return self.function(unit.box)
 
     def nbytes(self, unit: Unit) -> int:
-        """Return about how many bytes a box has in memory."""
+        """Return approximately how many bytes a box takes in memory."""
         return unit.size * self.room
 
     def record_of(self, result: Any) -> Amounts | None:
@@ -277,16 +277,16 @@ class _Boxes(Work):
 def shared_results(
     share: Share[R] | None, name: str, function: Callable[[Box], R], found: Iterable[Box], array: Array, *others: Array
 ) -> Iterator[tuple[R, int]]:
-    """Yield results of boxes with their numbers of elements, in order, as `box_results` does.
+    """Yield the result and number of elements of each box, in order, as `box_results` does.
 
     Parameters
     ----------
     share : Share, optional
-        Who does the work.
+        The runner and ledger; without it, this process does the work.
     name : str
         Path of the array below the source.
     function : callable
-        What to do with a box; it pickles.
+        Computes the result of a box; it can be pickled.
     found, array, *others
         As for `box_results`.
     """
@@ -298,7 +298,7 @@ def shared_results(
     room = sum(8 if one.dtype.hasobject else one.itemsize for one in (array, *others))
     requests = max(one.store.concurrency for one in (array, *others))
     work = _Boxes(name, function, room, requests, share.code, ledger)
-    units = deque[Unit]()  # those whose results have not been yielded yet
+    units = deque[Unit]()  # units whose results have not been yielded yet
     ready: dict[int, Any] = {}
 
     def left() -> Iterator[Unit]:
@@ -314,7 +314,7 @@ def shared_results(
             else:
                 ready[unit.number] = share.code.decode(record)
 
-    # in one order, wherever the work is done: the sums of floats depend on it
+    # in the same order for every runner, since sums of floats depend on it
     def in_turn() -> Iterator[tuple[R, int]]:
         while units and units[0].number in ready:
             unit = units.popleft()

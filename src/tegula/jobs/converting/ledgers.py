@@ -100,10 +100,10 @@ def outline_recorded(
     plan = plan_of(node, select, store, path, options, said)
     ledger = Ledger(store, path, part)
     report, conduct, notes = ConvertReport(options.item.name, dry_run=True), Conduct(), list[str]()
-    outlook = Recording(ledger, plan, goes_on=True).outlook(
+    outlook = Recording(ledger, plan, resumes=True).outlook(
         overwrite=options.overwrite, is_taken=lambda: is_taken(store, path)
     )
-    if outlook == "goes on":
+    if outlook == "resumes":
         conduct = Conduct(ledger=ledger, plan=plan)
         left = sum(ledger.left_of(piece.first, piece.stop) for piece in plan.pieces.values())
         notes = [f"{plan.units - left} of {plan.units} units are done; the estimate is for the others"]

@@ -182,7 +182,7 @@ def downsample(
     found: Any = creating(target, target_options)
     if dry_run or isinstance(target, Store):
         found = nullcontext(target if isinstance(target, Store) else for_reading(target, target_options))
-    goes_on, recorded = bool(resume) or part is not None, resume is not None or part is not None
+    resumes, recorded = bool(resume) or part is not None, resume is not None or part is not None
     with found as store, bounded(memory), runner_of(None if dry_run else runner, None if dry_run else workers) as who:
         check_reachable(who, array.store, store)
         group, left, amount = clean(path), 0, Estimate()
@@ -193,9 +193,9 @@ def downsample(
             listed.append(level_of(level.name, level.draft, scales, [step**number for step in steps], method))
         metadata = multiscales(name, known, listed, method)
         if dry_run:
-            amount = job.outlined(said, Ledger(store, group, share) if goes_on else None, overwrite)
+            amount = job.outlined(said, Ledger(store, group, share) if resumes else None, overwrite)
         elif recorded:
-            recording = Recording(Ledger(store, group, share), job.plan(said), goes_on)
+            recording = Recording(Ledger(store, group, share), job.plan(said), resumes)
             left = job.recorded(who, metadata, overwrite, recording)
         else:
             job.at_once(who, metadata, overwrite)

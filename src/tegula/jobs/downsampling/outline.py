@@ -151,10 +151,10 @@ class PyramidOutline:
         if ledger is None:
             return self._estimate(plan, None)
         exists = partial(is_taken, self._store, self._path)
-        outlook = Recording(ledger, plan, goes_on=True).outlook(overwrite=overwrite, is_taken=exists)
+        outlook = Recording(ledger, plan, resumes=True).outlook(overwrite=overwrite, is_taken=exists)
         if outlook == "is complete":
             return Estimate()
-        return self._estimate(plan, ledger if outlook == "goes on" else None)
+        return self._estimate(plan, ledger if outlook == "resumes" else None)
 
     def _estimate(self, plan: Plan, ledger: Ledger | None) -> Estimate:
         total = Estimate()
