@@ -9,51 +9,35 @@ Its keys are below `DIRECTORY` in the job's target, a name that no format uses f
     runs/0-256-0of1         many units in a row, which replace their records
     arrays/t                an array that is complete, with the sums over its units
 
-A record is written after the unit's values, so a unit with a record is done, and a unit without one is done again. The
-chunks themselves do not show that: chunks that hold only the fill value are not stored.
+`tegula.jobs.records` reads and writes the last three.
 """
 
 from __future__ import annotations
 
 import _thread
 import json
-import re
 import time
-from bisect import bisect_right
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from itertools import accumulate
 from threading import Lock
 from typing import Any, Final
 
 from tegula.engine.far import delete_keys
-from tegula.engine.pool import gather
 from tegula.errors import AlreadyExistsError, ConflictError, MetadataError, TegulaError, UnsupportedError
 from tegula.formats.documents import load
-from tegula.jobs.owners import LATEST, Owner, owner_of
-from tegula.jobs.plans import Plan
+from tegula.jobs.owners import Owner, owner_of
+from tegula.jobs.plans import Plan, is_plan
+from tegula.jobs.records import Records
 from tegula.stores import ABSENT, LocalStore, MappingStore, MemoryStore, Store, ZipStore
 from tegula.targets.paths import place
 
-__all__ = ["COMPLETE", "DIRECTORY", "RUN", "Ledger", "add_amounts", "are_facts", "is_ledger_key", "is_shared",
-    "share_of", "survives",
-]  # fmt: skip
+__all__ = ["COMPLETE", "DIRECTORY", "Ledger", "is_ledger_key", "is_shared", "share_of", "survives"]
 
 DIRECTORY: Final = ".tegula_job"
 COMPLETE: Final = ".tegula_complete"
 """Name of the value that marks a complete target: the facts of the plan, stored in one of its arrays."""
-RUN: Final = 256  # successive units that share a record
-_LISTINGS: Final = 10  # attempts to list the records while other parts merge them
 _ATTEMPTS: Final = 10  # to become the owner of a part
-_RECORD: Final = re.compile(
-    r"units/[0-9]{1,40}|arrays/[0-9]{1,40}|runs/[0-9]{1,40}-[0-9]{1,40}-[0-9]{1,9}of[1-9][0-9]{0,8}"
-).fullmatch
 _RENEWED: Final = 30.0
-_LARGEST: Final = 10**100  # no number in a record is as large
-Amounts = Mapping[str, Any]
-_Run = tuple[int, int, int, int]
-"""First unit, end, remainder and modulus: the units in this range that have this remainder."""
 
 
 def share_of(part: Any) -> tuple[int, int]:
@@ -89,7 +73,7 @@ def survives(store: Store) -> bool:
     return not isinstance(store, ZipStore) and not type(store).__name__.startswith("RemoteZip")
 
 
-class Ledger:
+class Ledger(Records):
     """The ledger of one job in a store.
 
     Parameters
@@ -119,22 +103,15 @@ class Ledger:
                 "to a directory or bucket",
                 path=place(store, path),
             )
-        self.store, self.path, self.part = store, path, part
-        self._prefix = f"{path}/{DIRECTORY}/".lstrip("/")
+        super().__init__(store, f"{path}/{DIRECTORY}/".lstrip("/"), part)
+        self.path = path
         self._owner = self._claim = ""
         self._begun: float | None = None  # the start of the job that this process works on, in seconds since 1970
         self._beat: Any = None  # a lock; releasing it ends the thread that renews the owner record
         self._owning = Lock()
-        self._lock = Lock()
-        self._done: dict[int, Amounts] = {}
-        self._runs: tuple[list[_Run], list[int]] = [], []  # in order, and the largest end of all runs up to each
-        self._sums: dict[str, Amounts] = {}
-        self._arrays: dict[str, Amounts] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.store, self.path, self.part)
-
-    # --- the job as a whole
 
     def plan(self) -> dict[str, Any] | None:
         """Return the stored plan; ``None`` if there is no job."""
@@ -144,7 +121,7 @@ class Ledger:
             return None
         with suppress(MetadataError):
             found = load(raw, key)
-            if _is_plan(found):
+            if is_plan(found):
                 return found
         raise MetadataError(
             "the plan of the job is damaged; delete it, and start again with overwrite=True",
@@ -345,7 +322,7 @@ class Ledger:
 
     def sweep(self) -> None:
         """Remove records of a job that is over: a part may write some after another part has completed the target."""
-        keys = self._records()
+        keys = self._keys()
         if keys and self.plan() is None:
             delete_keys(self.store, keys)
 
@@ -377,203 +354,6 @@ class Ledger:
         made._begun = self._begun
         made.read()
         return made
-
-    # --- what is done
-
-    def read(self) -> None:
-        """Read which units are done."""
-        done, runs, sums = dict[int, Amounts](), list[_Run](), dict[str, Amounts]()
-        arrays: dict[str, Amounts] = {}
-        # a record that vanishes after it was listed has been merged into another, which the next listing shows
-        found: dict[str, Amounts | None] = {}
-        for _ in range(_LISTINGS):
-            keys = self._records()
-            found = dict(zip(keys, gather(self._amounts, keys, self.store.concurrency)))
-            if None not in found.values():
-                break
-        for key, amounts in found.items():
-            kind, _, name = key[len(self._prefix) :].partition("/")
-            if amounts is None:
-                continue
-            if kind == "units":
-                done[int(name)] = amounts
-            elif kind == "runs":
-                first, stop, remainder, modulus = map(int, re.split("-|of", name))
-                runs.append((first, stop, remainder, modulus))
-                sums[name] = amounts
-            else:
-                arrays[name] = amounts
-        with self._lock:
-            self._done, self._sums, self._arrays = done, sums, arrays
-            self._set_runs(runs)
-
-    def _records(self) -> list[str]:
-        return [key for key in self.store.list_prefix(self._prefix) if _RECORD(key[len(self._prefix) :])]
-
-    def _amounts(self, key: str) -> Amounts | None:
-        raw = self.store.get(key)  # ``None`` if another part has merged the record
-        if raw is None:
-            return None
-        with suppress(MetadataError):
-            found = load(raw, key)
-            if all(_is_amount(*item) for item in found.items()):
-                return found
-        raise MetadataError("the record is damaged; delete it, and its unit will be done again", key=key)
-
-    def __contains__(self, number: int) -> bool:
-        if number in self._done:
-            return True
-        # runs of other parts overlap, as do those from before the number of parts was changed
-        runs, reach = self._runs
-        at = bisect_right(runs, number, key=lambda run: run[0]) - 1
-        while at >= 0 and number < reach[at]:
-            _, stop, rest, modulus = runs[at]
-            if number < stop and number % modulus == rest:
-                return True
-            at -= 1
-        return False
-
-    def _set_runs(self, runs: Iterable[_Run]) -> None:
-        ordered = sorted(runs)
-        self._runs = ordered, [*accumulate((stop for _, stop, _, _ in ordered), max)]
-
-    def is_mine(self, number: int) -> bool:
-        """Return whether a unit belongs to the part that this process does."""
-        return number % self.part[1] == self.part[0] - 1
-
-    def record(self, number: int, amounts: Amounts) -> None:
-        """Store the record of a unit that is done; any worker may call this."""
-        raw = json.dumps({**amounts}, separators=(",", ":")).encode()
-        with suppress(ConflictError):  # done twice, for example by a worker that was taken for dead
-            self.store.set(f"{self._prefix}units/{number}", raw, if_generation=ABSENT)
-        self.note(number, amounts)
-
-    def recorded(self, number: int) -> Amounts | None:
-        """Return the stored record of a unit; ``None`` if there is none."""
-        return self._amounts(f"{self._prefix}units/{number}")
-
-    def note(self, number: int, amounts: Amounts) -> None:
-        """Remember that a worker has recorded a unit as done."""
-        with self._lock:
-            self._done[number] = amounts
-
-    def gather(self, numbers: Iterable[int]) -> None:
-        """Merge the records of successive units of this part into one."""
-        found = [(number, self._done[number]) for number in numbers if number in self._done]
-        if len(found) < 2:
-            return
-        first, stop = found[0][0], found[-1][0] + 1
-        name = f"{first}-{stop}-{self.part[0] - 1}of{self.part[1]}"
-        total = _sum(amounts for _, amounts in found)
-        total["units"] = len(found)
-        with suppress(ConflictError):
-            self.store.set(f"{self._prefix}runs/{name}", json.dumps(total).encode(), if_generation=ABSENT)
-        with self._lock:
-            self._set_runs({*self._runs[0], (first, stop, self.part[0] - 1, self.part[1])})
-            self._sums[name] = total
-            for number, _ in found:
-                self._done.pop(number, None)
-        delete_keys(self.store, [f"{self._prefix}units/{number}" for number, _ in found])
-
-    def sum_of(self, first: int, stop: int) -> Counter[str]:
-        """Return the sums over the units of an array that are done, by name."""
-        return _sum(self.records(first, stop))
-
-    def known(self, number: int) -> Amounts | None:
-        """Return the record of a unit, if the ledger had one for this unit alone when it was read."""
-        return self._done.get(number)
-
-    def records(self, first: int, stop: int) -> list[Amounts]:
-        """Return the records of the units of an array that are done."""
-        whole = [amounts for name, amounts in self._sums.items() if first <= int(name.partition("-")[0]) < stop]
-        return [*whole, *(amounts for number, amounts in self._done.items() if first <= number < stop)]
-
-    def complete(self, first: int, stop: int) -> None:
-        """Record that an array is complete, and remove the records of its units."""
-        total = self.sum_of(first, stop)
-        with self._lock:
-            self._arrays[str(first)] = total
-        if not self.is_kept:  # a record would count for the job that replaced this one
-            return
-        with suppress(ConflictError):
-            self.store.set(f"{self._prefix}arrays/{first}", json.dumps(total).encode(), if_generation=ABSENT)
-        with self._lock:
-            numbers = [number for number in self._done if first <= number < stop]
-            names = [name for name in self._sums if first <= int(name.partition("-")[0]) < stop]
-        keys = [*(f"units/{number}" for number in numbers), *(f"runs/{name}" for name in names)]
-        delete_keys(self.store, [self._prefix + key for key in keys])
-        with self._lock:
-            for number in numbers:
-                self._done.pop(number, None)
-            for name in names:
-                self._sums.pop(name, None)
-            self._set_runs([run for run in self._runs[0] if not first <= run[0] < stop])
-
-    def completed(self, first: int) -> Amounts | None:
-        """Return the sums over the units of an array that is complete; ``None`` if it is not."""
-        return self._arrays.get(str(first))
-
-    def left_of(self, first: int, stop: int) -> int:
-        """Return how many units of an array are not done; they are numbered from `first` up to `stop`."""
-        if self.completed(first) is not None:
-            return 0
-        found = self.records(first, stop)
-        return stop - first - sum(int(amounts.get("units", 1)) for amounts in found)
-
-    def number_done(self, stop: int) -> int:
-        """Return how many units below a number are done, not counting those of complete arrays."""
-        whole: int = _sum(self._sums.values())["units"]
-        return whole + sum(number < stop for number in self._done)
-
-
-def _sum(several: Iterable[Amounts]) -> Counter[str]:
-    total: Counter[str] = Counter()
-    for amounts in several:
-        add_amounts(total, amounts)
-    return total
-
-
-def add_amounts(total: Counter[str], amounts: Amounts) -> None:
-    """Add the amounts of a unit to a sum; of amounts named ``"largest …"``, keep the larger."""
-    numbers = {
-        name: amount for name, amount in amounts.items() if type(amount) in (int, float)
-    }  # other values are results of units
-    for name, amount in numbers.items():
-        total[name] = max(total[name], amount) if name.startswith("largest ") else total[name] + amount
-
-
-def are_facts(found: Mapping[str, Any]) -> bool:
-    """Return whether a document has the facts of a plan (`Plan.facts`), as far as they are used."""
-    arrays = found.get("arrays")
-    plain = isinstance(found.get("groups"), dict) and _is_count(found.get("units"))
-    return plain and isinstance(arrays, list) and all(map(_is_piece, arrays))
-
-
-def _is_plan(found: Mapping[str, Any]) -> bool:
-    begun: Any = found.get("begun")
-    texts = all(isinstance(found.get(name), str) for name in ("operation", "source", "target"))
-    return texts and type(begun) in (int, float) and 0 <= begun < LATEST and are_facts(found)
-
-
-def _is_piece(found: Any) -> bool:
-    if not isinstance(found, dict) or not isinstance(found.get("name"), str):
-        return False
-    source = found.get("source")
-    documents = source.get("documents", {}) if isinstance(source, dict) else None
-    return isinstance(documents, dict) and all(_is_count(found.get(name)) for name in ("first", "units"))
-
-
-def _is_count(value: Any) -> bool:
-    return type(value) is int and 0 <= value < _LARGEST
-
-
-def _is_amount(name: str, value: Any) -> bool:
-    """Return whether a member of a record can be summed up, or is the result of a unit."""
-    if name == "units":
-        return _is_count(value)
-    if type(value) in (int, float):
-        return bool(abs(value) < (2**63 if name.startswith("largest ") else _LARGEST))
-    return True
 
 
 def is_shared(store: Store) -> bool:

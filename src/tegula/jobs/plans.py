@@ -16,11 +16,17 @@ from typing import Any, Final
 
 from tegula.arrays.array import Array
 from tegula.errors import MetadataError
+from tegula.jobs.owners import LATEST
 from tegula.jobs.units import Box
 from tegula.metadata.chunk_grids import ChunkGrid
 from tegula.metadata.nodes import NodeMetadata
 
-__all__ = ["Difference", "Piece", "Plan", "Unit", "digest", "fingerprint_of", "units_of"]
+__all__ = ["LARGEST", "Difference", "Piece", "Plan", "Unit", "are_facts", "digest", "fingerprint_of", "is_count",
+    "is_plan", "units_of",
+]  # fmt: skip
+
+LARGEST: Final = 10**100
+"""No number in a plan or a record is as large."""
 
 Coords = tuple[int, ...]
 VERSION: Final = 1
@@ -315,3 +321,30 @@ def digest(raw: bytes) -> str:
     """
     found: str = import_module("hashlib").blake2b(raw, digest_size=16).hexdigest()
     return found
+
+
+def are_facts(found: Mapping[str, Any]) -> bool:
+    """Return whether a document has the facts of a plan (`Plan.facts`), as far as they are used."""
+    arrays = found.get("arrays")
+    plain = isinstance(found.get("groups"), dict) and is_count(found.get("units"))
+    return plain and isinstance(arrays, list) and all(map(_is_piece, arrays))
+
+
+def is_plan(found: Mapping[str, Any]) -> bool:
+    """Return whether a document is a stored plan, as far as it is used."""
+    begun: Any = found.get("begun")
+    texts = all(isinstance(found.get(name), str) for name in ("operation", "source", "target"))
+    return texts and type(begun) in (int, float) and 0 <= begun < LATEST and are_facts(found)
+
+
+def _is_piece(found: Any) -> bool:
+    if not isinstance(found, dict) or not isinstance(found.get("name"), str):
+        return False
+    source = found.get("source")
+    documents = source.get("documents", {}) if isinstance(source, dict) else None
+    return isinstance(documents, dict) and all(is_count(found.get(name)) for name in ("first", "units"))
+
+
+def is_count(value: Any) -> bool:
+    """Return whether a value of a document is a number of things."""
+    return type(value) is int and 0 <= value < LARGEST

@@ -11,9 +11,9 @@ from typing import Any, Final, Literal
 
 from tegula.errors import AlreadyExistsError, CodecError, MetadataError, NotFoundError, UnsupportedError
 from tegula.formats.documents import load
-from tegula.jobs.ledger import COMPLETE, Ledger, are_facts, is_ledger_key, survives
+from tegula.jobs.ledger import COMPLETE, Ledger, is_ledger_key, survives
 from tegula.jobs.managing import discard
-from tegula.jobs.plans import Plan
+from tegula.jobs.plans import Plan, are_facts
 from tegula.stores import LocalStore, Store
 from tegula.targets.paths import place
 

@@ -15,8 +15,9 @@ from tegula.arrays.array import Array
 from tegula.engine.pool import results_of
 from tegula.errors import MetadataError, TegulaError
 from tegula.hierarchy.group import Group
-from tegula.jobs.ledger import Amounts, Ledger
+from tegula.jobs.ledger import Ledger
 from tegula.jobs.plans import Plan, Unit, fingerprint_of
+from tegula.jobs.records import Amounts
 from tegula.jobs.runners.runner import Runner, Work, check_reachable, runner_of
 from tegula.jobs.units import Box, arrays_below, box_results
 from tegula.metadata.chunk_grids import regular_grid

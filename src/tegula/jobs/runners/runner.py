@@ -14,8 +14,9 @@ from tegula import config
 from tegula.engine.far import UNITS
 from tegula.engine.pool import results_of
 from tegula.errors import MetadataError, UnsupportedError
-from tegula.jobs.ledger import Amounts, Ledger, is_shared
+from tegula.jobs.ledger import Ledger, is_shared
 from tegula.jobs.plans import Unit
+from tegula.jobs.records import Amounts
 
 __all__ = ["Result", "Runner", "Threads", "Work", "check_reachable", "runner_of", "unpacked"]
 
