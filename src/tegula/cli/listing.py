@@ -297,7 +297,7 @@ def _members(group: Group | Table, recursive: bool) -> Iterator[tuple[str, Node 
 
 
 def _print_name(name: str) -> None:
-    """Print a name as it is; on a terminal, which letters of a name may command, in printable letters."""
+    """Print a name as it is; on a terminal, escape characters that could control the terminal."""
     typer.echo(one_line(name) if _on_terminal() else name, color=True)
 
 

@@ -15,7 +15,7 @@ _MUTED: Final = "opacity:.65"
 
 
 def printable(value: str) -> str:
-    r"""Escape letters that are invisible, of another direction, or commands to a terminal.
+    r"""Escape characters that are invisible, change the direction of text, or control a terminal.
 
     Examples
     --------

@@ -229,7 +229,7 @@ def _listen(host: str, port: int | None) -> socket.socket:
         raise MetadataError(f"the port must be between 0 and 65535, not {port}", field="port")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        # a name that can't be found is no matter of the port; an empty one would be all of this machine
+        # an empty name would mean all addresses of this machine, and an unknown one does not depend on the port
         address: Any = socket.getaddrinfo(host, None, family, socket.SOCK_STREAM)[0][4]
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "it is not the name of a machine"

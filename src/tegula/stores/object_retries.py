@@ -67,7 +67,7 @@ class Retries:
         given = config or {}
         try:
             backoff = given.get("backoff") or {}
-            count = int(str(given.get("max_retries", cls.count)))  # which refuses parts of a number
+            count = int(str(given.get("max_retries", cls.count)))  # refuses fractions, which int would round
             seconds = [
                 _seconds(given.get("retry_timeout", cls.budget)),
                 _seconds(backoff.get("init_backoff", cls.first)),
