@@ -70,7 +70,7 @@ class FsspecStore(BlockedKeys, Ranged, FileCalls):
     read_only : bool
         Whether `set` and `delete` raise `ReadOnlyError`, as they always do where the file system can't be written.
     url : str, optional
-        The URL that the store was opened with, returned by `url`.
+        The URL that the store was opened with; the attribute `url` has it.
 
     Raises
     ------
