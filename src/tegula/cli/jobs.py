@@ -50,7 +50,7 @@ def show(target: _Where, as_json: AsJson = False, storage_option: StorageOptions
     if as_json:
         print_json(state.as_dict())
     else:
-        typer.echo("\n".join(map(one_line, str(state).splitlines())))
+        typer.echo(str(state))
 
 
 @app.command("clean", context_settings=_SETTINGS)

@@ -142,8 +142,9 @@ class _Job:
             ) as ledger:
                 if ledger is None:
                     return CopyReport(len(self.arrays), len(self.plan.groups))
-                if left := self._units(runner):
-                    left = self._units(runner)  # other parts may have done those of the first arrays by now
+                left = self._units(runner)
+                if left and not self._left():  # other parts have done the rest meanwhile
+                    left = self._units(runner)
                 if not recording.is_over() and left:
                     shown = self._values, self._nbytes
                     return CopyReport(len(self.arrays), len(self.plan.groups), *shown, units_left=left)
@@ -184,6 +185,11 @@ class _Job:
             return engine.read_metadata(self.store, path)
         except TegulaError:
             return None
+
+    def _left(self) -> int:
+        """Return the number of units without a record."""
+        self.ledger.read()
+        return sum(self.ledger.left_of(piece.first, piece.stop) for piece in self.plan.pieces.values())
 
     def _units(self, runner: Runner) -> int:
         """Copy the chunks of all arrays; return the number of units that are left to other parts."""

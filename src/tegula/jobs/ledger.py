@@ -28,7 +28,8 @@ from tegula.formats.documents import load
 from tegula.jobs.owners import Owner, owner_of
 from tegula.jobs.plans import Plan, is_plan
 from tegula.jobs.records import Records
-from tegula.stores import ABSENT, LocalStore, MappingStore, MemoryStore, Store, ZipStore
+from tegula.stores import ABSENT, Generation, LocalStore, MappingStore, MemoryStore, Store, ZipStore
+from tegula.stores.capabilities import delete_if
 from tegula.targets.paths import place
 
 __all__ = ["COMPLETE", "DIRECTORY", "Ledger", "is_ledger_key", "is_shared", "share_of", "survives"]
@@ -106,12 +107,11 @@ class Ledger(Records):
         super().__init__(store, f"{path}/{DIRECTORY}/".lstrip("/"), part)
         self.path = path
         self._owner = self._claim = ""
-        self._begun: float | None = None  # the start of the job that this process works on, in seconds since 1970
         self._beat: Any = None  # a lock; releasing it ends the thread that renews the owner record
         self._owning = Lock()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.store, self.path, self.part)
+        return type(self), (self.store, self.path, self.part), {"job": self.job}
 
     def plan(self) -> dict[str, Any] | None:
         """Return the stored plan; ``None`` if there is no job."""
@@ -137,10 +137,10 @@ class Ledger(Records):
     @property
     def is_kept(self) -> bool:
         """Whether the job that this process works on still exists; others may have completed or removed it."""
-        if self._begun is None:
+        if self.job is None:
             return True
         stored = self.plan()
-        return stored is not None and stored["begun"] == self._begun
+        return stored is not None and stored["begun"] == self.job
 
     def begin(self, plan: Plan, resume: bool, *, is_found: bool = False) -> bool:
         """Begin or resume a job, and keep other processes from it.
@@ -162,7 +162,7 @@ class Ledger(Records):
         Raises
         ------
         AlreadyExistsError
-            If another process works on it, or there is one and `resume` is false.
+            If another process works on the job, or there is a job and `resume` is false.
         MetadataError
             If the job there has another plan, or its source has changed; says what differs.
         """
@@ -176,8 +176,8 @@ class Ledger(Records):
         if stored is None:
             self._refuse_others(where)
             self.sweep()
-            self._begun = time.time()
-            raw = json.dumps({**plan.as_dict(), "begun": self._begun}).encode()
+            self.job = time.time()
+            raw = json.dumps({**plan.as_dict(), "begun": self.job}).encode()
             try:
                 self.store.set(f"{self._prefix}plan.json", raw, if_generation=ABSENT)
             except ConflictError:
@@ -188,13 +188,14 @@ class Ledger(Records):
                     raise AlreadyExistsError("another job has just begun here", path=where) from None
         if stored is not None:
             plan.check_same(stored, where)
-            self._begun = stored["begun"]
+            self.job = stored["begun"]
         # the owner
         try:
             self._refuse_others(where)
             self._take(where)
         except AlreadyExistsError:
-            if stored is None and self.part == (1, 1):
+            joined = any(owner.is_alive and owner.facts.get("job") == self.job for owner in self.owners().values())
+            if stored is None and self.part == (1, 1) and not joined:
                 self.store.delete(f"{self._prefix}plan.json")
             raise
         # the records; another part may have completed the job meanwhile, and removed them
@@ -252,21 +253,24 @@ class Ledger(Records):
                 raise AlreadyExistsError(f"another job works on it ({owner})", path=where)
             self._owner, self._claim = key, Owner.new_claim()  # first, so that a signal leaves no claim without an end
             try:
-                self.store.set(key, json.dumps(Owner.here(self._claim)).encode(), if_generation=generation)
+                self.store.set(key, self._owner_record(), if_generation=generation)
                 break
             except ConflictError:  # another owner, or a part that has completed the job has removed the old one
                 self._disowned()
             except BaseException:  # a signal may come when it is stored already
                 self._disowned()
                 with suppress(TegulaError):
-                    if (raw := self.store.get(key)) is not None and owner_of(raw).facts.get("claim") == self._claim:
-                        self.store.delete(key)
+                    self._delete_claim(key)
                 raise
         else:
             raise AlreadyExistsError("other processes begin to work on the job all the time", path=where)
-        self._beat = _thread.allocate_lock()
-        self._beat.acquire()
-        _thread.start_new_thread(self._give_signs, (self._beat,))
+        beat = _thread.allocate_lock()
+        beat.acquire()  # first, since `_disowned` releases it after a signal, too
+        self._beat = beat
+        _thread.start_new_thread(self._give_signs, (beat,))
+
+    def _owner_record(self) -> bytes:
+        return json.dumps({**Owner.here(self._claim), "job": self.job}).encode()
 
     def _give_signs(self, ended: Any) -> None:
         """Renew the owner record each half minute, even if a unit takes longer, until the part is released."""
@@ -275,7 +279,10 @@ class Ledger(Records):
                 if not self._owner or ended is not self._beat:
                     return
                 with suppress(TegulaError):  # the storage may be back the next time
-                    self.store.set(self._owner, json.dumps(Owner.here(self._claim)).encode())
+                    raw, generation = self.store.get(self._owner, with_generation=True)
+                    if raw is None or owner_of(raw).facts.get("claim") != self._claim:
+                        return  # the job was removed, or another process has taken the part
+                    self.store.set(self._owner, self._owner_record(), if_generation=generation)
 
     @property
     def is_taken(self) -> bool:
@@ -283,13 +290,19 @@ class Ledger(Records):
         return bool(self._owner)
 
     def release(self) -> None:
-        """Let other processes work on the part."""
+        """Let other processes work on the part; the record of a process that has taken it meanwhile stays."""
         if key := self._disowned():
             try:
-                self.store.delete(key)
+                self._delete_claim(key)
             except KeyboardInterrupt:  # once more, since nothing else does it
-                self.store.delete(key)
+                self._delete_claim(key)
                 raise
+
+    def _delete_claim(self, key: str) -> None:
+        """Delete the owner record at `key` if this process has stored it."""
+        raw, generation = self.store.get(key, with_generation=True)
+        if raw is not None and owner_of(raw).facts.get("claim") == self._claim:
+            _delete_unchanged(self.store, key, generation)
 
     def _disowned(self) -> str:
         """Stop renewing the owner record; return its key, ``""`` if there is none."""
@@ -315,10 +328,11 @@ class Ledger(Records):
     def remove(self) -> None:
         """Remove the ledger: the records first, then the plan, and last the note that the job is complete."""
         last = [f"{self._prefix}plan.json", f"{self._prefix}done"]
+        generations = [self.store.get(key, (0, 0), with_generation=True)[1] for key in last]
         self.release()  # at once: others take a claim that an interrupt leaves for a process at work
         delete_keys(self.store, [key for key in self.store.list_prefix(self._prefix) if key not in last])
-        for key in last:
-            self.store.delete(key)
+        for key, generation in zip(last, generations):
+            _delete_unchanged(self.store, key, generation)
 
     def sweep(self) -> None:
         """Remove records of a job that is over: a part may write some after another part has completed the target."""
@@ -351,9 +365,16 @@ class Ledger(Records):
 
     def _shared_as(self, number: int, parts: int) -> Ledger:
         made = Ledger(self.store, self.path, (number, parts))
-        made._begun = self._begun
+        made.job = self.job
         made.read()
         return made
+
+
+def _delete_unchanged(store: Store, key: str, generation: Generation) -> None:
+    """Delete a value, unless another process has replaced it: then it belongs to the next job."""
+    if generation != ABSENT:
+        with suppress(ConflictError):
+            delete_if(store, key, generation)
 
 
 def is_shared(store: Store) -> bool:

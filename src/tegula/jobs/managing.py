@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from tegula.display.markup import printable
 from tegula.engine.deleting import remove_incomplete
 from tegula.errors import AlreadyExistsError, NotFoundError
 from tegula.jobs.ledger import DIRECTORY, Ledger
@@ -80,11 +81,14 @@ class JobState:
     def __str__(self) -> str:
         began = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(self.begun))
         done = f"{self.units_done} of {self.units} units, {self.arrays_done} of {self.arrays} arrays done"
-        lines = [f"{self.state}: {self.operation} of {self.source} to {self.target}", f"  begun {began}, {done}"]
+        lines = [
+            printable(f"{self.state}: {self.operation} of {self.source} to {self.target}"),
+            f"  begun {began}, {done}",
+        ]
         for name, owner in self.owners.items():
             part, _, parts = name.partition("of")
             which = "" if parts == "1" else f"part {part} of {parts}: "
-            lines.append(f"  {which}{owner}{'' if owner.is_alive else ', dead'}")
+            lines.append(f"  {which}{printable(str(owner))}{'' if owner.is_alive else ', dead'}")
         return "\n".join(lines)
 
 

@@ -346,5 +346,5 @@ def _is_piece(found: Any) -> bool:
 
 
 def is_count(value: Any) -> bool:
-    """Return whether a value of a document is a number of things."""
+    """Return whether a value of a document is a count: a whole number from 0 on, below `LARGEST`."""
     return type(value) is int and 0 <= value < LARGEST

@@ -108,7 +108,8 @@ class Recording:
         except _LASTING:
             if ledger.is_taken and not (self.resumes or self._is_found):
                 ledger.release()
-                discard(ledger.store, ledger.path)
+                with suppress(AlreadyExistsError):  # another process works on it now
+                    discard(ledger.store, ledger.path)
             raise
         finally:
             ledger.release()

@@ -47,10 +47,17 @@ class Records(ABC):
         Where they lie in the store.
     part : (int, int)
         The number of the part that this process does, counted from 1, and the number of parts.
+
+    Attributes
+    ----------
+    job : float or None
+        The time at which the job began that this process works on, which tells its records from those of a job that
+        was replaced; ``None`` if it works on none.
     """
 
     def __init__(self, store: Store, prefix: str, part: tuple[int, int]) -> None:
         self.store, self.part = store, part
+        self.job: float | None = None
         self._prefix = prefix
         self._lock = Lock()
         self._done: dict[int, Amounts] = {}
@@ -76,7 +83,7 @@ class Records(ABC):
                 break
         for key, amounts in found.items():
             kind, _, name = key[len(self._prefix) :].partition("/")
-            if amounts is None:
+            if amounts is None or not self._is_ours(amounts):
                 continue
             if kind == "units":
                 done[int(name)] = amounts
@@ -103,6 +110,22 @@ class Records(ABC):
                 return found
         raise MetadataError("the record is damaged; delete it, and its unit will be done again", key=key)
 
+    def _store(self, name: str, amounts: Amounts) -> None:
+        key, made = f"{self._prefix}{name}", {**amounts}
+        if self.job is not None:
+            made["job"] = str(self.job)  # texts are not summed up
+        raw = json.dumps(made, separators=(",", ":")).encode()
+        try:
+            self.store.set(key, raw, if_generation=ABSENT)
+        except ConflictError:  # done twice, for example by a worker that was taken for dead
+            found = self._amounts(key)
+            if found is not None and not self._is_ours(found):
+                self.store.set(key, raw)
+
+    def _is_ours(self, amounts: Amounts) -> bool:
+        """Return whether a record is of this job: a unit in progress may be recorded after its job was replaced."""
+        return self.job is None or amounts.get("job") in (None, str(self.job))
+
     def __contains__(self, number: int) -> bool:
         if number in self._done:
             return True
@@ -126,14 +149,13 @@ class Records(ABC):
 
     def record(self, number: int, amounts: Amounts) -> None:
         """Store the record of a unit that is done; any worker may call this."""
-        raw = json.dumps({**amounts}, separators=(",", ":")).encode()
-        with suppress(ConflictError):  # done twice, for example by a worker that was taken for dead
-            self.store.set(f"{self._prefix}units/{number}", raw, if_generation=ABSENT)
+        self._store(f"units/{number}", amounts)
         self.note(number, amounts)
 
     def recorded(self, number: int) -> Amounts | None:
         """Return the stored record of a unit; ``None`` if there is none."""
-        return self._amounts(f"{self._prefix}units/{number}")
+        found = self._amounts(f"{self._prefix}units/{number}")
+        return None if found is None or not self._is_ours(found) else found
 
     def note(self, number: int, amounts: Amounts) -> None:
         """Remember that a worker has recorded a unit as done."""
@@ -149,8 +171,7 @@ class Records(ABC):
         name = f"{first}-{stop}-{self.part[0] - 1}of{self.part[1]}"
         total = _sum(amounts for _, amounts in found)
         total["units"] = len(found)
-        with suppress(ConflictError):
-            self.store.set(f"{self._prefix}runs/{name}", json.dumps(total).encode(), if_generation=ABSENT)
+        self._store(f"runs/{name}", total)
         with self._lock:
             self._set_runs({*self._runs[0], (first, stop, self.part[0] - 1, self.part[1])})
             self._sums[name] = total
@@ -178,8 +199,7 @@ class Records(ABC):
             self._arrays[str(first)] = total
         if not self.is_kept:  # a record would count for the job that replaced this one
             return
-        with suppress(ConflictError):
-            self.store.set(f"{self._prefix}arrays/{first}", json.dumps(total).encode(), if_generation=ABSENT)
+        self._store(f"arrays/{first}", total)
         with self._lock:
             numbers = [number for number in self._done if first <= number < stop]
             names = [name for name in self._sums if first <= int(name.partition("-")[0]) < stop]

@@ -184,7 +184,10 @@ def sharing(
                     kept.remove()
                 begun = kept.begin(plan, resume=True)
             yield Share(who, code, kept, plan)
-            kept.finish()
+            if kept.is_kept:
+                kept.finish()
+            else:  # it was removed, or replaced by another operation
+                kept.sweep()
         finally:
             kept.release()
         if isinstance(place, LocalStore) and place is not ledger:

@@ -112,7 +112,6 @@ class PyramidJob(PyramidOutline):
             if not left:
                 recording.finish()
             elif recording.is_over():
-                ledger.remove()
                 left = 0
         return left
 
@@ -222,7 +221,7 @@ class PyramidJob(PyramidOutline):
         """Divide the units among the running parts; if one stops before its units are done, the others do them."""
         pause = _PAUSE
         while left := done(ledger.among_living()):
-            if not ledger.is_kept:  # another part has completed the target since
+            if not ledger.is_kept:  # another part has completed the target, or the job was removed
                 return left.total()
             time.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
