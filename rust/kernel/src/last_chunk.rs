@@ -4,7 +4,7 @@
 //! chunks is bounded.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, TryLockError};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use crate::stores::Generation;
 
@@ -60,7 +60,7 @@ impl LastChunk {
 
 impl Drop for LastChunk {
     fn drop(&mut self) {
-        self.take();
+        self.0.get_mut().unwrap_or_else(PoisonError::into_inner).take().iter().for_each(release);
     }
 }
 

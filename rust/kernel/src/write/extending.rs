@@ -167,7 +167,7 @@ impl Rows<'_> {
                 try_resize(&mut content, length)?;
                 fill_all(&mut content[end..], &array.fill);
                 let (nbytes, generation) = self.put(place, &old.expected, &content)?;
-                self.keep(generation, content);
+                self.keep(generation.filter(|_| end < place.whole), content);
                 return Ok(nbytes);
             }
             Kept::Encoded(bytes) => Some(bytes),
@@ -194,7 +194,7 @@ impl Rows<'_> {
             chunk[start..end].copy_from_slice(new);
             fill_all(&mut chunk[end..length], &array.fill);
             let (nbytes, generation) = self.put(place, &old.expected, &chunk[..length])?;
-            if generation.is_some() && length <= LARGEST {
+            if generation.is_some() && end < place.whole && length <= LARGEST {
                 self.keep(generation, try_concat(&[&chunk[..length]]).unwrap_or_default());
             }
             Ok(nbytes)
@@ -222,7 +222,7 @@ impl Rows<'_> {
         Ok(made.get())
     }
 
-    /// Keep the content of the chunk for the next call.
+    /// Keep the content of the chunk for the next call; a full chunk is not extended again.
     fn keep(&self, generation: Option<Generation>, content: Vec<u8>) {
         if let Some(generation) = generation {
             self.array.last.keep(Extended { coords: self.coords.to_vec(), generation, content });
