@@ -216,7 +216,7 @@ def check_keywords(function: str, given: Collection[str], known: Collection[str]
     unknown = next((name for name in given if name not in known), None)
     if unknown is None:
         return
-    ours = _FOREIGN_HERE.get(function, _FOREIGN).get(unknown) or _FOREIGN.get(unknown)
+    ours = _FOREIGN_HERE.get(function, {}).get(unknown) or _FOREIGN.get(unknown)
     if ours is not None:
         hint = ours if ours.startswith("leave it out") else f"in tegula that is {ours}"
     elif close := import_module("difflib").get_close_matches(unknown, known, 1):
@@ -250,7 +250,8 @@ def known_keywords(function: Callable[P, T]) -> Callable[P, T]:
             check_keywords(name, kwargs, names)
         if len(args) > most:
             others = ", ".join([f"{other}=" for other in code.co_varnames[most : most + code.co_kwonlyargcount]])
-            raise KeywordError(f"{name} got too many arguments by position; give the others by name: {others}")
+            more = f"; give the others by name: {others}" if others else ""
+            raise KeywordError(f"{name} got too many arguments by position{more}")
         return function(*args, **kwargs)
 
     return checked

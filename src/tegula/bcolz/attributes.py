@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, MutableMapping
+from contextlib import contextmanager
 from typing import Any
 
 from tegula.bcolz.errors import ModeError
@@ -44,8 +45,8 @@ class attrs:
         return self.getall()
 
     def __getitem__(self, name: str) -> Any:
-        self._find(name)
-        return self._values[name]
+        with _named(name):
+            return self._values[name]
 
     def __setitem__(self, name: str, value: Any) -> None:
         self._check()
@@ -53,16 +54,12 @@ class attrs:
 
     def __delitem__(self, name: str) -> None:
         self._check()
-        self._find(name)
-        del self._values[name]
+        with _named(name):
+            del self._values[name]
 
     def _check(self) -> None:
         if self._mode() == "r":
             raise ModeError("attributes can't be changed: the mode is 'r'")
-
-    def _find(self, name: str) -> None:
-        if name not in self._values:
-            raise NotFoundError(f"there is no attribute {name!r:.80}")
 
     def __iter__(self) -> Iterator[tuple[str, Any]]:
         return iter(self._values.items())
@@ -78,3 +75,14 @@ class attrs:
 
     def __repr__(self) -> str:
         return "".join(f"{name} : {value!r}\n" for name, value in self) or "*no attrs*"
+
+
+@contextmanager
+def _named(name: str) -> Iterator[None]:
+    """Convert the error of a dict, which is only a name."""
+    try:
+        yield
+    except NotFoundError:
+        raise
+    except KeyError:
+        raise NotFoundError(f"there is no attribute {name!r:.80}") from None

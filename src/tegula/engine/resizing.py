@@ -81,7 +81,9 @@ def resize(
         before, new = metadata.shape, shape(metadata)
         changed = replace(metadata, shape=new, grid=grown(metadata.grid, new))
         if any(size > old for size, old in zip(new, before)):
-            if reach is not None and path:  # a column of a table may have rows of an append that was killed
+            if (
+                reach is not None and path and new[0] > before[0]
+            ):  # a column of a table may have rows of an append that was killed
                 reach.forget()
             make_room(restored(metadata), restored(changed), path, holds and partial(holds, metadata), reach)
         return changed

@@ -192,7 +192,9 @@ def as_data_type(value: Any) -> DataType:
         return data_type_from_json(value)
 
     # data types of zarr-python know those of NumPy, which for elements of any length are Python objects
-    if hasattr(value, "to_native_dtype") and not isinstance(value, type):
+    if hasattr(value, "to_native_dtype"):
+        if isinstance(value, type):
+            raise MetadataError(f"pass a data type, such as {value.__name__}(), not its class", field="dtype")
         dtype = value.to_native_dtype()
         is_bytes = dtype.kind == "O" and value.to_json(zarr_format=2).get("object_codec_id") == "vlen-bytes"
         return BYTES if is_bytes else data_type_of(dtype)

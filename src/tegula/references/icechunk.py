@@ -127,24 +127,25 @@ def _set_chunks(store: Any, node: PlannedArray, base: str, threshold: int, repor
     prefix = f"{node.path}/" if node.path else ""
     made = datetime.now(UTC) + _TOLERANCE
     spec = library("icechunk").VirtualChunkSpec
+    containers = store.session.config.virtual_chunk_containers or {}
+    known = tuple(each.url_prefix for each in containers.values())
 
     def specs() -> Iterator[Any]:
         for chunk in report.counted(chunks_of(node, threshold)):
             if chunk.data is not None:
                 _set(store, prefix + keys.encode(chunk.coords), chunk.data)
                 continue
+            # icechunk itself would compare escaped locations, and when it reads, those without escapes
+            if not (_prefix(base) + chunk.key).startswith(known):
+                raise StoreError(
+                    f"the repository has no virtual chunk container for {base}; tegula.references.container makes one",
+                    path=node.path,
+                )
             location = quoted_location(base, chunk.key).replace("gs://", "gcs://", 1)
             yield spec([*chunk.coords], location, chunk.offset, chunk.length, None, made)
 
     found = specs()
     while batch := [*islice(found, _BATCH)]:
-        # icechunk itself would compare escaped locations, and when it reads, those without escapes
-        containers = store.session.config.virtual_chunk_containers or {}
-        if not any(_prefix(base).startswith(each.url_prefix) for each in containers.values()):
-            raise StoreError(
-                f"the repository has no virtual chunk container for {base}; tegula.references.container makes one",
-                path=node.path,
-            )
         try:
             store.set_virtual_refs(f"/{node.path}", batch, validate_containers=False)
         except Exception as error:  # icechunk raises errors of its own
