@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -14,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tegula
+from tegula import config
 
 FORMATS = ["bcolz", "zarr2", "zarr3"]
 CHUNK = 8
@@ -91,7 +93,8 @@ def test_a_further_append_does_not_read_the_chunk_again(kernel: Any, format: str
         calls.clear()
         kernel.faults(lambda call, path: calls.append((call, path)))
         try:
-            table.append(rows(number, 1))
+            with config.configure(executor="kernel"):
+                table.append(rows(number, 1))
         finally:
             kernel.faults()
         return sum("read" in call for call, _ in calls)
@@ -106,7 +109,8 @@ def test_a_further_append_does_not_read_the_chunk_again(kernel: Any, format: str
 
 def test_chunks_of_few_mebibytes_are_kept_at_most(kernel: Any, tmp_path: Path) -> None:
     command = [sys.executable, "-W", "error", "-c", KEPT, str(tmp_path)]
-    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    environment = {**os.environ, "TEGULA_EXECUTOR": "kernel"}
+    done = subprocess.run(command, check=False, capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) < 48 * 2**20
 
