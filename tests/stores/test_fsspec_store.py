@@ -549,3 +549,20 @@ def test_a_server_that_can_not_be_reached_is_an_error() -> None:
         for operation in (partial(store.get, "a"), partial(store.size, "a"), partial(store.get_many, [("a", None)])):
             with pytest.raises(StoreError):
                 operation()
+
+
+@pytest.mark.parametrize("is_replaced", [True, False])
+def test_a_range_beyond_the_end_of_a_value_that_was_replaced_is_a_conflict(
+    monkeypatch: pytest.MonkeyPatch, is_replaced: bool
+) -> None:
+    store = FsspecStore(MemoryFileSystem(), f"/{uuid.uuid4()}")
+    store.set("a", b"a long value")
+
+    def refused(requests: Any) -> Any:
+        if is_replaced:
+            store.set("a", b"short")
+        raise StoreError("the requested range is not satisfiable")
+
+    monkeypatch.setattr(store, "get_many", refused)
+    with pytest.raises(ConflictError if is_replaced else StoreError, match="changed" if is_replaced else "satisfiable"):
+        store.get_ranges("a", [(6, 6)])
