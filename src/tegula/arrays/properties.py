@@ -124,8 +124,8 @@ class ArrayProperties(Node):
     def nchunks_initialized(self) -> int:
         """Return the number of chunks that are stored, by listing the store.
 
-        As in zarr-python, shards are not read: each stored shard counts as all inner chunks that it has room for, even
-        those that are missing or lie outside the array.
+        This reads no shard. As in zarr-python, each stored shard counts as all its inner chunks, although some may be
+        missing or outside the array.
         """
         sharding = self._stored.chain.sharding
         if sharding is None:

@@ -237,7 +237,7 @@ def _located(
     out: Array,
     fill: Array,
 ) -> Iterator[list[_Wanted]]:
-    """Yield the selected inner chunks of a shard in lists of bounded length; fill in those that are missing."""
+    """Yield the selected inner chunks of a shard in lists of bounded length; missing ones hold the fill value."""
     start, nbytes = place
     if len(raw) != sharding.index_nbytes(shape):
         size = sharding.index_nbytes(shape)

@@ -1,4 +1,4 @@
-"""Reads and writes of a stored array by its executor, repeated if the array's length has changed meanwhile."""
+"""Reading and writing a stored array with its executor; repeats the operation if another writer changes the length."""
 
 from __future__ import annotations
 

@@ -167,7 +167,7 @@ def left_by_executor(writers: Sequence[RowWriter], holds: Callable[[], bool]) ->
 
 
 def _extend(chunks: list[tuple[RowWriter, int]], holds: Callable[[], bool]) -> Iterator[tuple[RowWriter, Projection]]:
-    """Let the executor add the new rows to chunks if `holds` returns true; yield those that the caller must write."""
+    """Let the executor extend chunks if `holds` returns true; yield the chunks that the caller must write."""
     rows = [writer.new_rows(number) for writer, number in chunks]
     try:
         grown = PREFERRED.extend_chunks(rows, holds)

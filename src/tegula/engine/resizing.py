@@ -81,9 +81,8 @@ def resize(
         before, new = metadata.shape, shape(metadata)
         changed = replace(metadata, shape=new, grid=grown(metadata.grid, new))
         if any(size > old for size, old in zip(new, before)):
-            if (
-                reach is not None and path and new[0] > before[0]
-            ):  # a column of a table may have rows of an append that was killed
+            # if the array is a column of a table, an append that was killed may have left rows
+            if reach is not None and path and new[0] > before[0]:
                 reach.forget()
             make_room(restored(metadata), restored(changed), path, holds and partial(holds, metadata), reach)
         return changed
@@ -167,7 +166,7 @@ def _make_room_far(
     path: str,
     holds: Holds | None,
 ) -> None:
-    """Do what `make_room` does in a far store: look at all chunks in one wave, then clear those that need it.
+    """Do what `make_room` does in a far store: look at all chunks in one wave, then clear old elements.
 
     The shape of `grown` extends to the ends of its last chunks.
     """

@@ -62,9 +62,9 @@ struct Place {
 /// grown; `None` where this function does not support the array or the rows. In an array that is not dense the fill value
 /// follows the rows.
 ///
-/// Chunks are read first, except those that the last call has stored and that are kept with the array. Then `check` is
-/// called, and its error ends the call. Each chunk is stored on condition that it has not changed since it was read or kept.
-/// If the chunks are large, a few are read and stored at a time.
+/// This function first reads the chunks, unless the array still keeps them from the last call. Then it calls `check`, whose
+/// error ends the call. It stores each chunk on condition that the chunk has not changed since it was read or kept. It reads
+/// and stores large chunks a few at a time.
 ///
 /// # Errors
 ///
