@@ -77,7 +77,7 @@ targets/test_references.py cli/test_references.py codecs/test_snappy.py engine/t
 engine/test_executors.py engine/test_forks.py fuzzing engine/test_shard_index_law.py
 engine/test_local_shard_indexes.py engine/test_local_protocol.py engine/test_shards_over_fsspec.py
 engine/test_windows.py jobs/test_waves.py jobs/test_unlisted.py jobs/test_kills.py jobs/test_copies.py
-jobs/test_resume.py jobs/test_sharing.py stores/test_copies.py
+jobs/test_resume.py jobs/test_races.py jobs/test_sharing.py stores/test_copies.py
 """.split()
 _CHECKED = pytest.StashKey[bool]()
 
