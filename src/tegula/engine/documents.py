@@ -72,10 +72,12 @@ class _Documents(Mapping[str, bytes]):
             used = {self._prefix + key for key in names}
             document_cache.settle(self._store, [self._prefix + key for key in self._keys], used)
 
-    def _fetch(self, key: str) -> bytes | None:
-        self._used.add(key)
-        if key not in self._found and self._found and key in self._keys:
-            self._fetch_kept([other for other in self._keys if other not in self._found])
+    def get(self, key: str, default: Any = None) -> Any:
+        """Return a document, or `default` if it does not exist; each one is fetched when it is first used."""
+        if self._keys:
+            self._used.add(key)
+            if key not in self._found and self._found and key in self._keys:
+                self._fetch_kept([other for other in self._keys if other not in self._found])
         if key not in self._found:
             try:
                 self._found[key] = self._read(self._prefix + key)
@@ -83,7 +85,8 @@ class _Documents(Mapping[str, bytes]):
                 if "/" not in key or not isinstance(error.__cause__, NotADirectoryError):
                     raise
                 self._found[key] = None  # a document of another format stands in place of its directory
-        return self._found[key]
+        raw = self._found[key]
+        return default if raw is None else raw
 
     def _read(self, key: str) -> bytes | None:
         """Return a document, and note the generation of a large one if the store returns it at no cost."""
@@ -97,13 +100,13 @@ class _Documents(Mapping[str, bytes]):
         return raw
 
     def __getitem__(self, key: str) -> bytes:
-        raw = self._fetch(key)
+        raw: bytes | None = self.get(key)
         if raw is None:
             raise KeyError(key)
         return raw
 
     def __contains__(self, key: object) -> bool:
-        return isinstance(key, str) and self._fetch(key) is not None
+        return isinstance(key, str) and self.get(key) is not None
 
     def __iter__(self) -> Iterator[str]:
         return (key for key in _ALL_KEYS if key in self)
@@ -181,7 +184,7 @@ def read_metadata(
         found = (
             parse(documents)
             if item is None
-            else item.parse({key: documents[key] for key in item.keys if key in documents})
+            else item.parse({key: raw for key in item.keys if (raw := documents.get(key)) is not None})
         )
         if isinstance(documents, _Documents):
             documents.settle(found)

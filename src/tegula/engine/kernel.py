@@ -117,9 +117,10 @@ def _new_kernel_store(library: ModuleType, array: StoredArray) -> Any:
         if store.ignores_case is None:  # jobs write arrays without documents; any other name with letters will do
             for key in islice(store.list_prefix(""), 1):
                 store.exists(key)
-        if store.ignores_case is None:
+        ignores_case = store.ignores_case
+        if ignores_case is None:
             return None
-        if not store.ignores_case:
+        if not ignores_case:
             sync = store.durability == "fsync"
             if not store.read_only:
                 import fcntl  # noqa: F401, PLC0415 - threads of the kernel call `prepare`, and import nothing

@@ -174,7 +174,7 @@ class StoredArray(frozen.Frozen):
         of, target = self.shared.get("target", (None, None))
         if of is not self.store:
             target = self.store
-            if self.document is not None and isinstance(target, Anchoring) and not target.read_only:
+            if self.document is not None and not target.read_only and isinstance(target, Anchoring):
                 target = target.anchored(self.document)
             self.shared["target"] = self.store, target
         found: Store = target

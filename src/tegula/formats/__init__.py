@@ -269,12 +269,13 @@ def parse(documents: Documents) -> NodeMetadata | None:
     group: NodeMetadata | None = None
     for item in FORMATS.values():
         for main in item.node_keys:
-            if main in documents:
+            if documents.get(main) is not None:
                 break
         else:
             continue
         try:
-            node = item.parse({key: documents[key] for key in _keys_beside(item, main) if key in documents})
+            present = {key: raw for key in _keys_beside(item, main) if (raw := documents.get(key)) is not None}
+            node = item.parse(present)
         except TegulaError:
             if group is None:
                 raise

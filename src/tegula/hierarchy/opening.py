@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -103,8 +104,8 @@ def open(
     if creation:
         known = {"shape", "dtype", "path", "format", "allow_pickle", "storage_options"}
         arrays.check_keywords("open", creation, arrays.CREATION | known)
-    if mode == "r+":
-        refuse_missing(target)
+    if mode == "r+" and _may_be_archive(target):
+        refuse_missing(target)  # before an archive is created
     found: Array | Group | Table | None
     if mode in ("r", "r+"):
         store = store_of(target, read_only=mode == "r", storage_options=storage_options)
@@ -121,6 +122,11 @@ def open(
         return opened_by_name(found, target)
     with creating(target, storage_options) as store:
         return opened_by_name(_open_or_create(target, store, mode, path, format, allow_pickle, creation), target)
+
+
+def _may_be_archive(target: Any) -> bool:
+    """Return whether a target may name a zip archive; false for most directories, which saves a system call."""
+    return isinstance(target, (str, os.PathLike)) and "zip" in str(target).lower()
 
 
 def _open_node(

@@ -199,6 +199,8 @@ class ChunkGrid(Frozen):
 
     def largest_chunk(self) -> tuple[int, ...]:
         """Return the elementwise largest chunk shape."""
+        if self.one_shape is not None:
+            return self.one_shape
         return tuple(axis.longest() for axis in self.axes)
 
 
