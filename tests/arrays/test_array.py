@@ -425,6 +425,16 @@ def test_fields_are_read_and_written_on_their_own() -> None:
             array["nothing"] = 1
 
 
+@pytest.mark.parametrize("format", ["zarr2", "zarr3", "bcolz"])
+def test_a_field_without_bytes_can_be_written(format: str) -> None:
+    array = tegula.create_array({}, shape=3, dtype=[("text", "S0"), ("n", "i1")], format=format)
+    array[...] = [(b"", 1), (b"", 2), (b"", 3)]
+    array["text"] = b""
+    array["text", 1] = [b"ignored"]
+    assert array["n"].tolist() == [1, 2, 3]
+    assert array["text"].tolist() == [b"", b"", b""]
+
+
 # --- elements of any length
 
 

@@ -282,14 +282,14 @@ def _cast(values: Array, dtype: np.dtype[Any]) -> Array:
 
 
 def _offset(array: StoredArray) -> int | None:
-    """Return the offset of the selected fields in an element; ``None`` if they are not contiguous."""
+    """Return the offset of the selected field in an element; ``None`` if the kernel can't copy what is selected."""
     if array.field is None:
         return 0
     if not isinstance(array.field, str):
         return None
     fields = array.metadata.data_type.numpy.fields
     dtype, offset = fields[array.field][:2] if fields else (array.dtype, 0)
-    return None if dtype.subdtype is not None or dtype.names is not None else int(offset)
+    return None if dtype.subdtype is not None or dtype.names is not None or not dtype.itemsize else int(offset)
 
 
 def _after_fork() -> None:
