@@ -89,3 +89,26 @@ def test_a_mixed_folder_is_converted_whole(folder: Store) -> None:
         "deep/er/est", "new.zarr/t", "old/t", "oldest", "prices/a", "sub/x/t", "walk",
     }  # fmt: skip
     assert {*tegula.open_group(target)} == {*MEMBERS}
+
+
+@pytest.mark.parametrize("way", ["delete", "overwrite", "move", "del"])
+def test_files_in_a_folder_that_belong_to_no_node_are_not_deleted(tmp_path: Path, way: str) -> None:
+    store = LocalStore(tmp_path)
+    for path in ("data/x.zarr", "data/more/y.zarr"):
+        tegula.create_array(tmp_path / path, shape=3, dtype="u1", format="zarr2")[:] = 1
+    store.set("data/broken.zarr/.zarray", b"no JSON")
+    others = ["data/notes.txt", "data/thesis/chapter.txt", "data/more/plan.txt", "data/2020/01"]
+    for key in others:
+        store.set(key, b"mine")
+    if way == "delete":
+        tegula.delete(store, path="data")
+    elif way == "overwrite":
+        tegula.create_group(tmp_path / "data", overwrite=True)
+    elif way == "move":
+        tegula.move(tegula.open_group(store, mode="r+", path="data"), MemoryStore())
+    else:
+        tegula.create_group(store, format="zarr2")
+        del tegula.open_group(store, mode="r+")["data"]
+        store.delete(".zgroup")
+    expected = {*others, "data/zarr.json"} if way == "overwrite" else {*others}
+    assert {*store.list_prefix("")} == expected

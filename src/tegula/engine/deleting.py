@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Literal
 
 from tegula.engine.caches import forgets
 from tegula.engine.documents import fetch_documents, read_metadata
@@ -70,30 +71,36 @@ def delete_node(store: Store, path: str) -> None:
     """Delete a node and everything below it, but nothing beside it.
 
     Members are deleted before their group, and the documents of an array or table before its chunks. So a process that
-    is killed midway leaves no array that lacks chunks, and the group can be deleted by another call.
+    is killed midway leaves no array that lacks chunks, and the group can be deleted by another call. Of an implicit
+    group only the nodes are deleted: what else is in its directory may belong to another program.
     """
     # level by level: arrays and tables are deleted, groups are remembered
     levels: list[list[tuple[str, list[str]]]] = []
-    level = [path]
+    level = [(path, True)]  # with whether everything there is deleted, even without a node
     while level:
-        nodes = gather(lambda current: _node_at(store, current), level, store.concurrency)
-        places = [(f"{current}/" if current else "", node) for current, node in zip(level, nodes)]
+        nodes = gather(lambda place: _node_at(store, place[0]), level, store.concurrency)
+        places = [
+            (f"{current}/" if current else "", node or None)
+            for (current, owned), node in zip(level, nodes)
+            if owned or node is not None
+        ]
         leaves = [place for place in places if not _has_members(place[1])]
         groups = [(prefix, [*node.documents]) for prefix, node in places if node is not None and _has_members(node)]
         for_each(lambda place: _delete_leaf(store, *place), leaves, parallel=False, requests=store.concurrency)
         children = gather(lambda group: store.list_dir(group[0])[1], groups, store.concurrency)
-        level = [child[:-1] for found in children for child in found]
+        level = [(child[:-1], bool(documents)) for (_, documents), found in zip(groups, children) for child in found]
         levels.append(groups)
     # the groups; those without members come first
     for groups in reversed(levels):
         for_each(lambda group: _delete_group(store, *group), groups, parallel=False, requests=store.concurrency)
 
 
-def _node_at(store: Store, path: str) -> NodeMetadata | None:
+def _node_at(store: Store, path: str) -> NodeMetadata | Literal[False] | None:
+    """Return the node at a path, ``None`` if there is none, or ``False`` if it can't be read."""
     try:
-        return read_metadata(store, path) or implicit_group(store, path, None)
+        return read_metadata(store, path) or implicit_group(store, path, None, deep=True)
     except (MetadataError, UnsupportedError):
-        return None
+        return False
 
 
 def _has_members(node: NodeMetadata | None) -> bool:
@@ -111,4 +118,5 @@ def _delete_group(store: Store, prefix: str, documents: list[str]) -> None:
     """Delete a group whose members are deleted; the document that makes the group goes last."""
     for key in reversed(documents):
         store.delete(prefix + key)
-    delete_prefix(store, prefix)
+    if documents:
+        delete_prefix(store, prefix)
