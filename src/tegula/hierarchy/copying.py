@@ -199,7 +199,8 @@ def delete(target: Any, *, path: str = "", storage_options: Mapping[str, Any] | 
 
     Members are deleted before their group, and the documents of an array before its chunks. So an
     interruption leaves no array with missing chunks, and the same call deletes the rest. A node whose documents can't
-    be read is deleted, too. Of a folder that is no node itself only the nodes in it are deleted, not other files.
+    be read is deleted, too. Of a folder that is no node itself only the nodes in it are deleted, not other files; so
+    an interruption there may leave chunks of the array that was being deleted.
 
     Parameters
     ----------
