@@ -79,7 +79,7 @@ def append(store: Interrupted, format: str, first: int, count: int, own: bool = 
     rows = np.arange(first, first + count)
     by = store.own if own and store.own else columns(store, format)
     done = append_rows(by, [rows, np.stack([rows, -rows], 1)])
-    by[:] = [(array.with_metadata(metadata), path) for (array, path), metadata in zip(by, done)]
+    by[:] = [(array, path) for array, (_, path) in zip(done, by)]
 
 
 def table(store: tegula.Store) -> list[int]:

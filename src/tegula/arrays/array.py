@@ -505,11 +505,12 @@ def array_at(
     return Array(stored, path, read_only=read_only, allow_pickle=allow_pickle)
 
 
-def change_rows(arrays: Sequence[Array], act: Callable[[list[tuple[StoredArray, str]]], list[ArrayMetadata]]) -> None:
+def change_rows(arrays: Sequence[Array], act: Callable[[list[tuple[StoredArray, str]]], list[StoredArray]]) -> None:
     """Change the rows of several arrays together; `act` calls a function such as `engine.append_rows`."""
-    for array, metadata in zip(arrays, act([(array._stored, array._path) for array in arrays])):
+    before = [(array._stored, array._path) for array in arrays]
+    for array, (old, _), new in zip(arrays, before, act(before)):
         with array._metadata_lock():
-            array._stored = array._stored.with_metadata(metadata)
+            array._stored = new if array._stored is old else array._stored.with_metadata(new.metadata)
 
 
 def _copy(store: Store, path: str, format: str, mark: bytes, read_only: bool, options: dict[str, Any]) -> Array:

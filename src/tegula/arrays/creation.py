@@ -111,7 +111,7 @@ def completing(array: Array) -> Iterator[Array]:
         return
     try:
         yield array
-        change_rows([array], lambda columns: [engine.complete_array(*columns[0]).metadata])
+        change_rows([array], lambda columns: [engine.complete_array(*columns[0])])
     except BaseException:  # Ctrl-C, too
         engine.discard_array(array._stored, array.path)
         raise

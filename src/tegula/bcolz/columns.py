@@ -22,7 +22,7 @@ from tegula.bcolz.parameters import cparams
 from tegula.engine.creating import create_node
 from tegula.errors import AlreadyExistsError, MetadataError, NotFoundError, TegulaError
 from tegula.formats import find_format
-from tegula.metadata.nodes import ArrayMetadata, GroupMetadata
+from tegula.metadata.nodes import GroupMetadata
 from tegula.stores import LocalStore
 
 __all__ = ["Columns", "is_inside"]
@@ -215,7 +215,7 @@ class Columns(Mapping[str, carray]):
     def _has_buffered_rows(self) -> bool:
         return any(len(column) > column._rows.array.shape[0] for column in self._columns.values())
 
-    def _change_rows(self, act: Callable[[list[tuple[engine.StoredArray, str]]], list[ArrayMetadata]]) -> None:
+    def _change_rows(self, act: Callable[[list[tuple[engine.StoredArray, str]]], list[engine.StoredArray]]) -> None:
         rows = [self._columns[name]._rows for name in self.names]
         change_rows([item.array for item in rows], act)
         for item in rows:

@@ -50,7 +50,6 @@ from tegula.engine.visiting import batches, check_number
 from tegula.errors import ConflictError, MetadataError, TegulaError
 from tegula.formats import find_format
 from tegula.indexing import Projection
-from tegula.metadata.nodes import ArrayMetadata
 from tegula.stores import ABSENT
 from tegula.stores.capabilities import EmptyDirectories, lock
 
@@ -64,8 +63,8 @@ _AHEAD = 2**6  # chunks of an array that are read together with its length
 _BATCH = 2**12  # chunks whose generations are read before they are written
 
 
-def append_rows(columns: Sequence[Column], values: Sequence[Array]) -> list[ArrayMetadata]:
-    """Add rows to the end of all arrays or of none, and return their new metadata.
+def append_rows(columns: Sequence[Column], values: Sequence[Array]) -> list[StoredArray]:
+    """Add rows to the end of all arrays or of none, and return the longer arrays.
 
     Parameters
     ----------
@@ -84,8 +83,8 @@ def append_rows(columns: Sequence[Column], values: Sequence[Array]) -> list[Arra
     return _retrying(columns, lambda lengths: _append(lengths, values), len(values[0]))
 
 
-def resize_rows(columns: Sequence[Column], rows: int) -> list[ArrayMetadata]:
-    """Give all arrays the same length, and return their new metadata.
+def resize_rows(columns: Sequence[Column], rows: int) -> list[StoredArray]:
+    """Give all arrays the same length, and return the arrays of that length.
 
     Rows that are cut off are deleted; added rows hold the fill value. Arrays that differ in length can only be
     shortened, to the length of the shortest one or less.
@@ -98,8 +97,8 @@ def resize_rows(columns: Sequence[Column], rows: int) -> list[ArrayMetadata]:
     return _retrying(columns, lambda lengths: _resize(lengths, rows))
 
 
-def complete_rows(array: StoredArray, path: str) -> ArrayMetadata:
-    """Complete an array under creation: write its length, so that it can be opened, and return its metadata.
+def complete_rows(array: StoredArray, path: str) -> StoredArray:
+    """Complete an array under creation: write its length, so that it can be opened, and return the array.
 
     Parameters
     ----------
@@ -120,8 +119,8 @@ def complete_rows(array: StoredArray, path: str) -> ArrayMetadata:
     return _retrying([(array, path)], write)[0]
 
 
-def level_rows(columns: Sequence[Column]) -> list[ArrayMetadata]:
-    """Cut arrays to the length of the shortest of them, and return their new metadata.
+def level_rows(columns: Sequence[Column]) -> list[StoredArray]:
+    """Cut arrays to the length of the shortest of them, and return the arrays of that length.
 
     Only documents are written. The rows beyond the new end stay in their chunks, unread, until an append overwrites
     them.
@@ -137,7 +136,7 @@ def _level(lengths: list[LengthDocument]) -> list[LengthDocument]:
 
 def _retrying(
     columns: Sequence[Column], act: Callable[[list[LengthDocument]], list[LengthDocument]], added: int = 0
-) -> list[ArrayMetadata]:
+) -> list[StoredArray]:
     """Read, reserve and change the lengths, until no other writer interferes; the change adds `added` rows."""
     lead, path = columns[0]
     reservation = Reservation() if needs_reservation(lead.store) else None
@@ -160,7 +159,7 @@ def _retrying(
                     changed = act(lengths)
                     for length in changed:
                         length.release()
-                return [length.array.metadata for length in changed]
+                return [length.array for length in changed]
         except ConflictError:
             back_off(attempt)
         except TegulaError as error:

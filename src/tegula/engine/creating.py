@@ -100,7 +100,7 @@ def create_array(
     if draft is None or not filled:
         return array
     try:
-        array = replace(array, metadata=resize_rows([(array, path)], metadata.shape[0])[0])
+        array = resize_rows([(array, path)], metadata.shape[0])[0]
         return complete_array(array, path)
     except BaseException:  # Ctrl-C, too
         discard_array(array, path)
@@ -114,7 +114,7 @@ def is_draft(array: StoredArray) -> bool:
 
 def complete_array(array: StoredArray, path: str) -> StoredArray:
     """Complete an array under creation, so that it can be opened, and return the completed array."""
-    return replace(array, metadata=complete_rows(array, path))
+    return complete_rows(array, path)
 
 
 def discard_array(array: StoredArray, path: str) -> None:

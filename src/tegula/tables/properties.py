@@ -79,8 +79,10 @@ class TableProperties(Node):
         return find_format(self.format).keys
 
     def _description(self, name: str) -> ArrayMetadata:
+        if name in self._opened:
+            return self._opened[name].metadata
         self._describe([name])
-        return self._opened[name].metadata if name in self._opened else self._described[name]
+        return self._described[name]
 
     def _columns(self, names: Sequence[str] | None = None) -> dict[str, Array]:
         if isinstance(names, str) or not all(isinstance(name, str) for name in names or ()):

@@ -24,7 +24,7 @@ from tegula.errors import (
     NotFoundError,
     TegulaError,
 )
-from tegula.metadata.nodes import ArrayMetadata, GroupMetadata
+from tegula.metadata.nodes import GroupMetadata
 from tegula.stores import Store
 from tegula.tables.columns import (
     check_name,
@@ -406,7 +406,7 @@ class Table(TableProperties):
                 for piece in pieces_to_append(rows, columns):
                     values = [*fitted_rows(piece, columns).values()]
                     if len(values[0]):
-                        self._change_rows(partial(engine.append_rows, values=values))
+                        self._change_rows(columns, partial(engine.append_rows, values=values))
                         appended += len(values[0])
             except TegulaError as error:
                 if appended:
@@ -414,11 +414,14 @@ class Table(TableProperties):
                 raise
         return len(self)
 
-    def _change_rows(self, act: Callable[[list[tuple[engine.StoredArray, str]]], list[ArrayMetadata]]) -> None:
+    def _change_rows(
+        self,
+        columns: Mapping[str, Array],
+        act: Callable[[list[tuple[engine.StoredArray, str]]], list[engine.StoredArray]],
+    ) -> None:
         """Change the number of rows of all columns at once; explain the error if they differ in length."""
-        columns = [*self._columns().values()]
         try:
-            change_rows(columns, act)
+            change_rows([*columns.values()], act)
         except MetadataError as error:
             self.refresh()
             if not self.is_consistent:
@@ -449,7 +452,7 @@ class Table(TableProperties):
             raise MetadataError(f"{rows!r:.80} is not a number of rows", path=self._place)
         if self._names:
             with self._locating():
-                self._change_rows(lambda stored: engine.resize_rows(stored, int(rows)))
+                self._change_rows(self._columns(), lambda stored: engine.resize_rows(stored, int(rows)))
 
     def repair(self) -> dict[str, int]:
         """Cut all columns to the length of the shortest, and return the number of rows that each has lost.
