@@ -96,6 +96,10 @@ def test_faults_of_the_connection_are_repeated(s3_server: Any, proxied: Any) -> 
             assert fault.hits == 2
         with proxy.fault(method="GET", **rule), pytest.raises(StoreError, match="'a'"):
             store.get("a")
+    store.set("certificates/no dns error", VALUE)
+    with proxy.fault(method="GET", reset="before", times=2) as fault:
+        assert store.get("certificates/no dns error") == VALUE
+        assert fault.hits == 2
     with proxy.fault(method="GET", key="*/a", delay=5):
         slow = open_url(f"{bucket.url}/x", {**bucket.options, "timeout": 0.1, "retries": 1})
         with pytest.raises(StoreError, match="in time"):
@@ -130,6 +134,10 @@ def test_a_bucket_that_does_not_exist_is_named_as_the_cause(s3_server: Any) -> N
         ("Unknown", 403, "anonymous=True"),
         ("NoSuchBucket", 404, "no such bucket"),
         ("ContainerNotFound", 404, "no such bucket"),
+        ("BlobArchived", 409, "archived"),
+        ("InvalidObjectState", 403, "archived"),
+        ("LeaseIdMissing", 412, "holds a lease"),
+        ("InvalidResourceName", 400, r"400 Bad Request (InvalidResourceName)"),
     ],
 )
 def test_a_refusal_says_what_to_do(code: str, status: int, advice: str) -> None:
@@ -138,6 +146,20 @@ def test_a_refusal_says_what_to_do(code: str, status: int, advice: str) -> None:
     assert failure.kind == "fatal"
     assert advice in failure.reason
     assert SECRET not in failure.reason
+
+
+@pytest.mark.parametrize("operation", ["get", "range", "generation", "many", "ranges", "changed", "size"])
+@pytest.mark.parametrize("status", [409, 412])
+def test_a_read_that_is_refused_finds_no_absence(
+    crude: CrudeS3, store: ObjectStore, operation: str, status: int
+) -> None:
+    crude.answers = [status]
+    with pytest.raises(StoreError, match=str(status)) as caught:
+        OPERATIONS[operation](store)
+    assert type(caught.value) is StoreError  # no ConflictError, since there was no condition
+    crude.answers = [status]
+    with pytest.raises(StoreError, match=rf"{status} .*\(Wrong\)"):
+        store.get_ranges("a", [(1, 2)])
 
 
 @pytest.mark.parametrize(
@@ -163,7 +185,15 @@ def test_an_answer_401_says_which_credentials_to_pass(
         assert ("public data are read with the option anonymous=True" in str(caught.value)) == bool(url)
 
 
-@pytest.mark.parametrize(("code", "advice"), [("ExpiredToken", "get new ones"), ("InvalidToken", "are wrong")])
+@pytest.mark.parametrize(
+    ("code", "advice"),
+    [
+        ("ExpiredToken", "get new ones"),
+        ("RequestExpired", "get new ones"),
+        ("InvalidToken", "are wrong"),
+        ("AuthenticationFailed</Code><Detail>Signature not valid in the specified time frame", "have expired"),
+    ],
+)
 def test_credentials_that_are_refused_may_be_renewed_and_say_what_to_do(code: str, advice: str) -> None:
     body = f"<Error><Code>{code}</Code><Message>{SECRET}</Message></Error>"
     failure = failure_of(OSError(f"Server returned non-2xx status code: 400 Bad Request: {body}"))
@@ -233,6 +263,38 @@ def test_listings_and_deletions_of_many_are_repeated(crude: CrudeS3, store: Obje
                 action()
 
 
+@pytest.mark.parametrize("code", ["InternalError", "SlowDown", "AccessDenied"])
+def test_a_deletion_of_many_that_fails_in_part_is_repeated(
+    crude: CrudeS3, store: ObjectStore, code: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handler: Any = crude.RequestHandlerClass
+    refusals = [1, 1]
+
+    def post(self: Any, key: str, body: bytes) -> None:
+        if refusals.pop():
+            self.respond(200, f"<DeleteResult><Error><Key>data/a</Key><Code>{code}</Code><Message>x</Message></Error>"
+                              "</DeleteResult>".encode())  # fmt: skip
+        else:
+            refusals.append(0)
+            handler.on_post(self, key, body)
+
+    monkeypatch.setattr(crude, "RequestHandlerClass", type("Refusing", (handler,), {"on_post": post}))
+    refusals[:] = [0, 1, 1]
+    if code == "AccessDenied":
+        with pytest.raises(StoreError, match=code):
+            store.delete_prefix("")
+    else:
+        store.delete_prefix("")
+        assert [*store.list()] == []
+
+
+def test_a_part_of_many_is_known_by_its_status() -> None:
+    text = "Generic MicrosoftAzure error: Bulk delete request failed for key a: told (code: {})\n\nDebug: (code: 9)"
+    assert failure_of(OSError(text.format(503))).kind == "throttled"
+    assert failure_of(OSError(text.format(500))).kind == "transient"
+    assert failure_of(OSError(text.format(412))).reason == "the server answers 412 Precondition Failed"
+
+
 def test_retries_are_those_of_the_store_unless_others_are_given(crude: CrudeS3) -> None:
     settings = {"config": crude.options, "client_options": {"allow_http": True}}
     few = obstore.store.S3Store("bucket", retry_config={"max_retries": 1}, **settings)
@@ -277,6 +339,9 @@ def test_new_credentials_are_asked_for_once_the_old_ones_are_refused(crude: Crud
     crude.answers = [401]
     assert store.get("a") == b"1"
     assert "key2" in crude.seen[-1][2]
+    for action in (lambda: [*store.list()], lambda: store.list_dir("")[0]):
+        crude.answers = [401]
+        assert action() == ["a"]
     crude.answers = [401] * 10
     with pytest.raises(StoreError, match="401"):
         store.get("a")

@@ -30,7 +30,11 @@ FailureKind: TypeAlias = Literal[
 
 _status = re.compile(r"non-2xx status code: (\d{3})").search
 _token_request = re.compile(r"Error performing (?:token request|\w+ http://169\.254\.)").search
-_expired_token = re.compile(r"ExpiredToken|TokenRefreshRequired|RequestExpired|InvalidToken<").search
+_expired_token = re.compile(
+    r"ExpiredToken|TokenRefreshRequired|RequestExpired|InvalidToken<|Signature not valid in the specified time frame"
+).search
+_address = re.compile(r"https?://\S+")
+_part_of_many = re.compile(r"request failed for key .*?\(code: (\w{1,40})\)\n", re.DOTALL).search
 _error_document = re.compile(r"Server returned error response: .*?<Code>([A-Za-z]{1,40})</Code>", re.DOTALL).search
 
 _error_code = re.compile(r"<Code>([A-Za-z]{1,40})</Code>").search
@@ -68,6 +72,7 @@ _NOT_ALLOWED: Final = (
     "anonymous=True, and buckets that may not be listed with missing=(403, 404)"
 )
 _WRONG_CREDENTIALS: Final = "the credentials are wrong"
+_EXPIRED: Final = "the credentials have expired; get new ones"
 _UNKNOWN_USER: Final = "the credentials are missing, wrong or have expired; {}"
 _SIGN: Final = {
     "S3Store": "the options access_key_id and secret_access_key, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
@@ -86,17 +91,29 @@ _ADVICE: Final = {
     "AuthorizationPermissionMismatch": _NOT_ALLOWED,
     "NoAuthenticationInformation": _NOT_ALLOWED,
     "PublicAccessNotPermitted": _NOT_ALLOWED,
-    "AuthenticationFailed": _WRONG_CREDENTIALS + ", or the clock of this machine is",
-    "ExpiredToken": "the credentials have expired; get new ones",
+    "AuthenticationFailed": "the credentials are wrong or have expired, or the clock of this machine is wrong",
+    "ExpiredToken": _EXPIRED,
     "InvalidToken": _WRONG_CREDENTIALS,
     "AuthorizationHeaderMalformed": "check the option region",
     "IllegalLocationConstraintException": "check the option region",
     "InvalidAccessKeyId": _WRONG_CREDENTIALS,
     "PermanentRedirect": "the bucket is elsewhere: check the options region and endpoint",
+    "RequestExpired": _EXPIRED,
     "RequestTimeTooSkewed": "the clock of this machine is wrong",
     "SignatureDoesNotMatch": _WRONG_CREDENTIALS,
+    "TokenRefreshRequired": _EXPIRED,
 }
 _BUCKETS: Final = ("NoSuchBucket", "ContainerNotFound", "FilesystemNotFound")
+_ARCHIVED: Final = "the object is archived; restore it first"
+_BARRED: Final = {
+    "BlobArchived": _ARCHIVED,
+    "BlobBeingRehydrated": "the object is being restored from the archive; wait until that is done",
+    "BlobImmutableDueToPolicy": "a policy of the container forbids changes of the object",
+    "ContainerBeingDeleted": "the container is being deleted",
+    "InvalidObjectState": _ARCHIVED,
+    "LeaseIdMissing": "another program holds a lease on the object",
+}
+"""Refusals whose status, 403, 409 or 412, would mean wrong credentials or a condition that does not hold."""
 _TOO_LATE: Final = (
     "the server did not answer in time; the option timeout says how long a request may take, such as '5m'"
 )
@@ -110,7 +127,10 @@ _WORDS: Final[tuple[tuple[str, FailureKind, str], ...]] = (
         "a credential or another setting, of the options or the environment, holds a line break or another control "
         "character",
     ),
+    ("Content-Length Header missing", "unsupported", "the answer does not say how long the value is"),
+    ("InvalidListResponse", "transient", "the answer to a listing can't be understood"),
     ("BareRedirect", "fatal", "the server redirects without saying where; check the options region and endpoint"),
+    ("error following redirect", "fatal", "the server redirects too often, or to an address that is not valid"),
     ("BadScheme", "fatal", "the endpoint is not https; pass the option allow_http=True"),
     ("ertificate", "fatal", "the certificate of the server is not valid"),
     ("ConnectionRefused", "unreachable", "the connection was refused"),
@@ -195,26 +215,37 @@ def failure_of(error: BaseException, service: str = "") -> Failure:
     code = _error_code(text)
     if status is not None and code is not None and code[1] in _BUCKETS:
         return Failure("fatal", _NO_BUCKET)
+    if status is not None and code is not None and code[1] in _BARRED:
+        return Failure("fatal", _BARRED[code[1]], status)
     if (name == "GenericError" and "NotPartial" in text) or (name == "NotSupportedError" and "range" in text.lower()):
         return Failure("whole", "the server does not return byte ranges")
     named = _NAMED.get(name)
     odd = _odd_name(text) if name == "InvalidPathError" else None
     if odd is not None:  # obstore can't list a page with such a name
         return Failure("fatal", _ODD.format(odd[1]), status)
-    if named is not None:
+    if named is not None and (named[0] != "conflict" or status is None):
         return Failure(*named, status)
     if status is not None:
         advice = _advice(status, code[1] if code else "", service)
-        reason = f"the server answers {_phrase(status)}" + (f": {advice}" if advice else "")
-        return Failure(_kind_of_status(status, text), reason, status)
-    told = _error_document(text)
-    if told is not None:
-        reported: FailureKind = "throttled" if told[1] in _SLOWER else "transient" if told[1] in _PASSING else "fatal"
-        return Failure(reported, f"the server reports {told[1]}")
+        told = f": {advice}" if advice else f" ({code[1]})" if code else ""
+        kind = _kind_of_status(status, text) if named is None else named[0]
+        return Failure(kind, f"the server answers {_phrase(status)}{told}", status)
+    reported = _error_document(text) or _part_of_many(text)
+    if reported is not None:
+        return _reported(reported[1])
+    text = _address.sub("", text)  # a bucket or a key may have any of the words in its name
     for words, kind, reason in _WORDS:
         if words in text:
             return Failure(kind, reason)
     return Failure("fatal", f"obstore raises {type(error).__name__}")
+
+
+def _reported(code: str) -> Failure:
+    """Return the failure for an error that an answer of status 200 reports, by its code or status."""
+    if code.isdecimal():
+        return Failure(_kind_of_status(int(code), ""), f"the server answers {_phrase(int(code))}")
+    kind: FailureKind = "throttled" if code in _SLOWER else "transient" if code in _PASSING else "fatal"
+    return Failure(kind, f"the server reports {code}")
 
 
 def _kind_of_status(status: int, text: str) -> FailureKind:

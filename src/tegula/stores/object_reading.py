@@ -129,8 +129,12 @@ class ObjectReader(Ranged, Revalidating, SizedListing, Store):
         return self._of(answer)
 
     def _of(self, answer: _Answer | Failure) -> _Answer | Failure:
-        absent = isinstance(answer, Failure) and (answer.kind == "missing" or answer.status in self.missing)
-        return (None, ABSENT) if absent else answer
+        if isinstance(answer, Failure):
+            if answer.kind == "missing" or answer.status in self.missing:
+                return None, ABSENT
+            if answer.kind == "conflict" and answer.status == HTTPStatus.CONFLICT:  # not about a condition of a read
+                return answer._replace(kind="fatal")
+        return answer
 
     def _read_part(self, path: str, byte_range: ByteRange, conditions: Mapping[str, Any]) -> _Answer | Failure:
         """Read a range that the server does not support: a suffix, or any range if it returns only whole objects."""
@@ -150,7 +154,7 @@ class ObjectReader(Ranged, Revalidating, SizedListing, Store):
                 return b"", state
             wanted = self.requests.send(self._reading(path, (start, stop - start), {**state.reading(), **conditions}))
             if isinstance(wanted, Failure):
-                changed = wanted.kind == "conflict"
+                changed = wanted.kind == "conflict" and wanted.status != HTTPStatus.CONFLICT
             else:  # the state can't be a condition, so it is compared
                 changed = state.e_tag is not None and wanted[1] != state
             if conditions or not changed:
@@ -253,7 +257,7 @@ class ObjectReader(Ranged, Revalidating, SizedListing, Store):
 
     def _gone(self, key: str, failure: Failure, expected: Generation | None) -> tuple[None, Generation]:
         answer = self._of(failure)
-        if isinstance(answer, Failure) and answer.kind != "conflict":
+        if isinstance(answer, Failure) and (answer.kind != "conflict" or expected is None):
             self.fail("read", key, answer)
         self._check_same(key, ABSENT, expected)
         return None, ABSENT
@@ -317,7 +321,7 @@ class ObjectReader(Ranged, Revalidating, SizedListing, Store):
                 raise
 
         while True:
-            page: Any = self.requests.listing(next_page)
+            page: Any = self.requests.bulk(next_page)
             if isinstance(page, Failure) and page.kind != "missing":
                 self.fail("list", prefix, page)
             if page is None or isinstance(page, Failure):
@@ -331,7 +335,7 @@ class ObjectReader(Ranged, Revalidating, SizedListing, Store):
         """Return the keys and the prefixes (each ending in ``/``) directly below `prefix`, each sorted."""
         self._check_listable(check_prefix(prefix))
         wanted = (self.prefix + prefix).rstrip("/") or None
-        answer = self.requests.listing(lambda library, store: library.list_with_delimiter(store, wanted))
+        answer = self.requests.bulk(lambda library, store: library.list_with_delimiter(store, wanted))
         if isinstance(answer, Failure):
             if answer.kind != "missing":
                 self.fail("list", prefix, answer)
@@ -371,14 +375,15 @@ class ObjectReader(Ranged, Revalidating, SizedListing, Store):
 
 
 def _head(library: Any, store: Any, path: str, conditions: Mapping[str, Any] = _NONE) -> Any:
-    """Return obstore's metadata of an object; from a web server without HEAD, by a GET of which little is read.
+    """Return obstore's metadata of an object; if HEAD does not tell its length, by a GET of which little is read.
 
     obstore interprets the answer 405 of a web server as a missing object.
     """
     try:
         return library.get(store, path, options={"head": True, **conditions})
-    except FileNotFoundError as error:
-        if failure_of(error).status != HTTPStatus.METHOD_NOT_ALLOWED:
+    except Exception as error:
+        found = failure_of(error)
+        if found.kind != "unsupported" and found.status != HTTPStatus.METHOD_NOT_ALLOWED:
             raise
     try:
         return library.get(store, path, options={"range": (0, 1), **conditions})

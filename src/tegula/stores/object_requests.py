@@ -81,30 +81,29 @@ class Requests:
             attempts += 1
 
     def bulk(self, action: Callable[[Any, Any], _T]) -> _T | Failure:
-        """Carry out an operation of many requests, and return what `action` returns, or the `Failure`."""
-        self._check_open()
-        try:
-            return action(obstore(), self.bulk_handle.get())
-        except BaseException as error:  # noqa: BLE001 - as above
-            failure = failure_of(error, self.single.name)
+        """Carry out an operation of many requests, and return what `action` returns, or the last `Failure`.
+
+        obstore retries each request. The operation is repeated after failures for which obstore does not retry: an
+        incomplete answer, one that reports failures of some objects, and refused credentials.
+        """
+
+        def attempt() -> _T | Failure:
+            self._check_open()
+            try:
+                return action(obstore(), self.bulk_handle.get())
+            except BaseException as error:  # noqa: BLE001 - as above
+                failure = failure_of(error, self.single.name)
             if failure.kind == "expired":
                 self.bulk_handle.renew()
+            elif failure.kind != "missing" and failure.status is not None:
+                failure = failure._replace(kind="fatal")
             return failure
+
+        return self._repeated(attempt)
 
     def _check_open(self) -> None:
         if self.closed_as:
             raise StoreError(f"{self.closed_as} is closed; open it again")
-
-    def listing(self, action: Callable[[Any, Any], _T]) -> _T | Failure:
-        """List as `bulk` does, but also retry after an incomplete answer, which obstore does not."""
-
-        def attempt() -> _T | Failure:
-            answer = self.bulk(action)
-            if isinstance(answer, Failure) and answer.status is not None:
-                answer = answer._replace(kind="missing" if answer.kind == "missing" else "fatal")  # it was repeated
-            return answer
-
-        return self._repeated(attempt)
 
 
 _all_requests: weakref.WeakSet[Requests] = weakref.WeakSet()
