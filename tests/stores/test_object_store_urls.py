@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 import traceback
 from collections.abc import Iterator
 from datetime import timedelta
@@ -84,6 +85,14 @@ def test_urls_that_can_not_be_opened(url: str) -> None:
     with pytest.raises((MetadataError, StoreError)) as caught:
         open_url(url, {})
     assert SECRET not in str(caught.value)
+
+
+@pytest.mark.parametrize("address", ["1.2.3.999", "1.2.3.4.5", "a|b", "h ost", "xn--"])
+def test_an_address_that_no_server_can_have_is_told(address: str) -> None:
+    with pytest.raises(MetadataError, match=rf"'http://{re.escape(address)}/x' is not a valid URL; check"):
+        open_url(f"http://user:{SECRET}@{address}/x?signature={SECRET}", {})
+    with pytest.raises(MetadataError, match=r"ACCOUNT.dfs.core.windows.net"):
+        open_url("abfs://box@example.org/x", {})
 
 
 def test_options_go_where_they_belong() -> None:

@@ -117,6 +117,17 @@ def test_an_ipv6_address_is_no_chain(server: str) -> None:
     assert options_of_both(f"{server}/a/x", f"{server}/b/y", {"retries": 1}, None) == {"retries": 1}
 
 
+@pytest.mark.parametrize(
+    "url",
+    ["https://host/x#y", "http://me:word@host/x.zip#y", "https://host/x?a=1#y", "simplecache::https://host/x.json#y"],
+)
+def test_a_fragment_that_no_server_is_sent_is_refused(url: str) -> None:
+    with pytest.raises(MetadataError, match=r"fragment .* write '%23'") as caught:
+        tegula.open(url)
+    assert "word" not in str(caught.value)
+    assert tegula.store_of("https://host/x%23y", read_only=True).url == "https://host/x%23y"
+
+
 def test_a_package_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     try:
         import paramiko  # noqa: F401, PLC0415

@@ -152,7 +152,12 @@ def _made(kind: str, class_name: str | None, positional: tuple[Any, ...], option
             others = {**settings, group: {other: value for other, value in values.items() if other != name}}
             if not isinstance(attempt(others), _Refusal):
                 raise MetadataError(f"the value of the option {name!r} can't be used", field=name)
+    if kind == "http":
+        text = f"{bare_url(positional[0])!r} is not a valid URL; check the name or the address of the server"
+        raise MetadataError(text, field="url")
     hint = "; the account is not known: pass account_name" if "MissingAccount" in made.text else ""
+    if kind == "az" and "@" in positional[0]:
+        hint = "; the host of such a URL is ACCOUNT.dfs.core.windows.net"
     raise MetadataError(f"{kind}: storage can't be opened with this URL and these options{hint}", field="url")
 
 

@@ -109,6 +109,12 @@ def _store_of_url(url: str, scheme: str, read_only: bool, options: Mapping[str, 
             "name, write './' before the name",
             path=secrets.plain_url(url),
         )
+    last = links(url)[-1]
+    if "#" in last and last.lower().startswith(("http:", "https:")):
+        raise MetadataError(
+            "servers are not sent the fragment of a URL, '#' and what follows; write '%23' for a '#' in a name",
+            path=secrets.plain_url(url).partition("#")[0],
+        )
     if scheme == "file" and len(links(url)) == 1:
         return store_of(path_of_url(url), read_only=read_only)
     archive = local_path(url)
