@@ -9,6 +9,7 @@ import importlib
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
@@ -133,6 +134,28 @@ def test_a_listing_without_order_does_not_go_on(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(store.requests, "bulk", lambda action: bulk(lambda *who: action(Mixing(who[0]), who[1])))
     with pytest.raises(StoreError, match="unordered listing"):
         [*store.list_prefix("")]
+
+
+@pytest.mark.parametrize(("page", "size"), [(4, 2), (2, 5), (2, 2), (3, 20)])
+def test_a_listing_in_a_circle_is_an_error(page: int, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tegula.stores.object_reading._PAGE", page)
+    store = ObjectStore(MemoryBucket(), "a")
+    keys = sorted(f"{number:02}" for number in range(size))
+    for key in keys:
+        store.set(key, b"1")
+
+    class Circling:
+        def list(self, bucket: Any, prefix: Any, *, offset: Any, chunk_size: int) -> Iterator[Any]:
+            objects = cycle(importlib.import_module("obstore").list(bucket, prefix).collect())
+            while True:
+                yield [*islice(objects, chunk_size)]
+
+    bulk = store.requests.bulk
+    monkeypatch.setattr(store.requests, "bulk", lambda action: bulk(lambda *who: action(Circling(), who[1])))
+    found = []
+    with pytest.raises(StoreError, match="lists an object twice"):
+        found += islice(store.list_prefix(""), 1000)
+    assert len(found) <= 3 * size
 
 
 class Breaking:

@@ -103,4 +103,7 @@ class TestAzure(OverServer):
         ):
             with pytest.raises(StoreError, match=r"turns a backslash .* without backslashes \(.*'a\\\\b"):
                 action()
+        for name in ("a\ufffe", "b/\uffff"):
+            with pytest.raises(StoreError, match=r"can't list names with U\+FFFE"):
+                store.set(name, b"3")
         assert {key: store.get(key) for key in store.list()} == dict.fromkeys(before, b"1")

@@ -30,6 +30,7 @@ _Answer: TypeAlias = "tuple[bytes | None, Generation]"
 _NONE: Final[Mapping[str, Any]] = {}
 _PAGE: Final = 1000
 _ATTEMPTS: Final = 100
+_UNLISTED: Final = frozenset("\ufffe\uffff")
 
 
 class ObjectReader(Ranged, Revalidating, SizedListing, Store):
@@ -59,6 +60,8 @@ class ObjectReader(Ranged, Revalidating, SizedListing, Store):
 
     def _check_name(self, name: str) -> str:
         """Return a key or a prefix; raise `StoreError` if the service does not distinguish it from all others."""
+        if self.kind == "az" and not _UNLISTED.isdisjoint(name):
+            raise StoreError("Azure can't list names with U+FFFE or U+FFFF; use a name without them", key=name)
         if self.kind == "az" and "\\" in name:
             raise StoreError(
                 "Azure turns a backslash in the name of a blob into a slash, so it would be another blob; use a name "
@@ -307,6 +310,7 @@ class ObjectReader(Ranged, Revalidating, SizedListing, Store):
         pages: Iterator[Any] | None = None
         last: str | None = None  # an interrupted listing is continued after its last object
         in_order = True  # as long as the service lists in the order of the names
+        begins: set[str] = set()  # the first name of each page
 
         def next_page(library: Any, store: Any) -> Any:
             nonlocal pages
@@ -326,7 +330,11 @@ class ObjectReader(Ranged, Revalidating, SizedListing, Store):
                 self.fail("list", prefix, page)
             if page is None or isinstance(page, Failure):
                 return
-            paths = [last or "", *(found["path"] for found in page)]
+            names = [found["path"] for found in page]
+            if len({*names}) < len(names) or not begins.isdisjoint(names):  # obstore follows pages in a circle
+                raise StoreError(f"{self!r} can't list: the server lists an object twice", key=prefix)
+            begins.update(names[:1])
+            paths = [last or "", *names]
             in_order = in_order and paths == sorted(paths)
             last = paths[-1] or None
             yield from self._valid(page, prefix)
