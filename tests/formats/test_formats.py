@@ -414,3 +414,18 @@ def test_an_invalid_fill_value_names_its_document(dtype: str, fill: Any) -> None
     with pytest.raises(MetadataError) as raised:
         tegula.open_array(store, path="g")
     assert (raised.value.key, raised.value.field) == ("g/.zarray", "fill_value")
+
+
+@pytest.mark.parametrize(
+    ("dtype", "stored"),
+    [
+        ([("a", "<i4"), ("t", "<M8[s]"), ("b", [("c", "?")])], 0),
+        ([("a", "<i4"), ("b", "S2")], None),  # zarr 1 fills the text with "0"
+        ("V3", None),  # and fills no raw bytes
+    ],
+)
+def test_zero_fields_in_zarr1(dtype: Any, stored: int | None) -> None:
+    store: dict[str, bytes] = {}
+    array = tegula.create_array(store, shape=3, dtype=dtype, format="zarr1")
+    assert json.loads(store["meta"])["fill_value"] == stored
+    assert array[:].tobytes() == bytes(array.nbytes)

@@ -298,9 +298,9 @@ def adapt(metadata: ArrayMetadata) -> ArrayMetadata:
 
     # fill value
     fill = None if metadata.fill_value is None else metadata.fill_value.astype(dtype)
-    if fill is not None and dtype.kind == "V" and not any(fill.tobytes()):
-        fill = None  # an undefined value is read as zero bytes, too
     data_type = DataType(dtype)
+    if fill is not None and dtype.kind == "V" and not any(fill.tobytes()) and fill.tobytes() != _zero(data_type):
+        fill = None  # no number means these zero bytes, but an undefined value is read as zero bytes, too
     _fill_to_json(fill, data_type)  # raises if there is no form for it
     return ArrayMetadata(
         shape=metadata.shape,
