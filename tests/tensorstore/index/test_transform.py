@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tensorstore as real
 
+from tegula import tensorstore
 from tegula.tensorstore.index.dim import Dim
 from tegula.tensorstore.index.dim_expressions import DimExpression, DimSelection, d
 from tegula.tensorstore.index.domain import IndexDomain
@@ -178,3 +179,13 @@ def test_views_of_large_index_arrays() -> None:
     for shape in ((50,), (1000,), (1001,), (600, 2), (2, 600), (12, 12)):
         array = np.arange(np.prod(shape)).reshape(shape)
         assert repr(OutputIndexMap(index_array=array)) == repr(real.OutputIndexMap(index_array=array))
+
+
+@pytest.mark.parametrize("bounds", [{}, {"exclusive_max": 5}, {"size": 10**13}])
+def test_a_diagonal_may_be_infinite_beside_an_index_array(bounds: dict[str, int]) -> None:
+    def diagonals(module: Any) -> list[Any]:
+        outer = module.Dim(**bounds)
+        made = module.IndexTransform(module.IndexDomain([outer, module.Dim(size=3), outer]))[:, [1, 2]]
+        return [made[module.d[dims].diagonal].to_json() for dims in (0, (2, 0), (2, 1), ())]
+
+    assert diagonals(tensorstore) == diagonals(real)

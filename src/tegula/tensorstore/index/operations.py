@@ -185,12 +185,12 @@ def diagonal(pair: Transform, dims: list[int]) -> Transform:
 def _diagonal_array(
     old: IndexDomain, new: IndexDomain, array: IndexArray, dims: list[int], rest: list[int]
 ) -> IndexArray:
-    indices = np.arange(new._lower[0], new._upper[0])
     array = array.transpose([*dims, *rest])
+    if all(size == 1 for size in array.shape[: len(dims)]):
+        return array[(0,) * len(dims)][None]  # the diagonal may be infinite
+    indices = np.arange(new._lower[0], new._upper[0])
     picks = [
         np.zeros_like(indices) if size == 1 else indices - old._lower[dim]
         for dim, size in zip(dims, array.shape, strict=False)
     ]
-    if all(size == 1 for size in array.shape[: len(dims)]):
-        picks = [np.zeros(1, np.int64) for _ in dims]
-    return array[tuple(picks)] if dims else array[None]
+    return array[tuple(picks)]
