@@ -45,3 +45,33 @@ def test_an_array_written_to_a_document_is_a_list(value: Any) -> None:
         document = package.open({"driver": "json", "kvstore": "memory://k"}, context=package.Context()).result()
         document.write(value).result()
         assert document.read().result().item() == value.tolist()
+
+
+@pytest.mark.parametrize("view", [np.s_[[6, -2]], np.s_[::2, [1, 9, -5]], np.s_[::-2, [3, 0]], np.s_[[7, 6], ::-1]])
+def test_an_index_beyond_an_array_that_can_be_resized(view: Any) -> None:
+    def error(module: Any) -> str:
+        spec = {"driver": "zarr3", "kvstore": "memory://"}
+        array = module.open(spec, create=True, dtype="int8", shape=[7, 3], context=module.Context()).result()
+        with pytest.raises(ValueError, match="outside valid range") as info:
+            array[view].read().result()
+        return str(info.value).partition(" [")[0] + str(info.value).partition("range")[2].partition(")")[0]
+
+    assert error(ts) == error(tensorstore)
+
+
+@pytest.mark.parametrize("value", [[3], [[3, 4]], np.array([3], np.int8), np.zeros((0, 2), np.int8)])
+def test_an_array_written_to_one_element(value: Any) -> None:
+    for module in (ts, tensorstore):
+        with pytest.raises(ValueError, match=f"Expected array of rank 0, but received array of rank {np.ndim(value)}"):
+            module.array(np.int8(0))[...].write(value).result()
+
+
+@pytest.mark.parametrize("order", [[0, 1, 2], [2, 1, 0], [1, 2, 0]])
+@pytest.mark.parametrize("dims", [(0, 1), (2, 0), (1,)])
+def test_the_inner_order_of_a_diagonal(order: list[int], dims: tuple[int, ...]) -> None:
+    def layout(module: Any) -> Any:
+        spec = {"driver": "zarr3", "kvstore": "memory://", "schema": {"chunk_layout": {"inner_order": order}}}
+        array = module.open(spec, create=True, dtype="int8", shape=[4, 4, 4], context=module.Context()).result()
+        return array[module.d[dims].diagonal][:, None].chunk_layout.to_json()
+
+    assert layout(ts) == layout(tensorstore)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from tegula.tensorstore.constraints import dtypes
 from tegula.tensorstore.constraints.casting import each
-from tegula.tensorstore.errors import invalid, type_error
+from tegula.tensorstore.errors import StatusError, invalid, type_error
 from tegula.tensorstore.json.values import conversion_error, to_json_value
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def as_source(source: Any, dtype: dtypes.dtype, rank: int) -> _Values:
             what = "array data" if source.ndim else "scalar"
             raise type_error(f"Cannot cast {what} from {source.dtype!r} to {wanted!r} according to the rule 'safe'")
         if source.ndim > rank:
-            raise invalid("object too deep for desired array")
+            raise _too_deep(source.ndim, rank, "object too deep for desired array")
         return source.astype(wanted)
     if isinstance(source, np.complexfloating) and wanted.kind != "c":
         source = source.real
@@ -58,12 +58,14 @@ def as_source(source: Any, dtype: dtypes.dtype, rank: int) -> _Values:
         values = np.array(source, wanted)
     except (ValueError, TypeError, OverflowError) as error:
         raise conversion_error(error) from error
-    if values.ndim > rank > 0:
-        text = f"The requested array would exceed the maximum number of dimension of {rank}."
-        raise invalid(f"setting an array element with a sequence. {text}")
     if values.ndim > rank:
-        raise invalid(f"Expected array of rank {rank}, but received array of rank {values.ndim}")
+        text = f"The requested array would exceed the maximum number of dimension of {rank}."
+        raise _too_deep(values.ndim, rank, f"setting an array element with a sequence. {text}")
     return values
+
+
+def _too_deep(found: int, rank: int, text: str) -> StatusError:
+    return invalid(text if rank else f"Expected array of rank {rank}, but received array of rank {found}")
 
 
 def _objects(source: Any, dtype: dtypes.dtype, rank: int) -> _Values:
@@ -71,7 +73,7 @@ def _objects(source: Any, dtype: dtypes.dtype, rank: int) -> _Values:
     if isinstance(source, (np.ndarray, np.generic)) and (rank or dtype != dtypes.json):
         values = np.asarray(source).astype(object)
         if values.ndim > rank:
-            raise invalid("object too deep for desired array")
+            raise _too_deep(values.ndim, rank, "object too deep for desired array")
     else:
         values = _nested(source, rank)
     if dtype == dtypes.json:

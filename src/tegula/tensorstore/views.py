@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tegula.tensorstore.errors import StatusError, annotate, invalid, status
+from tegula.tensorstore.index.intervals import affine_domain
 
 if TYPE_CHECKING:
     from tegula.tensorstore.index.domain import IndexDomain
@@ -197,16 +198,13 @@ def _checked(output: OutputIndexMap, low: int, high: int, dimension: int) -> npt
     array = output.index_array
     assert array is not None
     if array.size:
-        bounds = output.index_range
-        first, last = int(array.min()), int(array.max())
-        if bounds is not None and (first < bounds.inclusive_min or last >= bounds.exclusive_max):
-            wrong = first if first < bounds.inclusive_min else last
-            raise _outside(wrong, bounds.inclusive_min, bounds.exclusive_max)
-        values = array * (output.stride or 1) + output.offset if (output.stride, output.offset) != (1, 0) else array
-        ends = int(values.min()), int(values.max())
-        if ends[0] < low or ends[1] >= high:
-            raise _outside(ends[0] if ends[0] < low else ends[1], low, high)
-        return np.asarray(values, np.int64)
+        offset, stride = output.offset, output.stride or 1
+        least, most = affine_domain((low, high), offset, stride)
+        if (bounds := output.index_range) is not None:
+            least, most = max(bounds.inclusive_min, least), min(bounds.exclusive_max, most)
+        if array.min() < least or array.max() >= most:
+            raise _outside(int(array[(array < least) | (array >= most)][0]), least, most)
+        return np.asarray(array * stride + offset if (offset, stride) != (0, 1) else array, np.int64)
     return np.asarray(array, np.int64)
 
 

@@ -1,7 +1,8 @@
 """Chunk layouts, units and fill values of views, through index transforms.
 
 A dimension of the view corresponds to a dimension of the array if exactly one output index map uses it; the stride and
-offset of the map scale and translate the chunks. Other dimensions have no constraints.
+offset of the map scale and translate the chunks. Other dimensions have no constraints. In the inner order, a dimension
+that several maps use comes where the first of them does.
 """
 
 from __future__ import annotations
@@ -53,21 +54,23 @@ def layout_through(layout: ChunkLayout, transform: IndexTransform) -> ChunkLayou
     if layout.rank == -1:
         return layout.copy()  # without a rank, it constrains at most the number of elements
     sources = _sources(transform)
-    axes = [None if source is None else source[0] for source in sources]
-    view = type(layout)(rank=len(axes))
+    view = type(layout)(rank=len(sources))
     order = layout.inner_order or layout.inner_order_soft_constraint
     if order is not None:
-        places = {axis: place for place, axis in enumerate(axes) if axis is not None}
-        known = [places[axis] for axis in order if axis in places]
-        view._set_inner_order(
-            [*known, *(place for place, axis in enumerate(axes) if axis is None)], layout.inner_order is not None
-        )
+        view._set_inner_order(_order_through(order, transform), layout.inner_order is not None)
 
     for hard in (True, False):
         view._set_grid_origin(_through(layout._origin_vector(), sources, _origin_through, hard), hard)
         for usage in ("write", "read", "codec"):
             _grid_through(layout._grid(usage), view._grid(usage), layout.rank, sources, hard)
     return view
+
+
+def _order_through(order: Sequence[int], transform: IndexTransform) -> list[int]:
+    """Return the dimensions of a view in the order in which the array's dimensions first use them."""
+    output, rank = transform.output, transform.domain.rank
+    dims = [output[axis].input_dimension for axis in order if output[axis].stride]
+    return list(dict.fromkeys([*(dim for dim in dims if dim is not None), *range(rank)]))
 
 
 def _through(

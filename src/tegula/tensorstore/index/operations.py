@@ -187,7 +187,7 @@ def _diagonal_array(
 ) -> IndexArray:
     array = array.transpose([*dims, *rest])
     if all(size == 1 for size in array.shape[: len(dims)]):
-        return array[(0,) * len(dims)][None]  # the diagonal may be infinite
+        return np.asarray(array[(0,) * len(dims)][None])  # the diagonal may be infinite
     indices = np.arange(new._lower[0], new._upper[0])
     picks = [
         np.zeros_like(indices) if size == 1 else indices - old._lower[dim]
