@@ -222,7 +222,8 @@ def test_copying_and_errors(spec: str, tmp_path: Path) -> None:
     store["a/2"] = None
     assert store.list(KvStore.KeyRange("a", "b")).result() == []
     token = store.read("b").result().stamp.generation
-    assert store.read("b", if_not_equal=token).result().state == "unspecified"
+    for part in (None, slice(0, 100), slice(-100, None)):
+        assert store.read("b", if_not_equal=token, byte_range=part).result().state == "unspecified"
     assert store.write("b", b"new", if_equal=token).result().generation
     assert store.write("b", b"newer", if_equal=token).result().generation == b""
     assert store.write("b", None, if_equal=token).result().generation == b""

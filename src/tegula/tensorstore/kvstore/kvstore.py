@@ -217,7 +217,8 @@ class KvStore:
             value, generation = store.get(key, request, with_generation=True)
             if isinstance(store, StagedStore):
                 store.confirm(key, generation)
-            if value is not None and wanted is not None and wanted.is_doubtful(value):
+            changed = encode_generation(generation) != known
+            if value is not None and changed and wanted is not None and wanted.is_doubtful(value):
                 wanted.check(store.size(key) or 0)
         except NotDirectoryError:
             value, generation = None, ABSENT
