@@ -346,8 +346,9 @@ class Bindings:
                 json[name] = found.to_json(include_defaults)
             elif include_defaults:
                 json[name] = kind
-        if self.context is not None or include_defaults:
-            json["context"] = {} if self.context is None else self.context.to_json(include_defaults)
+        context = {} if self.context is None else self.context.to_json(include_defaults)
+        if context or include_defaults:
+            json["context"] = context
 
     def identity(self) -> tuple[Any, ...]:
         """Return the values by which specs are compared: descriptions of resources, and identities of bound ones."""
@@ -355,7 +356,7 @@ class Bindings:
             (name, id(found) if isinstance(found, _Resource) else found.to_json())
             for name, found in sorted(self.resources.items())
         ]
-        return each, None if self.context is None else self.context.to_json()
+        return each, {} if self.context is None else self.context.to_json()
 
 
 class SpecBuilder:

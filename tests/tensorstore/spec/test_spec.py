@@ -301,3 +301,17 @@ def test_fill_values_are_written_as_they_were_given(driver: str, name: str, valu
             else:
                 found.append(repr(array.fill_value))
         assert found[0] == found[1]
+
+
+_SHAPED = {"driver": "zarr3", "kvstore": "memory://a/", "metadata": {"shape": [2, 3]}}
+
+
+@pytest.mark.parametrize(
+    "members", [{}, {"schema": {"rank": 2}}, {"context": {}}, {"schema": {}, "recheck_cached_data": True}]
+)
+def test_a_spec_equals_the_spec_of_its_json(members: dict[str, Any]) -> None:
+    for module in (ts, tensorstore):
+        spec = module.Spec({**_SHAPED, **members})
+        assert spec == module.Spec(spec.to_json()) == module.Spec(_SHAPED)
+        assert "context" not in spec.to_json()
+        assert spec != module.Spec({**_SHAPED, "recheck_cached_data": False})

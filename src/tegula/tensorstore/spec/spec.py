@@ -313,7 +313,7 @@ class Spec(Indexable):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Spec):
             return NotImplemented
-        return self.to_json(include_defaults=True) == other.to_json(include_defaults=True)
+        return self.to_json() == other.to_json()
 
     def __hash__(self) -> int:
         raise type_error("unhashable type: 'tensorstore.Spec'")
