@@ -178,6 +178,17 @@ def test_packed_values_are_appended_as_they_are_packed(tmp_path: Path) -> None:
     assert read(path)["t"].values.tolist()[::2] == [1.0, 2.0]
 
 
+@pytest.mark.parametrize("dtype", [object, np.dtypes.StringDType()])
+@pytest.mark.parametrize("stored", ["U2", "S2"])
+def test_text_is_never_cut(dtype: Any, stored: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.zarr"
+    write(xr.Dataset({"t": ("x", np.array(["a", "bc"], stored))}), path)
+    with pytest.raises(tegula.MetadataError, match="Mismatched dtypes"):
+        write(xr.Dataset({"t": ("x", np.array(["abc"], dtype))}), path, append_dim="x")
+    write(xr.Dataset({"t": ("x", np.array(["de"], dtype))}), path, append_dim="x")
+    assert read(path)["t"].values.tolist() == np.array(["a", "bc", "de"], stored).tolist()
+
+
 @pytest.mark.filterwarnings("ignore:Numcodecs codecs")
 def test_codecs_are_given_in_every_form(tmp_path: Path) -> None:
     ds = xr.Dataset({name: ("x", np.arange(9)) for name in "abcd"})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final
@@ -192,7 +193,7 @@ class GroupWriter:
             return {}
         decoded, _, _ = conventions.decode_cf_variables({name: self._stored[name] for name in variables}, {})
         for name, variable in variables.items():
-            if not _can_hold(decoded[name].dtype, variable.dtype):
+            if not _can_hold(decoded[name].dtype, variable):
                 raise MetadataError(
                     f"Mismatched dtypes for variable {name}: {decoded[name].dtype} is stored, and elements of "
                     f"{variable.dtype} can't be added to it",
@@ -257,11 +258,15 @@ def _stored_name(name: Hashable) -> str:
     return name
 
 
-def _can_hold(stored: np.dtype[Any], new: np.dtype[Any]) -> bool:
-    """Return whether elements can be added without cutting them: text and bytes of a fixed length must agree."""
-    if new.kind in "biufcmMOT" or new == stored:
+def _can_hold(stored: np.dtype[Any], new: Variable) -> bool:
+    """Return whether elements can be added without cutting them: text and bytes must fit into a fixed length."""
+    if new.dtype.kind in "OT" and stored.kind in "SU":
+        with suppress(UnicodeError):
+            return bool(new.to_numpy().astype(object).astype(stored.kind).dtype.itemsize <= stored.itemsize)
+        return False
+    if new.dtype.kind in "biufcmMOT" or new.dtype == stored:
         return True
-    return new.kind in "SU" and stored.kind in "OT"
+    return new.dtype.kind in "SU" and stored.kind in "OT"
 
 
 def _with_empty_chunks(array: Array, write_empty: bool) -> Array:
