@@ -385,6 +385,33 @@ async def _awaited(future: Any) -> Any:
     return await future
 
 
+def test_a_flush_waits_for_what_is_not_cancelled() -> None:
+    begun, go = threading.Event(), threading.Event()
+
+    class Blocked(MemoryStore):
+        def set(self, key: str, value: Any, **options: Any) -> Any:
+            if key.startswith("c/"):
+                begun.set()
+                assert go.wait(30)
+            return super().set(key, value, **options)
+
+    array = tegula.create_array(Blocked(), shape=300, chunks=1, dtype="i4")
+
+    async def work() -> None:
+        tasks = [asyncio.create_task(_awaited(array.write(number, 1))) for number in range(300)]
+        await asyncio.to_thread(begun.wait, 30)
+        flushing = asyncio.create_task(asyncio.to_thread(array.flush))
+        await asyncio.sleep(0.05)
+        for task in tasks:  # those that have not begun end here
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        go.set()
+        await asyncio.wait_for(flushing, 30)
+
+    asyncio.run(work())
+    assert 1 <= (array[...] == 1).sum() < 300
+
+
 def test_background_work_may_use_as_many_threads_as_it_likes() -> None:
     """Operations that wait for chunks do not starve the chunks."""
     array = tegula.create_array(MemoryStore(), shape=(64, 40_000), chunks=(1, 10_000), dtype="i4", codecs=None)

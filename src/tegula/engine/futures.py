@@ -106,6 +106,5 @@ def start(array: StoredArray, function: Callable[..., T], *args: Any) -> Future[
 
 
 def wait_for(store: Store) -> None:
-    """Wait until all operations started on a store have ended; their futures keep the errors."""
-    for future in [future for future, used in _running.copy().items() if used is store]:
-        future.exception()
+    """Wait until all operations started on a store have ended or are cancelled; their futures keep the errors."""
+    futures.wait([future for future, used in _running.copy().items() if used is store])
