@@ -543,6 +543,21 @@ def test_attributes_that_json_can_not_hold(format: str, browser: Any, tmp_path: 
         screen.close()
 
 
+def test_statistics_of_large_integers_have_all_digits(browser: Any, tmp_path: Path) -> None:
+    columns = {"id": np.array([2**63 - 1, -(2**63), 2**62 + 1]), "small": np.array([1234567890123456, 0, 1])}
+    with tegula.serve(tegula.create_table(tmp_path / "t.zarr", columns), port=0) as running:
+        screen = Screen(browser, running.url)
+        screen.show()
+        for name, least, greatest in (("id", str(-(2**63)), str(2**63 - 1)), ("small", "0", "1234567890123456")):
+            screen.page.get_by_role("button", name=name, exact=True).click()
+            screen.page.wait_for_selector(f".statistics:has(h3:text-is('{name}')) dl")
+            shown = [text.replace("\u202f", "").replace("−", "-")
+                     for text in screen.page.locator(".statistics dd").all_text_contents()]  # fmt: skip
+            assert shown[2:4] == [least, greatest]
+            assert "NaN" not in screen.page.locator(".statistics .histogram text").all_text_contents()
+        screen.close()
+
+
 def test_a_table_with_statistics(browser: Any, tmp_path: Path) -> None:
     columns = {"day": np.arange("2024-01-01", "2024-04-10", dtype="M8[D]"), "close": np.linspace(90, 110, 100)}
     records = np.array([(1, b"a"), (2, b"b")], [("id", "i4"), ("key", "S3")])

@@ -17,6 +17,11 @@ export function grouped(value: number | bigint): string {
   return value < 0 ? `−${text}` : text;
 }
 
+/** Return the number that `grouped` has written. */
+export function ungrouped(text: number | string): number {
+  return Number(String(text).replaceAll("\u202f", "").replace("−", "-"));
+}
+
 /** Write a number of bytes. */
 export function bytes(count: number): string {
   const units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];

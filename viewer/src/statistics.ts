@@ -2,13 +2,13 @@
 
 import type { Context } from "./context.ts";
 import { h, replace } from "./dom.ts";
-import { grouped, number } from "./format.ts";
+import { grouped, number, ungrouped } from "./format.ts";
 import { HistogramView } from "./histograms.ts";
 import { escaped } from "./server.ts";
 
 interface Found {
   readonly [name: string]: unknown;
-  readonly histogram?: { readonly counts: readonly number[]; readonly edges: readonly number[] } | null;
+  readonly histogram?: { readonly counts: readonly number[]; readonly edges: readonly (number | string)[] } | null;
 }
 
 const SAMPLE = 10_000_000;
@@ -37,7 +37,7 @@ export class StatisticsView {
     const heading = h("h3", {}, title);
     replace(this.element, heading, h("p", { class: "note" }, "…"));
     const ask = (chosen: string): Promise<Found> =>
-      this.context.server.json<Found>(`-/stats/${escaped(path)}`, { selection: chosen }, controller.signal);
+      this.context.server.elements<Found>(`-/stats/${escaped(path)}`, { selection: chosen }, controller.signal);
     try {
       const found = await ask(selection).catch((error: Error) => {
         if (selection !== "" || controller.signal.aborted) throw error;
@@ -56,7 +56,8 @@ export class StatisticsView {
 function facts(found: Found): HTMLElement {
   const names = ["count", "missing", "min", "max", "mean", "std", "unique"];
   const rows = names.filter((name) => found[name] !== undefined && found[name] !== null);
-  const text = (value: unknown): string => (typeof value === "number" ? number(value) : String(value));
+  const text = (value: unknown): string =>
+    typeof value !== "number" ? String(value) : Number.isSafeInteger(value) ? grouped(value) : number(value);
   return h("dl", {}, ...rows.flatMap((name) => [h("dt", {}, name), h("dd", {}, text(found[name]))]));
 }
 
@@ -64,7 +65,10 @@ function counts(found: Found): SVGElement | null {
   const { histogram } = found;
   if (!histogram || !Array.isArray(histogram.counts) || !Array.isArray(histogram.edges) || histogram.edges.length < 2)
     return null;
-  const [low, high] = [Number(histogram.edges[0]), Number(histogram.edges[histogram.edges.length - 1])];
+  const [low, high] = [histogram.edges[0]!, histogram.edges[histogram.edges.length - 1]!].map(ungrouped) as [
+    number,
+    number,
+  ];
   const view = new HistogramView();
   view.show({ low, high, counts: histogram.counts }, { low: NaN, high: NaN });
   return view.element;
