@@ -101,6 +101,31 @@ def test_what_can_not_be_drawn(group: Any, tmp_path: Path) -> None:
     assert not [*tmp_path.glob("*x.*")]
 
 
+def test_names_and_units_are_drawn_as_they_are(tmp_path: Path) -> None:
+    group = tegula.create_group(tmp_path / "a$\\b${\udcff.zarr")
+    about = {"units": "m$\\frac$", "long_name": "x\x1b"}
+    group.create_array("t", data=np.ones((2, 3)), attributes=about, dimension_names=["$^$", None])
+    run(f"{group.store.root}::t", tmp_path / "x.png")
+    axes = pyplot.gcf().axes
+    assert axes[1].get_ylabel() == "x\\x1b (m$\\frac$)"
+    assert axes[0].get_ylabel() == "$^$"
+    assert axes[0].get_title().endswith("a$\\b${\\udcff.zarr::t")
+
+
+def test_what_matplotlib_refuses_is_one_line(tmp_path: Path) -> None:
+    group = tegula.create_group(tmp_path / "g.zarr")
+    group["years"] = np.array(["1000000-01-01", "2000-01-01"], "M8[s]")
+    group["days"] = np.array([["2000-01-01", "2000-01-02"]], "M8[D]")
+    group["none"] = np.zeros((0, 3))
+    for name, message in (("years", "between year"), ("days", "times can't"), ("none", "no elements")):
+        assert message in run(f"{tmp_path}/g.zarr::{name}", tmp_path / "x.png", code=1).stderr
+    # a coordinate that is missing
+    group["time"] = np.array(["NaT", "2000-01-02"], "M8[D]")
+    group.create_array("t", data=np.ones((2, 3)), dimension_names=["time", None])
+    run(f"{tmp_path}/g.zarr::t", tmp_path / "x.png")
+    assert pyplot.gcf().axes[0].get_ylabel() == "time"
+
+
 def test_a_failure_keeps_the_old_picture(group: Any, tmp_path: Path) -> None:
     (tmp_path / "x.png").write_text("old")
     run(f"{tmp_path}/g.zarr::t", tmp_path / "x.png", code=1)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from math import prod
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -13,13 +15,14 @@ import typer
 from tegula import optional
 from tegula.arrays.array import Array
 from tegula.cli.files import output as open_output
-from tegula.cli.reporting import Quiet, print_message
+from tegula.cli.reporting import Quiet, one_line, print_message
 from tegula.cli.targets import StorageOptions, open_target, target_argument
 from tegula.errors import SelectionError, TegulaError, UnsupportedError
 from tegula.extracts.selections import split_selection
 from tegula.extracts.windows import Window, window
 from tegula.hierarchy.group import Group, open_node
 from tegula.jobs.converting.masks import mask_of
+from tegula.stores.secrets import redacted
 from tegula.tables.table import Table
 
 __all__ = ["plot"]
@@ -58,8 +61,11 @@ def plot(
         path, items = split_selection(target)
     except SelectionError as error:
         raise typer.BadParameter(str(error), param_hint="PATH") from error
-    optional.library("matplotlib").use("agg")  # says how to install it, and needs no display
-    with open_target(path, "r", storage_option) as node:
+    matplotlib = optional.library("matplotlib")  # says how to install it
+    matplotlib.use("agg")  # needs no display
+    if colors not in matplotlib.colormaps:
+        raise typer.BadParameter(f"{colors!r} is not a colour map of matplotlib", param_hint="--colors")
+    with open_target(path, "r", storage_option) as node, _drawing(matplotlib):
         if isinstance(node, Group):
             raise UnsupportedError("this is a group; name one of its arrays as PATH::INNER", path=path)
         part = window(node, items if items is not None else (...,))
@@ -74,11 +80,24 @@ def plot(
             raise UnsupportedError(
                 f"the selection has {len(part.shape)} axes; select one or two of them, as in {path}[0, :, :]", path=path
             )
-        axes.set_title(target if len(target) < 80 else f"…{target[-79:]}")
-    with open_output(output) as stream:
+        title = one_line(redacted(target))
+        axes.set_title(title if len(title) < 80 else f"…{title[-79:]}")
+    with open_output(output) as stream, _drawing(matplotlib):
         figure.savefig(stream, format=output.suffix[1:].lower(), dpi=150)
     if note and not quiet:
         print_message("note", note)
+
+
+@contextmanager
+def _drawing(matplotlib: Any) -> Iterator[None]:
+    """Draw text as it is, and report what matplotlib refuses, such as years after 9999."""
+    try:
+        with matplotlib.rc_context({"text.parse_math": False}):
+            yield
+    except (TegulaError, OSError):
+        raise
+    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+        raise UnsupportedError(f"matplotlib can't draw this: {error}") from error
 
 
 def _inches(text: str) -> tuple[float, float]:
@@ -97,18 +116,19 @@ def _inches(text: str) -> tuple[float, float]:
 
 def _draw_image(figure: Any, axes: Any, array: Array, part: Window, colors: str) -> str:
     numbers = [number for number, axis in enumerate(part.axes) if isinstance(axis, range)]
+    if 0 in part.shape:
+        raise UnsupportedError("the selection has no elements")
     part, step = _thinned(part, _MOST_PIXELS, _MOST_PIXELS)
     values = _masked(array, part.read())
+    if values.dtype.kind == "M":
+        raise UnsupportedError("times can't be drawn as an image; select one axis")
     edges = []
     for number, label in zip(numbers, (axes.set_ylabel, axes.set_xlabel)):
         coordinates, text = _coordinates(array, part, number)
         label(text)
         edges.append(coordinates)
     rows, columns = edges
-    try:
-        image = axes.pcolormesh(columns, rows, values, cmap=colors, shading="nearest", rasterized=True)
-    except ValueError as error:
-        raise typer.BadParameter(f"{colors!r} is not a colour map of matplotlib", param_hint="--colors") from error
+    image = axes.pcolormesh(columns, rows, values, cmap=colors, shading="nearest", rasterized=True)
     if array.dimension_names is None:
         axes.invert_yaxis()  # the first row on top, as NumPy prints it
     figure.colorbar(image, label=_title(array))
@@ -135,7 +155,7 @@ def _draw_columns(axes: Any, part: Window) -> str:
         raise UnsupportedError("there are no columns of numbers")
     index = next(axis for axis in part.axes if isinstance(axis, range))
     for name in names[:_MOST_LINES]:
-        axes.plot(index, values[name], linewidth=1, label=name)
+        axes.plot(index, values[name], linewidth=1, label=one_line(name))
     axes.set_xlabel("row")
     axes.legend()
     left = f"only the first {_MOST_LINES} columns are drawn" if len(names) > _MOST_LINES else ""
@@ -184,7 +204,7 @@ def _title(array: Array) -> str:
     attributes = array.metadata.attributes
     name = attributes.get("long_name") or attributes.get("standard_name") or array.name
     units = attributes.get("units")
-    return f"{name} ({units})" if units else str(name)
+    return one_line(f"{name} ({units})" if units else str(name))
 
 
 def _coordinates(array: Array, part: Window, number: int) -> tuple[Any, str]:
@@ -199,8 +219,8 @@ def _coordinates(array: Array, part: Window, number: int) -> tuple[Any, str]:
         beside = open_node(array.store, f"{above}/{name}".lstrip("/"), read_only=True)
         if isinstance(beside, Array) and beside.shape == (array.shape[number],) and beside.dtype.kind in "iufM":
             values = beside[axis.start : axis.stop if axis.stop >= 0 else None : axis.step]
-            if beside.dtype.kind != "f" or np.isfinite(values).all():
+            if np.isfinite(values).all():
                 return values, _title(beside)
     except TegulaError:  # the axis then shows indices
         pass
-    return np.asarray(axis), str(name)
+    return np.asarray(axis), one_line(str(name))
