@@ -103,13 +103,18 @@ def test_arrays_of_one_row_fit_any_length() -> None:
         ("a * k", "f4 f4", "f8"),
         ("a + b", "u8 u1", "u8"),
         ("a < 0.1", "f4 f4", "b1"),
+        ("a + b", "f2 f4", "f4"),
+        ("2.5 * a", "f2 f2", "f8"),
+        ("a * b", "c8 f4", "c16"),
+        ("a", ">f8 >f8", "f8"),
     ],
 )
 def test_types_are_those_of_numexpr(text: str, types: str, expected: str) -> None:
     a, b = (np.array([100, 1]).astype(kind) for kind in types.split())
     found = ask(text, vm="numexpr", a=a, b=b, k=0.5)
     assert found.dtype == expected
-    values = {"a": a.astype("i8" if a.dtype.kind in "iu" else "f8"), "b": b.astype("i8"), "k": 0.5, "sqrt": np.sqrt}
+    values = {"a": a.astype({"i": "i8", "u": "i8", "f": "f8", "c": "c16"}[a.dtype.kind]), "b": b.astype("i8")}
+    values |= {"k": 0.5, "sqrt": np.sqrt}
     np.testing.assert_array_equal(found, eval(text, {}, values))
     single = np.array([0.1], "f4")
     assert not ask("a == 0.1", vm="numexpr", a=single)[0]

@@ -176,7 +176,9 @@ def _computed(expression: Expression, values: Mapping[str, Any], engine: Engine)
 
 
 def _widened(expression: Expression, values: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Give arrays the types in which numexpr computes: int32 or int64, and float64 beside a float of Python.
+    """Give arrays the types in which numexpr computes, in native byte order.
+
+    These are int32, int64, float32, complex128 and, also beside a float of Python, float64.
 
     numexpr has no uint64, so expressions with it follow the rules of NumPy.
     """
@@ -186,8 +188,8 @@ def _widened(expression: Expression, values: Mapping[str, Any]) -> Mapping[str, 
     numbers = [*_numbers(str(expression)), *(value for name, value in values.items() if name not in kinds)]
     wide = any(type(number) is int and abs(number) >= 2**31 for number in numbers)
     types = dict.fromkeys(["i1", "u1", "i2", "u2", "i4"], "i8" if wide else "i4") | {"u4": "i8"}
-    if any(type(number) is float for number in numbers):
-        types["f4"] = "f8"
+    real = "f8" if any(type(number) is float for number in numbers) else "f4"
+    types |= {"f2": real, "f4": real, "c8": "c16"} | {kind: kind for kind in ("i8", "f8", "c16")}
     return {
         name: value.astype(types[kinds[name]], copy=False) if kinds.get(name) in types else value
         for name, value in values.items()
