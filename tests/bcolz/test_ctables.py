@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 
 from tegula import TegulaError, bcolz
 from tegula.bcolz import storage
+from tegula.bcolz.errors import KindError
+from tegula.errors import MetadataError, NotFoundError
 
 DTYPE = np.dtype([("i", "<i4"), ("f", "<f8"), ("s", "S3"), ("n", "<i2", (2,))])
 FORMS: list[Callable[[Any], Any]] = [
@@ -347,10 +349,14 @@ def test_pickling(tmp_path: Path) -> None:
     memory.attrs["unit"] = "K"
     stored = memory.copy(rootdir=tmp_path / "t", auto_flush=False)
     stored.append((3, "zz"))
-    for table in (memory, stored):
+    renamed, none = bcolz.ctable([[1, 2]]), bcolz.ctable([[1, 2]])
+    renamed.addcol([3, 4], name="with space")
+    none.delcol("f0")
+    for table in (memory, stored, renamed):
         again = pickle.loads(pickle.dumps(table))
         assert (again.names, again.rootdir, again[:].tolist()) == (table.names, table.rootdir, table[:].tolist())
         assert again.attrs.getall() == table.attrs.getall()
+    assert pickle.loads(pickle.dumps(none)).names == []
 
 
 def test_columns_are_shared_in_memory() -> None:
@@ -497,6 +503,7 @@ def test_text_and_sizes() -> None:
     t = bcolz.ctable([np.arange(5000), np.arange(5000)])
     assert repr(t).startswith("ctable((5000,), [('f0', '<i8'), ('f1', '<i8')])")
     assert len(str(t)) < 500
+    assert str(bcolz.ctable([np.arange(2) / 3, ["a", "b"]])) == "[(0.0, 'a') (0.3333333333333333, 'b')]"
     assert "f1 : carray" in repr(t.cols)
     assert t.nbytes == 80_000
     assert t.cbytes == sum(t[name].cbytes for name in t.names)
@@ -515,6 +522,18 @@ def test_dataframes() -> None:
     with pytest.raises(ValueError):
         t.todataframe(columns=["zz"])
     assert bcolz.ctable.fromdataframe(frame, names=["i"]).names == ["i"]
+    assert bcolz.ctable([np.arange(2, dtype=">f4")]).todataframe()["f0"].dtype.isnative
+
+
+def test_errors_of_dataframes() -> None:
+    frame = pd.DataFrame({"i": [1, 2]})
+    with pytest.raises(NotFoundError, match="zz"):
+        bcolz.ctable.fromdataframe(frame, names=["zz"])
+    with pytest.raises(KindError, match="DataFrame"):
+        bcolz.ctable.fromdataframe({"i": [1, 2]})
+    for columns, options in (([np.ones((2, 2))], {}), ([[1]], {"orient": "diagonal"})):
+        with pytest.raises(MetadataError, match="pandas"):
+            bcolz.ctable(columns).todataframe(**options)
 
 
 def test_times_with_a_zone_become_utc() -> None:

@@ -107,10 +107,13 @@ class ctable(Changes):
             self.cols = Columns.open(self.rootdir, self.mode, options.get("allow_pickle"))
         else:
             self.cols = Columns.create(as_columns(columns, names), self.rootdir, self.mode, options)
-        self.attrs = attrs(self.cols.attributes, lambda: self.mode)
-        self._cparams = options.get("cparams") or self.cols.cparams or CParams()
+        self._attach(options.get("cparams"))
         if self.auto_flush and columns is not None and self.mode != "r":
             self.flush()
+
+    def _attach(self, cparams: CParams | None = None) -> None:
+        self.attrs = attrs(self.cols.attributes, lambda: self.mode)
+        self._cparams = cparams or self.cols.cparams or CParams()
 
     # --- properties
 
@@ -196,6 +199,13 @@ class ctable(Changes):
         **options
             As for `ctable`; ``names`` selects columns.
 
+        Raises
+        ------
+        TypeError
+            If `df` is not a DataFrame.
+        NotFoundError
+            If it has no column of a name.
+
         Examples
         --------
         >>> import pandas
@@ -203,8 +213,8 @@ class ctable(Changes):
         >>> bcolz.ctable.fromdataframe(pandas.DataFrame({"a": [1, 2], "b": ["x", "yz"]})).dtype
         dtype([('a', '<i8'), ('b', '<U2')])
         """
-        names = [*options.pop("names", df.columns)]
-        return ctable(dataframes.columns_of_frame(df, names), names, **options)
+        names, columns = dataframes.columns_of_frame(df, options.pop("names", None))
+        return ctable(columns, names, **options)
 
     def todataframe(self, columns: Sequence[Any] | None = None, orient: str = "columns") -> Any:
         """Convert the table to a pandas DataFrame.
@@ -215,6 +225,11 @@ class ctable(Changes):
             The columns to convert; with ``orient="index"``, the labels of the columns of the result.
         orient : {"columns", "index"}
             Convert the columns of the table to the columns or to the rows of the result.
+
+        Raises
+        ------
+        ValueError
+            If pandas has no DataFrame for the columns, such as for one whose rows are arrays.
 
         Examples
         --------
@@ -393,7 +408,10 @@ def _reopened(rootdir: str, mode: str, auto_flush: bool) -> ctable:
 
 
 def _rebuilt(columns: list[carray], names: list[str], attributes: dict[str, Any]) -> ctable:
-    table = ctable(columns, names)
+    table = ctable.__new__(ctable)
+    table.rootdir, table.auto_flush, table.mode = None, False, "w"
+    table.cols = Columns(dict(zip(names, columns)), None, table.mode, None)
+    table._attach()
     for name, value in attributes.items():
         table.attrs[name] = value
     return table

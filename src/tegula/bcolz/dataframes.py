@@ -7,14 +7,26 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tegula.bcolz.errors import KindError
+from tegula.errors import MetadataError, NotFoundError
 from tegula.optional import library
+from tegula.tables.frames import is_pandas
 
 __all__ = ["columns_of_frame", "frame_of_columns"]
 
 
-def columns_of_frame(frame: Any, names: list[str]) -> list[npt.NDArray[Any]]:
-    """Return columns of a DataFrame as arrays: times with a zone in UTC, strings or bytes alone in a fixed length."""
-    return [_fixed_length(np.asarray(frame[name].values)) for name in names]
+def columns_of_frame(frame: Any, names: Any = None) -> tuple[list[Any], list[npt.NDArray[Any]]]:
+    """Return names of columns of a DataFrame, all by default, and the columns as arrays.
+
+    Times with a zone are in UTC; columns of strings alone, or of bytes alone, have a fixed length.
+    """
+    if not is_pandas(frame):
+        raise KindError(f"{frame!r:.80} is not a DataFrame", field="df")
+    names = [*(frame.columns if names is None else names)]
+    unknown = [name for name in names if name not in frame.columns]
+    if unknown:
+        raise NotFoundError(f"the DataFrame has no column {unknown[0]!r:.80}")
+    return names, [_fixed_length(np.asarray(frame[name].values)) for name in names]
 
 
 def _fixed_length(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -31,4 +43,9 @@ def _fixed_length(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
 def frame_of_columns(columns: dict[str, npt.NDArray[Any]], labels: Any, orient: str) -> Any:
     """Return a DataFrame with the given columns, or with ``orient="index"`` with the given rows and column labels."""
     labels = labels if orient == "index" else None
-    return library("pandas").DataFrame.from_dict(columns, columns=labels, orient=orient)
+    # pandas computes only with numbers in the machine's byte order
+    native = {name: values.astype(values.dtype.newbyteorder("="), copy=False) for name, values in columns.items()}
+    try:
+        return library("pandas").DataFrame.from_dict(native, columns=labels, orient=orient)
+    except (TypeError, ValueError, AssertionError, NotImplementedError) as error:
+        raise MetadataError(f"pandas has no DataFrame for these columns: {error}") from error

@@ -40,6 +40,8 @@ def human_readable_size(nbytes: int) -> str:
 def array2string(array: Any, **options: Any) -> str:
     """Return a carray as NumPy would print it; only the first and last rows of a long one are read.
 
+    Rows of a table are printed with all digits.
+
     Parameters
     ----------
     array : carray or ctable
@@ -56,10 +58,16 @@ def array2string(array: Any, **options: Any) -> str:
     settings = {**get_printoptions(), **{name: value for name, value in options.items() if value is not None}}
     edge = settings["edgeitems"]
     if array.size <= settings["threshold"] or len(array) <= 2 * edge:
-        return np.array2string(array[:], **options)
-    # one row more than NumPy shows, so that it abbreviates
-    rows = np.concatenate([array[: edge + 1], array[len(array) - edge :]])
-    return np.array2string(rows, **{**options, "threshold": 0})
+        rows = array[:]
+    else:  # one row more than NumPy shows, so that it abbreviates
+        rows = np.concatenate([array[: edge + 1], array[len(array) - edge :]])
+        options["threshold"] = 0
+    if rows.dtype.names is not None:  # NumPy rounds the fields of records in an array, but not those of a single record
+        records = np.empty(rows.shape, object)
+        for position in np.ndindex(rows.shape):
+            records[position] = rows[position]
+        rows, options["formatter"] = records, {"object": str, **(settings["formatter"] or {})}
+    return np.array2string(rows, **options)
 
 
 def describe(array: Any) -> str:
