@@ -21,8 +21,7 @@ of the message.
 
 from __future__ import annotations
 
-import errno
-from typing import ClassVar
+from errno import EACCES, EEXIST, ENOENT
 
 __all__ = [
     "AlreadyExistsError",
@@ -115,7 +114,7 @@ def _path(error: TegulaError) -> str | None:
 class NotFoundError(TegulaError, KeyError, FileNotFoundError):
     """No node or value at that path or under that name."""
 
-    errno: ClassVar[int] = errno.ENOENT  # type: ignore[misc]
+    errno = ENOENT
     strerror = property(_message)
     filename = property(_path)
 
@@ -123,7 +122,7 @@ class NotFoundError(TegulaError, KeyError, FileNotFoundError):
 class AlreadyExistsError(TegulaError, FileExistsError):
     """A node, key or file that already exists and may not be replaced."""
 
-    errno: ClassVar[int] = errno.EEXIST  # type: ignore[misc]
+    errno = EEXIST
     strerror = property(_message)
     filename = property(_path)
 
@@ -131,7 +130,7 @@ class AlreadyExistsError(TegulaError, FileExistsError):
 class ReadOnlyError(TegulaError, PermissionError):
     """A write through a store, group or array that was opened for reading."""
 
-    errno: ClassVar[int] = errno.EACCES  # type: ignore[misc]
+    errno = EACCES
     strerror = property(_message)
     filename = property(_path)
 

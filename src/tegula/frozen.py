@@ -45,7 +45,7 @@ class _Fields:
     """The fields in the form of `dataclasses`, for its functions; made at the first use."""
 
     def __get__(self, instance: object, owner: type[Frozen]) -> Mapping[str, Any]:
-        made = owner.__dict__.get("_described")
+        made: Mapping[str, Any] | None = owner.__dict__.get("_described")
         if made is None:
             library = import_module("dataclasses")
             rows: list[tuple[str, Any, Any]] = []
@@ -60,7 +60,7 @@ class _Fields:
                 rows.append((name, owner.__annotations__[name], library.field(**options)))
             made = library.make_dataclass(owner.__name__, rows, eq=False, repr=False).__dataclass_fields__
             type.__setattr__(owner, "_described", made)
-        return made  # type: ignore[no-any-return]
+        return made
 
 
 class _Maker(type):

@@ -188,9 +188,10 @@ class cparams:
 
 def checked_vm(value: str) -> Engine:
     """Return `value` if it is a valid ``vm``."""
-    for engine in get_args(Engine):
+    engines: tuple[Engine, ...] = get_args(Engine)
+    for engine in engines:
         if value == engine:
-            return engine  # type: ignore[no-any-return]
+            return engine
     raise MetadataError(f"vm must be 'numexpr', 'python' or 'dask', not {value!r:.80}", field="vm")
 
 

@@ -170,8 +170,9 @@ def _thinned(part: Window, *most: int) -> tuple[Window, str]:
         if isinstance(axis, range):
             step = -(-len(axis) // next(limits))
             steps.append(step)
-            axis = axis[:: max(1, step)]  # noqa: PLW2901
-        kept.append(axis)
+            kept.append(axis[:: max(1, step)])
+        else:
+            kept.append(axis)
     thinned = Window(part.array, part.fields, tuple(kept), part.dtype, part.inner_shape, part.block_bytes)
     nbytes = prod(thinned.shape) * (64 if part.dtype.hasobject else part.dtype.itemsize)
     if nbytes > _MOST_BYTES:

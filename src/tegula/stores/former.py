@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from abc import ABCMeta
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Self
@@ -21,7 +22,7 @@ from tegula.stores.operations import Writable
 
 __all__ = ["FormerNames"]
 
-_CAPABILITIES: dict[str, tuple[type, str]] = {
+_CAPABILITIES: dict[str, tuple[ABCMeta, str]] = {
     "turn": (Locking, "lock"),
     "obstruction": (BlockedKeys, "blocked_by"),
     "leftovers": (Reclaiming, "leftovers"),
@@ -51,7 +52,7 @@ class FormerNames:
                 if name not in vars(cls):
                     setattr(cls, name, vars(cls)[former])
                 if not issubclass(cls, capability):
-                    capability.register(cls)  # type: ignore[attr-defined]
+                    capability.register(cls)
 
     def turn(self, key: str) -> AbstractContextManager[bool]:
         """Lock a key; deprecated, see `tegula.stores.capabilities.lock`."""

@@ -87,7 +87,7 @@ class Held(io.IOBase):
     close: Callable[[], Any]
 
     def __init__(self, before: Iterable[Any] = ()) -> None:
-        self._held: list[int | None] = [None]  # descriptors; `None` marks the end
+        self._held: list[Any] = [None]  # descriptors; `None` marks the end
         self.close = partial(_exhaust, chain(before, _closing(iter(self._held.pop, None))))
 
     @property
@@ -109,12 +109,14 @@ class Held(io.IOBase):
             If it can't be opened.
         """
         self._held.extend(map(partial(os.open, dir_fd=dir_fd), (path,), (flags,), (mode,)))
-        return self._held[-1]  # type: ignore[return-value]
+        descriptor: int = self._held[-1]
+        return descriptor
 
     def duplicate(self, fd: int) -> int:
         """Return another descriptor of an open file, which shares its lock; raises as `open` does."""
         self._held.extend(map(os.dup, (fd,)))
-        return self._held[-1]  # type: ignore[return-value]
+        descriptor: int = self._held[-1]
+        return descriptor
 
     def lock(self, fd: int, path: str, *, wait: bool = True) -> bool:
         """Lock an open file as `acquire` does, until it is closed or `unlock` is called.
@@ -125,10 +127,10 @@ class Held(io.IOBase):
         return acquire(fd, path, wait=wait)
 
     @staticmethod
-    def unlock(fd: int | None) -> None:
+    def unlock(fd: int) -> None:
         """Release the lock of a file before the file is closed; errors are ignored."""
         try:  # noqa: SIM105 - a context manager takes longer than the call
-            release(fd)  # type: ignore[arg-type]
+            release(fd)
         except OSError:
             pass  # closing the file releases it too
 

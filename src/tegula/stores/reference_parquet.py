@@ -72,7 +72,7 @@ class ParquetReferences(ReferenceSet):
         self._documents = {key: value for key, value in documents.items() if is_key(key)}
         self._tree = KeyTree(self._documents)
         self._grids: dict[str, tuple[int, ...]] = {}
-        self._tables: OrderedDict[tuple[str, int], Any] = OrderedDict()
+        self._tables: OrderedDict[tuple[str, int], Mapping[str, Any] | None] = OrderedDict()
         self._lock = threading.Lock()
         library("pyarrow.parquet")
 
@@ -159,7 +159,7 @@ class ParquetReferences(ReferenceSet):
         with self._lock:
             if (name, record) in self._tables:
                 self._tables.move_to_end((name, record))
-                return self._tables[name, record]  # type: ignore[no-any-return]
+                return self._tables[name, record]
         table = self._read(record_key(name, record))
         with self._lock:
             self._tables[name, record] = table

@@ -5,12 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from xarray.backends import BackendEntrypoint
+from xarray import DataTree
+from xarray.backends import BackendEntrypoint, StoreBackendEntrypoint
 
+from tegula.deferred import Later
 from tegula.xarray.guessing import can_open
 
 if TYPE_CHECKING:
     import xarray as xr
+
+    from tegula.xarray import opening
+else:
+    opening = Later("tegula.xarray.opening")
 
 __all__ = ["TegulaBackendEntrypoint"]
 
@@ -74,9 +80,7 @@ class TegulaBackendEntrypoint(BackendEntrypoint):
         allow_pickle: bool = False,
     ) -> xr.Dataset:
         """Open one group, table or array as a data set; see `xarray.open_dataset`."""
-        from tegula.xarray.opening import Opener  # noqa: PLC0415
-
-        opener = Opener(
+        opener = opening.Opener(
             dims, consolidated, format, storage_options, use_zarr_fill_value_as_mask, allow_pickle, drop_variables
         )
         return _decoded(
@@ -110,9 +114,7 @@ class TegulaBackendEntrypoint(BackendEntrypoint):
         allow_pickle: bool = False,
     ) -> dict[str, xr.Dataset]:
         """Open a group and all groups and tables below it, by path; see `xarray.open_groups`."""
-        from tegula.xarray.opening import Opener  # noqa: PLC0415
-
-        opener = Opener(
+        opener = opening.Opener(
             dims, consolidated, format, storage_options, use_zarr_fill_value_as_mask, allow_pickle, drop_variables
         )
         return {
@@ -149,8 +151,6 @@ class TegulaBackendEntrypoint(BackendEntrypoint):
         allow_pickle: bool = False,
     ) -> xr.DataTree:
         """Open a group and all groups and tables below it as a tree; see `xarray.open_datatree`."""
-        from xarray import DataTree  # noqa: PLC0415
-
         found = self.open_groups_as_dict(
             filename_or_obj,
             mask_and_scale=mask_and_scale,
@@ -176,8 +176,6 @@ class TegulaBackendEntrypoint(BackendEntrypoint):
 
 def _decoded(store: Any, **options: Any) -> xr.Dataset:
     """Decode a data store by xarray's own conventions, and close it after an error."""
-    from xarray.backends import StoreBackendEntrypoint  # noqa: PLC0415
-
     try:
         return StoreBackendEntrypoint().open_dataset(store, **options)
     except BaseException:
