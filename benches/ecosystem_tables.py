@@ -74,7 +74,7 @@ def rows(directory: Path, count: int = ROWS) -> list[tuple[str, str, Callable[[]
 
     def by_zarr(name: str, limit: float, above: bool) -> float:
         # what a program does that knows arrays only: all columns of the query in memory
-        read: dict[str, Any] = {item: group[item][:] for item in (name, "price", "volume")}  # type: ignore[index]
+        read: dict[str, Any] = {item: group[item][:] for item in (name, "price", "volume")}
         mask = read[name] >= limit if above else read[name] < limit
         return float((read["price"][mask] * read["volume"][mask]).sum())
 

@@ -180,7 +180,7 @@ class Server:
         bucket = self.bucket
         for path in [path for path in bucket.values if path.startswith(old)]:
             for found in (bucket.values, bucket.tags, bucket.meta):
-                found[new + path[len(old) :]] = found[path]  # type: ignore[index]
+                found[new + path[len(old) :]] = found[path]
 
     def remove(self, prefix: str) -> None:
         for path in [path for path in self.bucket.values if path.startswith(prefix)]:

@@ -222,7 +222,7 @@ class Update(Task):
         expected = self.place.values()
         for key in self.keys:
             expected[key] = self.block
-        Write.compare(self, expected)  # type: ignore[arg-type]
+        Write.compare(self, expected)
 
 
 class Grow(Task):

@@ -137,7 +137,7 @@ def points(array: Any, threads: int) -> int:
         for number in range(each):
             array[(first + number * 7) % CHUNKS * ROWS + 5]
 
-    return _in_threads([lambda first=first: run(first * 31) for first in range(threads)]) * each  # type: ignore[misc]
+    return _in_threads([lambda first=first: run(first * 31) for first in range(threads)]) * each
 
 
 def opened(array: Any, threads: int) -> int:

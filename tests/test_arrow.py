@@ -69,10 +69,10 @@ def table() -> tegula.Table:
 
 def chunks(table: tegula.Table, action: Callable[[], object]) -> dict[str, list[int]]:
     """Return the chunks of each column that an action reads."""
-    table.store.read.clear()  # type: ignore[attr-defined]
+    table.store.read.clear()
     action()
     found: dict[str, list[int]] = {}
-    for key in sorted(table.store.read):  # type: ignore[attr-defined]
+    for key in sorted(table.store.read):
         name, _, number = key.split("/")[:3]
         found.setdefault(name, []).append(int(number))
     return found
@@ -150,7 +150,7 @@ def test_conditions_select_the_same_rows_in_every_library(table: tegula.Table, n
     bars = tegula.arrow.dataset(table)
     lazy = tegula.arrow.scan_polars(table)
     for engine in ("in-memory", "streaming"):
-        assert lazy.filter(polars).select("n").collect(engine=engine)["n"].to_list() == wanted  # type: ignore[call-overload]
+        assert lazy.filter(polars).select("n").collect(engine=engine)["n"].to_list() == wanted
     assert pl.scan_pyarrow_dataset(bars).filter(polars).collect()["n"].to_list() == wanted
     for source in (bars, table):
         assert sorted(row[0] for row in sql(f"SELECT n FROM rows WHERE {condition}", rows=source)) == wanted

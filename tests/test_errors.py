@@ -99,7 +99,7 @@ def test_the_built_in_base_class_catches_the_error() -> None:
     ],
 )
 def test_os_errors_have_errno_strerror_and_filename(cls: type[OSError], number: int) -> None:
-    error = cls("something is wrong", path="a/b")  # type: ignore[call-arg]
+    error = cls("something is wrong", path="a/b")
     for other in (error, pickle.loads(pickle.dumps(error)), copy.deepcopy(error)):
         assert (other.errno, other.strerror, other.filename) == (number, "something is wrong", "a/b")
         assert str(other) == "something is wrong (path 'a/b')"

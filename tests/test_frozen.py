@@ -81,32 +81,32 @@ def test_both_ways_of_making_them_agree() -> None:
 
     first = Fresh(1)
     with pytest.raises(TypeError, match="needs the value 'a'"):
-        Fresh()  # type: ignore[call-arg]
+        Fresh()
     with pytest.raises(TypeError, match="takes a, b, not"):
-        Fresh(1, z=1)  # type: ignore[call-arg]
+        Fresh(1, z=1)
     many = [Fresh(1) for _ in range(100)]
     assert "__init__" in vars(Fresh)
     assert {*map(repr, many)} == {repr(first)}
     assert first.b is not many[-1].b is not many[0].b
     with pytest.raises(TypeError):
-        Fresh()  # type: ignore[call-arg]
+        Fresh()
 
 
 def test_keywords_only() -> None:
     for _ in range(50):
         assert Named(b=2) == Named(a=1, b=2)
         with pytest.raises(TypeError):
-            Named(1, 2)  # type: ignore[misc]
+            Named(1, 2)
 
 
 def test_they_can_not_be_changed() -> None:
     value = Ours(1)
     with pytest.raises(AttributeError, match="cannot assign to field 'a'"):
-        value.a = 2  # type: ignore[misc]
+        value.a = 2
     with pytest.raises(AttributeError, match="cannot delete field 'a'"):
         del value.a
     with pytest.raises(AttributeError):
-        value.other = 2  # type: ignore[attr-defined]
+        value.other = 2
     assert value.a == 1
 
 
@@ -121,10 +121,10 @@ def test_copies_are_equal(again: Any) -> None:
 def test_they_are_changed_by_replacing() -> None:
     value = Ours(1, d=7)
     for change in (replace, dataclasses.replace, *[replace] * 30):  # from some copy on, by code of its own
-        found = change(value, b=5)  # type: ignore[operator]
+        found = change(value, b=5)
         assert (found.a, found.b, found.d, found.e) == (1, 5, 7, (1, 5))
         with pytest.raises(TypeError):
-            change(value, z=5)  # type: ignore[operator]
+            change(value, z=5)
 
 
 def test_a_class_that_checks_its_values_checks_those_of_copies() -> None:

@@ -396,7 +396,7 @@ def test_out_that_does_not_fit_is_refused() -> None:
     with pytest.raises(SelectionError):
         array.read(out=frozen).result()
     with pytest.raises(TegulaError):
-        array.read(out=[[0] * 4] * 3).result()  # type: ignore[arg-type]
+        array.read(out=[[0] * 4] * 3).result()
 
 
 # --- fields
@@ -555,7 +555,7 @@ def test_an_error_leaves_the_data_unchanged(options: dict[str, Any]) -> None:
         lambda: array.append(np.zeros((2, 3))),
         lambda: array.append([["a"] * 4]),
         lambda: array.append(np.zeros((2, 4)), axis=2),
-        lambda: array.append(np.zeros((2, 4)), axis=None),  # type: ignore[arg-type]
+        lambda: array.append(np.zeros((2, 4)), axis=None),
         lambda: array.resize(3),
         lambda: array.resize(-1, 4),
         lambda: array.resize("a", 4),

@@ -36,7 +36,7 @@ class Tensor:
 
 
 class Legacy(Tensor):
-    def __dlpack__(self, stream: Any = None) -> Any:  # type: ignore[override]
+    def __dlpack__(self, stream: Any = None) -> Any:
         return self.values.__dlpack__(stream=stream)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:

@@ -54,9 +54,9 @@ def test_a_node_has_its_storage_options(call: str) -> None:
 
 def test_a_misspelt_keyword_gets_a_suggestion() -> None:
     with pytest.raises(TypeError, match="did you mean fill_value="):
-        tegula.create_array({}, shape=3, dtype="u1", fil_value=3)  # type: ignore[call-arg]
+        tegula.create_array({}, shape=3, dtype="u1", fil_value=3)
     with pytest.raises(TypeError, match=r"the keywords are .*attributes"):
-        tegula.create_group({}, qqq=3)  # type: ignore[call-arg]
+        tegula.create_group({}, qqq=3)
 
 
 def test_a_refused_call_creates_nothing() -> None:
@@ -64,14 +64,14 @@ def test_a_refused_call_creates_nothing() -> None:
     with pytest.raises(MetadataError):
         tegula.open(store, "w", shape=3, mode_=1)
     with pytest.raises(MetadataError):
-        tegula.zeros(3, store=store, compressor="zstd")  # type: ignore[call-arg]
+        tegula.zeros(3, store=store, compressor="zstd")
     assert not store
 
 
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda g: tegula.copy(g, {}, if_exists="replace"), "copy has no keyword 'if_exists'; .*overwrite=True"),  # type: ignore[call-arg]
+        (lambda g: tegula.copy(g, {}, if_exists="replace"), "copy has no keyword 'if_exists'; .*overwrite=True"),
         (lambda g: g.copy("x", "y", dest="z"), "target="),
         (lambda g: g.members(max_depth=None), r"walk\(\)"),
         (lambda g: g.arrays(recurse=True), r"walk\(\)"),
@@ -80,11 +80,11 @@ def test_a_refused_call_creates_nothing() -> None:
         (lambda g: g.create_group("y", attrs={}), "attributes="),
         (lambda g: g.require_group("y", overwrite=True), r"create_group\(name, overwrite=True\)"),
         (lambda g: g.require_array("x", shape=3, dtype="u1", compression="gzip"), "codecs="),
-        (lambda g: tegula.load(g.store, zarr_format=2), "the format is detected"),  # type: ignore[call-arg]
-        (lambda _: tegula.zeros(3, fill_value=1), r"tegula\.full\("),  # type: ignore[call-arg]
+        (lambda g: tegula.load(g.store, zarr_format=2), "the format is detected"),
+        (lambda _: tegula.zeros(3, fill_value=1), r"tegula\.full\("),
         (lambda g: tegula.ones_like(g["x"], fill_value=1), r"tegula\.full_like\("),
         (lambda g: g.create_array("y", (3,), "u1"), "by position; .* shape=, dtype="),
-        (lambda _: tegula.create_array({}, (3,)), "by position; .* shape=, dtype="),  # type: ignore[call-arg]
+        (lambda _: tegula.create_array({}, (3,)), "by position; .* shape=, dtype="),
     ],
 )
 def test_every_function_of_the_hierarchy_has_these_errors(call: Callable[[Any], Any], words: str) -> None:
@@ -122,7 +122,7 @@ def test_names_of_other_libraries_have_equivalents() -> None:
 
 
 def test_no_own_keyword_counts_as_foreign() -> None:
-    ours = {*tegula.create_array.__wrapped__.__code__.co_varnames}  # type: ignore[attr-defined]
+    ours = {*tegula.create_array.__wrapped__.__code__.co_varnames}
     assert not ours & {*_FOREIGN} - {"store", "data", "storage_options"}
 
 

@@ -69,7 +69,7 @@ def cases(draw: st.DrawFn) -> tuple[tuple[int, ...], tuple[slice | int, ...], tu
             continue
         ends = st.integers(-size, size) | st.none()
         region.append(slice(draw(ends), draw(ends), draw(st.sampled_from([None, 1, 2, -1, -2]))))
-        length = len(range(size)[region[-1]])  # type: ignore[index]
+        length = len(range(size)[region[-1]])
         cuts = sorted(draw(st.sets(st.integers(1, max(1, length - 1)), max_size=3))) if length > 1 else []
         edges = [0, *cuts, length]
         blocks.append(tuple(b - a for a, b in pairwise(edges)))

@@ -68,7 +68,7 @@ def test_a_wrapped_store_lacks_the_capabilities_that_the_page_names(tmp_path: Pa
     assert lacking < every
     bases = tuple(getattr(capabilities, name) for name in sorted(every))
 
-    class Able(*bases, tegula.MemoryStore):  # type: ignore[misc]
+    class Able(*bases, tegula.MemoryStore):
         """Declares all."""
 
     Able.__abstractmethods__ = frozenset()

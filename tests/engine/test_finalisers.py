@@ -22,7 +22,7 @@ LOCKS: dict[str, Callable[[], Any]] = {
     "decoded chunks": lambda: chunk_cache.CHUNKS._lock,
     "indexes of shards": lambda: shard_indexes.KEPT.lock,
     "documents": lambda: document_cache.KEPT.lock,
-    "starting threads": lambda: threading._active_limbo_lock,  # type: ignore[attr-defined]
+    "starting threads": lambda: threading._active_limbo_lock,
 }
 
 

@@ -169,7 +169,7 @@ def test_both_read_one_generation(tmp_path: Path) -> None:
             store.set("c/0", b"", if_generation=before)
         seen.append(store.get("c/0", with_generation=True)[1])
     assert len({*seen}) == 20
-    times = [generation[1] for generation in seen]  # type: ignore[index]
+    times = [generation[1] for generation in seen]
     assert all(time % 1000 for time in times)
     assert times == sorted(times)
 

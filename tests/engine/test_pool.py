@@ -73,7 +73,7 @@ def test_no_item_is_taken_before_its_turn() -> None:
     found = results_of(abs, items(), 4)
     assert next(found) == 0
     assert len(taken) == 4
-    found.close()  # type: ignore[attr-defined]
+    found.close()
     assert [*zip(results_of(abs, items(), 0), range(2))] == [(0, 0), (1, 1)]
 
 

@@ -136,7 +136,7 @@ def test_the_keys_that_are_present_determine_the_format() -> None:
 def test_an_unknown_format_is_an_error() -> None:
     for name in ("zarr4", "", None, []):
         with pytest.raises(MetadataError, match="zarr3"):
-            find_format(name)  # type: ignore[arg-type]
+            find_format(name)
 
 
 def test_the_capabilities_of_each_format() -> None:

@@ -95,7 +95,7 @@ def test_a_move_by_name_removes_the_source(tmp_path: Path, suffix: str) -> None:
     assert report.renamed == (not suffix)
     assert not os.path.exists(two)
     assert sorted(os.listdir(tmp_path)) == sorted(os.path.basename(name) for name in (one, three))
-    assert tegula.load(three)["x"].tolist() == tegula.load(one)["x"].tolist() == [1, 2, 3]  # type: ignore[index,call-overload]
+    assert tegula.load(three)["x"].tolist() == tegula.load(one)["x"].tolist() == [1, 2, 3]
 
 
 def test_on_one_file_system_a_move_renames(tmp_path: Path) -> None:

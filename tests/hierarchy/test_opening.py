@@ -459,7 +459,7 @@ def test_a_group_is_not_replaced_to_read_its_consolidated_metadata(mode: str) ->
     assert list(tegula.open_group(store, "a", consolidated=True)) == ["x"]
     assert store == before
     with pytest.raises(NotFoundError):
-        tegula.open_group(missing := {}, "a", consolidated=True)  # type: ignore[var-annotated]
+        tegula.open_group(missing := {}, "a", consolidated=True)
     assert not missing
 
 

@@ -245,7 +245,7 @@ def test_two_conversions_at_the_same_target_do_not_mix() -> None:
                 with pytest.raises(
                     tegula.AlreadyExistsError, match=r"another job works on it \([^()]*\) \(path|already exists"
                 ) as caught:
-                    tegula.convert(source, target, codecs="gzip", **options)  # type: ignore[arg-type]
+                    tegula.convert(source, target, codecs="gzip", **options)
                 refused.append(str(caught.value))
 
     tegula.convert(source, target, codecs="zstd", progress=begin_another)

@@ -72,7 +72,7 @@ def test_every_array_reads_the_same(form: str, archive: str, corpus: Any, same: 
                 refs = str(tmp_path / f"{place}.parq")
                 references.write(node, refs, "parquet", path="x", record_size=3)
             else:
-                references.write(node, refs, path="x", zarr_format=FORMS[form])  # type: ignore[arg-type]
+                references.write(node, refs, path="x", zarr_format=FORMS[form])
         except UnsupportedError:
             refused.add(name)
             continue
@@ -191,7 +191,7 @@ def test_xarray_opens_them(tmp_path: Path) -> None:
             ("kerchunk", tmp_path / f"{zarr_format}.json"),
             ("parquet", tmp_path / f"{zarr_format}.parq"),
         ):
-            references.write(place, target, form)  # type: ignore[arg-type]
+            references.write(place, target, form)
             found = xr.open_dataset(
                 "reference://",
                 engine="zarr",
@@ -205,10 +205,10 @@ def test_xarray_opens_them(tmp_path: Path) -> None:
 def test_existing_references_are_kept(tmp_path: Path) -> None:
     array(tmp_path / "x")
     for form, target in (("kerchunk", tmp_path / "x.json"), ("parquet", tmp_path / "x.parq")):
-        references.write(tmp_path / "x", target, form, path="x")  # type: ignore[arg-type]
+        references.write(tmp_path / "x", target, form, path="x")
         with pytest.raises(AlreadyExistsError, match="overwrite"):
-            references.write(tmp_path / "x", target, form, path="x")  # type: ignore[arg-type]
-        references.write(tmp_path / "x", target, form, path="y", overwrite=True)  # type: ignore[arg-type]
+            references.write(tmp_path / "x", target, form, path="x")
+        references.write(tmp_path / "x", target, form, path="y", overwrite=True)
         assert [*tegula.open(target)] == ["y"]
     with pytest.raises(AlreadyExistsError, match="something else"):
         references.write(tmp_path / "x", tmp_path / "x", "parquet", path="x", overwrite=True)
@@ -254,7 +254,7 @@ def test_in_a_bucket(s3_server: Any, tmp_path: Path) -> None:
     }
     for source, name in (("t.bcolz", "z"), ("g", "a b")):
         for form, target in (("kerchunk", f"{url}/{source}.json"), ("parquet", f"{url}/{source}.parq")):
-            report = references.write(f"{url}/{source}", target, form, storage_options=options)  # type: ignore[arg-type]
+            report = references.write(f"{url}/{source}", target, form, storage_options=options)
             assert report.referenced + report.inlined == 3 * report.arrays
             assert tegula.open(target, path=name, storage_options=options)[...].tolist() == columns["z"].tolist()
             storage = {

@@ -119,7 +119,7 @@ class ServerProcess:
         raise RuntimeError(self._failure("ended before it listened"))
 
     def _failure(self, what: str) -> str:
-        return f"the server `{' '.join(map(str, self._process.args[1:]))}` {what}; it said:\n{''.join(self._said)}"  # type: ignore[index]
+        return f"the server `{' '.join(map(str, self._process.args[1:]))}` {what}; it said:\n{''.join(self._said)}"
 
     @property
     def pid(self) -> int:

@@ -86,7 +86,7 @@ class GroupMachine(RuleBasedStateMachine):
                 act()
             return
         if require:
-            act = (lambda: self.roots[1].require_group(path)) if number is None else act  # type: ignore[assignment]
+            act = (lambda: self.roots[1].require_group(path)) if number is None else act
         new = {**self.model, **dict.fromkeys(p for p in above if p not in self.model), path: number}
         if self.has_fault(data):
             # no other writer acts here, so that a lost race would be a fault

@@ -206,7 +206,7 @@ def test_what_is_no_file_system_is_refused() -> None:
         with pytest.raises(StoreError, match="file system of fsspec"):
             FsspecStore(odd)
     with pytest.raises(StoreError, match="root"):
-        FsspecStore(fsspec.filesystem("memory"), 7)  # type: ignore[arg-type]
+        FsspecStore(fsspec.filesystem("memory"), 7)
 
 
 # --- requests
@@ -251,7 +251,7 @@ class Sloppy(MemoryFileSystem):
             raise self.error
         return super().info(path, **options)
 
-    ls = find = pipe_file = rm_file = None  # type: ignore[assignment]
+    ls = find = pipe_file = rm_file = None
 
 
 for _name in ("ls", "find", "pipe_file", "rm_file"):

@@ -207,7 +207,7 @@ def test_elements_while_the_clock_stands_still(tmp_path: Path, monkeypatch: pyte
             array[number] = number + 1
             seen.append(store.get("c/0", with_generation=True)[1])
     assert len({*seen}) == 300
-    times = [generation[1] for generation in seen]  # type: ignore[index]
+    times = [generation[1] for generation in seen]
     assert abs(times[0] - NOW) <= 10_000
     assert sorted({*times}) == times  # each later than the one before
     assert array[...].tolist() == [*range(1, 301)]
@@ -226,5 +226,5 @@ def test_values_while_the_clock_stands_still(
             assert store.get("a", with_generation=True)[1] == old
             seen.append(old)
     assert len({*seen}) == 201
-    times = [generation[1] for generation in seen[1:]]  # type: ignore[index]
+    times = [generation[1] for generation in seen[1:]]
     assert times == sorted(times)  # each later than the one before

@@ -98,7 +98,7 @@ def _table(code: CodeType) -> tuple[dict[int, str], dict[int, int]]:
     """Return the name of each instruction of a function, and where an exception that it raises leads."""
     names = {item.offset: item.opname for item in dis.get_instructions(code)}
     handlers = {}
-    for entry in dis._parse_exception_table(code):  # type: ignore[attr-defined]
+    for entry in dis._parse_exception_table(code):
         handlers.update(dict.fromkeys(range(entry.start, entry.end), entry.target))
     return names, handlers
 

@@ -65,7 +65,7 @@ def test_an_outdated_condition_leaves_the_object(crude: CrudeS3) -> None:
     store.probe()
     old = store.set("a", b"1")
     new = store.set("a", b"2", if_generation=old)
-    for wrong in (old, ABSENT, new.followed(), b"of another store"):  # type: ignore[attr-defined]
+    for wrong in (old, ABSENT, new.followed(), b"of another store"):
         with pytest.raises(ConflictError):
             store.delete("a", if_generation=wrong)
     assert store.get("a") == b"2"
@@ -132,7 +132,7 @@ def test_a_lost_answer_is_looked_after(crude: CrudeS3) -> None:
     assert not store.exists("b")
     crude.answers = [500]
     with pytest.raises(ConflictError):
-        store.delete("c", if_generation=generation.followed())  # type: ignore[attr-defined]
+        store.delete("c", if_generation=generation.followed())
 
 
 @pytest.mark.parametrize("status", [400, 403, 500, 307])

@@ -206,7 +206,7 @@ class Lossy(ObjectStore):
                 other.submit(interfere).result()
             return Failure("transient", "the answer was lost")
 
-        self.requests.once = lossy  # type: ignore[method-assign]
+        self.requests.once = lossy
 
 
 @pytest.mark.parametrize("second", ["append", "cut", "element", "attribute"])
@@ -223,7 +223,7 @@ def test_a_lost_answer_is_no_lost_change(layout: str, first: str, second: str, m
         store = Lossy(bucket)
         array = tegula.open_array(store, mode="r+")
         other = tegula.open_array(ObjectStore(bucket), mode="r+")
-        store.at, store.interfere = store.count + at, lambda other=other: act(two, other)  # type: ignore[misc]
+        store.at, store.interfere = store.count + at, lambda other=other: act(two, other)
         act(one, array)
         if store.interfere is not None:
             assert at > 1

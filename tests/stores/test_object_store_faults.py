@@ -213,7 +213,7 @@ def test_a_server_that_never_answered_is_given_up_sooner(s3_server: Any) -> None
     store = open_url(bucket.url, bucket.options)
     for answered in (False, True):
         store.requests.answered, store.requests.retries = answered, Counting(9)
-        store.requests.once = lambda action: failure_of(OSError("ConnectionRefused"))  # type: ignore[method-assign]
+        store.requests.once = lambda action: failure_of(OSError("ConnectionRefused"))
         pauses.clear()
         with pytest.raises(StoreError, match="refused"):
             store.get("a")

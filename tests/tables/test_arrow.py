@@ -200,7 +200,7 @@ def test_wrong_scans_say_what_is_wrong() -> None:
         table.scan(["a", "a"])
     for rows in (0, -1, 1.5, True):
         with pytest.raises(SelectionError, match="batch_rows"):
-            table.scan(batch_rows=rows)  # type: ignore[arg-type]
+            table.scan(batch_rows=rows)
 
 
 def test_faults_are_errors_of_tegula_in_python_and_messages_elsewhere() -> None:

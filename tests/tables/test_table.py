@@ -293,7 +293,7 @@ def test_queries(table: tegula.Table) -> None:
             table.where(wrong, variables={"w": np.arange(3)})
     for options in ({"limit": -1}, {"limit": 1.5}, {"skip": "a"}):
         with pytest.raises(MetadataError):
-            table.where("i > 1", **options)  # type: ignore[arg-type]
+            table.where("i > 1", **options)
 
 
 @each_format
@@ -462,7 +462,7 @@ def test_tables_open_by_their_path(tmp_path: Path) -> None:
         with pytest.raises(NotFoundError):
             tegula.open_table(path, path="y")
         with pytest.raises(MetadataError):
-            tegula.open_table(path, "w", path="x/t")  # type: ignore[arg-type]
+            tegula.open_table(path, "w", path="x/t")
         assert "t" in str(tegula.open(path, path="x").tree())
     with pytest.raises(NotFoundError):
         tegula.open_group(tmp_path / "bcolz", path="x/t")

@@ -347,7 +347,7 @@ def test_generic_aliases_and_references() -> None:
         array[...] = 1
 
     spec = ts.virtual_chunked(read, dtype=np.int32, shape=[2]).spec()
-    read.spec = spec  # type: ignore[attr-defined]
+    read.spec = spec
     reference = weakref.ref(spec)
     del spec, read
     gc.collect()
@@ -433,7 +433,7 @@ def test_arrays_in_one_transaction_are_combined(function: str, layers: tuple[int
             for array, number in zip(stored, layers, strict=True)
         ]
 
-        def combined(module=module, given=given, transactions=transactions):  # type: ignore[no-untyped-def]
+        def combined(module=module, given=given, transactions=transactions):
             axis = {} if function == "overlay" else {"axis": 0}
             return getattr(module, function)(given, **axis, transaction=transactions[wanted])
 

@@ -11,7 +11,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Skip what xarray's tests ask to skip for one value of a parameter, as xarray's own plug-in does."""
     for item in items:
-        params = getattr(item, "callspec", None) and item.callspec.params  # type: ignore[attr-defined]
+        params = getattr(item, "callspec", None) and item.callspec.params
         for mark in item.iter_markers("skip_if_param"):
             options = dict(mark.kwargs)
             reason, condition = options.pop("reason"), options.pop("condition", True)

@@ -97,7 +97,7 @@ simple_datatree = fixtures.simple_datatree
 unaligned_datatree_zarr_factory = trees.unaligned_datatree_zarr_factory
 
 
-class TestDirectory(upstream.ZarrBase):  # type: ignore[misc, name-defined]
+class TestDirectory(upstream.ZarrBase):
     @contextlib.contextmanager
     def create_zarr_target(self) -> Iterator[str]:
         with upstream.create_tmp_file(suffix=".zarr") as path:
@@ -107,15 +107,15 @@ class TestDirectory(upstream.ZarrBase):  # type: ignore[misc, name-defined]
         asyncio.run(super().test_load_async())
 
 
-class TestRegionAuto(upstream.TestZarrRegionAuto):  # type: ignore[misc, name-defined]
+class TestRegionAuto(upstream.TestZarrRegionAuto):
     pass
 
 
-class TestDataArray(upstream.TestDataArrayToZarr):  # type: ignore[misc, name-defined]
+class TestDataArray(upstream.TestDataArrayToZarr):
     pass
 
 
-class TestTree(trees.TestZarrDatatreeIO):  # type: ignore[misc, name-defined]
+class TestTree(trees.TestZarrDatatreeIO):
     pass
 
 

@@ -315,5 +315,5 @@ def test_counting_stored_bytes_reads_no_values() -> None:
     assert z.nbytes_stored == -1
     assert "ratio" not in repr(z)
     assert not {"0", "1"} & {*read}
-    Remote.size = property(lambda self: 7)  # type: ignore[attr-defined]
+    Remote.size = property(lambda self: 7)
     assert z.nbytes_stored == 7

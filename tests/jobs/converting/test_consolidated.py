@@ -58,7 +58,7 @@ def test_formats_without_consolidated_metadata_are_noted_or_refused() -> None:
     with pytest.raises(MetadataError, match="the source is an array"):
         tegula.convert(tegula.open(source("zarr2"), path="a/b/x"), target, consolidated=True)
     with pytest.raises(MetadataError, match="consolidated must be"):
-        tegula.convert(source("zarr2"), target, consolidated="yes")  # type: ignore[arg-type]
+        tegula.convert(source("zarr2"), target, consolidated="yes")
     assert [*target.list()] == []
 
 

@@ -226,7 +226,7 @@ def test_complex_numbers() -> None:
     assert line.max_error == np.abs(source[:].astype("c8").astype("c16") - source[:]).max()
     for options in ({"dtype": "f8"}, {"dtype": "i2", "scale_offset": (1, 0)}, {"bitround": 3}):
         with pytest.raises(UnsupportedError):
-            tegula.convert(source, tegula.MemoryStore(), **options)  # type: ignore[arg-type]
+            tegula.convert(source, tegula.MemoryStore(), **options)
 
 
 @pytest.mark.parametrize("codecs", [["delta", "zlib"], ["shuffle", "zlib"], {"id": "blosc"}, ["fixedscaleoffset"]])

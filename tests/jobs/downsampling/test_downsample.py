@@ -47,7 +47,7 @@ def test_each_level_is_made_of_the_one_before(data: Any) -> None:
     with pytest.MonkeyPatch.context() as patch:
         if data.draw(st.booleans()):
             patch.setattr(units, "BLOCK_BYTES", 64)
-        found = tegula.downsample(source, target, factors=factors, levels=3, method=method)  # type: ignore[arg-type]
+        found = tegula.downsample(source, target, factors=factors, levels=3, method=method)
     group = tegula.open_group(target)
     expected = values
     for level in found.levels:
@@ -179,7 +179,7 @@ def test_missing_values() -> None:
     plain = tegula.create_array({}, **options, fill_value=-9)
     for source, more in ((marked, {}), (plain, {"missing": "fill_value"}), (plain, {"missing": -9})):
         target = tegula.MemoryStore()
-        tegula.downsample(source, target, levels=1, **more)  # type: ignore[arg-type]
+        tegula.downsample(source, target, levels=1, **more)
         assert tegula.open_group(target)["s1"][...].tolist() == [[2, -9]]
     target = tegula.MemoryStore()
     tegula.downsample(plain, target, levels=1)

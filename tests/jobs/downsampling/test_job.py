@@ -139,7 +139,7 @@ def test_what_has_changed_is_refused() -> None:
     interrupted(source, target, after=5)
     for other in ({"method": "mode"}, {"factors": 3}, {"codecs": "gzip"}, {"levels": 1}):
         with pytest.raises(tegula.MetadataError, match=r"other metadata or units|other levels"):
-            tegula.downsample(image(source), target, resume=True, **other)  # type: ignore[arg-type]
+            tegula.downsample(image(source), target, resume=True, **other)
 
 
 def test_a_target_that_another_process_works_on_is_refused() -> None:
@@ -148,7 +148,7 @@ def test_a_target_that_another_process_works_on_is_refused() -> None:
     target.set(".tegula_job/owners/1of1", json.dumps(Owner.here(Owner.new_claim())).encode())
     for options in ({"resume": True}, {"resume": False}, {}, {"overwrite": True}, {"part": (1, 2)}):
         with pytest.raises(tegula.AlreadyExistsError, match="another job works on it"):
-            tegula.downsample(image(source), target, **options)  # type: ignore[arg-type]
+            tegula.downsample(image(source), target, **options)
     target.delete(".tegula_job/owners/1of1")
     for options in ({"resume": False}, {}):
         with pytest.raises(tegula.AlreadyExistsError, match="a job was interrupted here"):
