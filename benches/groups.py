@@ -119,7 +119,7 @@ def measure_groups(runners: list[Any], root: Path, count: int, regimes: list[str
                         continue
                     try:
                         seconds = _ask(runner, regime, path, format, count)
-                    except Exception as error:  # noqa: BLE001 - whatever a library raises says that it can't do this
+                    except Exception as error:
                         row.why[runner.name] = str(error) or type(error).__name__
                         row.samples.pop(runner.name, None)
                         continue

@@ -17,16 +17,16 @@ Work = Callable[[], object]
 
 
 def tegula(source: str, target: str, scratch: str, chunks: list[int], memory: int, old: list[int]) -> Work:
-    import tegula  # noqa: PLC0415
+    import tegula
 
     tegula.convert(source, {}, select=slice(0, 1))  # loads everything
     return lambda: tegula.convert(source, target, format="zarr2", chunks=chunks, max_memory=memory)
 
 
 def rechunker(source: str, target: str, scratch: str, chunks: list[int], memory: int, old: list[int]) -> Work:
-    import zarr  # noqa: PLC0415
-    from dask.config import set as configure  # noqa: PLC0415
-    from rechunker import rechunk  # noqa: PLC0415
+    import zarr
+    from dask.config import set as configure
+    from rechunker import rechunk
 
     def work() -> None:
         plan = rechunk(zarr.open(source, "r"), tuple(chunks), memory // CORES, target, temp_store=scratch)
@@ -37,9 +37,9 @@ def rechunker(source: str, target: str, scratch: str, chunks: list[int], memory:
 
 
 def dask(source: str, target: str, scratch: str, chunks: list[int], memory: int, old: list[int]) -> Work:
-    import dask  # noqa: PLC0415
-    import dask.array as da  # noqa: PLC0415
-    from distributed import Client, LocalCluster  # noqa: PLC0415
+    import dask
+    import dask.array as da
+    from distributed import Client, LocalCluster
 
     base = 300 * 10**6  # of a worker that does nothing
     cluster = LocalCluster(
@@ -62,7 +62,7 @@ def dask(source: str, target: str, scratch: str, chunks: list[int], memory: int,
 
 
 def cubed(source: str, target: str, scratch: str, chunks: list[int], memory: int, old: list[int]) -> Work:
-    import cubed as library  # noqa: PLC0415
+    import cubed as library
 
     options = {"max_workers": CORES}
     spec = library.Spec(

@@ -84,7 +84,7 @@ def make(directory: Path) -> None:
 
 def measure(directory: Path) -> None:
     """Print each number."""
-    from playwright.sync_api import sync_playwright  # noqa: PLC0415
+    from playwright.sync_api import sync_playwright
 
     found = shutil.which("chromium") or shutil.which("google-chrome")
     with sync_playwright() as playwright:

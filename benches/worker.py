@@ -54,7 +54,7 @@ def main() -> None:
             found = answer(runner, json.loads(line))
         except Lacking as error:
             found = {"error": str(error)}
-        except Exception as error:  # noqa: BLE001 - it is the answer
+        except Exception as error:
             found = {"error": f"{type(error).__name__}: {error}"}
         print(json.dumps(found), file=output, flush=True)
 

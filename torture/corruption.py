@@ -77,7 +77,7 @@ def attempt(library: Library, around: Any, path: str, layout: str, codec: str, f
                 found = library.read(node)
                 library.close(node)
                 outcome = "unchanged" if np.array_equal(found, wanted) else "wrong"
-            except Exception as error:  # noqa: BLE001 - that is what it should be
+            except Exception as error:  # that is what it should be
                 outcome = f"error {type(error).__name__}"
             print(json.dumps([number, outcome]), file=said, flush=True)
 

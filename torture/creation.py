@@ -25,7 +25,7 @@ def race(library: Library, around: Any, path: str, layout: str, worker: int, rou
             won.append(number)
         except Lacking:
             raise
-        except Exception as error:  # noqa: BLE001 - it is counted
+        except Exception as error:
             note(errors, error)
     return {"won": won, "errors": errors}
 
@@ -41,7 +41,7 @@ def check(library: Library, around: Any, path: str, layout: str, won: list[list[
             winner = next(worker for worker, share in enumerate(won) if number in share)
             fine += len(library.read(node)) == 100 + winner
             library.close(node)
-        except Exception:  # noqa: BLE001 - it is not fine
+        except Exception:  # it is not fine
             continue
     return {"one": len(one), "fine": fine}
 

@@ -90,7 +90,7 @@ def fill(library: Library, around: Any, path: str, layout: str) -> dict[str, Any
         part = slice(number * _LENGTH, (number + 1) * _LENGTH)
         try:
             library.write(node, part, new[part])
-        except Exception as error:  # noqa: BLE001 - that is what it should be
+        except Exception as error:  # that is what it should be
             errors, message = errors + 1, f"{type(error).__name__}: {error}"[:300]
     left = leftovers(Path(place))
     found: dict[str, Any] = {"mounted": mounted, "errors": errors, "message": message, "left": left}
@@ -99,7 +99,7 @@ def fill(library: Library, around: Any, path: str, layout: str) -> dict[str, Any
         part = slice(number * _LENGTH, (number + 1) * _LENGTH)
         try:
             values = library.read(library.refresh(node, place, layout) if not number else node, part)
-        except Exception:  # noqa: BLE001 - it is counted
+        except Exception:
             kinds["unreadable"] += 1
             continue
         kinds["new" if (values == new[part]).all() else "old" if (values == 1).all() else "wrong"] += 1
@@ -126,7 +126,7 @@ def refuse(library: Library, around: Any, path: str, layout: str) -> dict[str, A
     try:
         node = library.open(path, layout)
         library.write(node, slice(0, 10), np.full(10, 2, "u2"))
-    except Exception as caught:  # noqa: BLE001 - that is what it should be
+    except Exception as caught:  # that is what it should be
         error = f"{type(caught).__name__}: {caught}"[:300]
     for place in places:
         place.chmod(0o755 if place.is_dir() else 0o644)
@@ -149,7 +149,7 @@ def obstruct(library: Library, around: Any, path: str, layout: str, obstacle: st
     OBSTACLES[obstacle](chunk)
     try:
         values = library.read(node)
-    except Exception as error:  # noqa: BLE001 - that is what it should be
+    except Exception as error:  # that is what it should be
         return {"outcome": "error", "message": f"{type(error).__name__}: {error}"[:300]}
     finally:
         chunk.parent.chmod(0o755)

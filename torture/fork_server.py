@@ -70,7 +70,7 @@ def _work(library: Library, around: Around, job: dict[str, Any]) -> dict[str, An
     except Lacking as error:
         around.gate.abort()  # the others need not wait for it
         return {"lacks": str(error)}
-    except Exception as error:  # noqa: BLE001 - it is the answer
+    except Exception as error:
         around.gate.abort()
         return {"error": f"{type(error).__name__}: {error}"[:500]}
 
@@ -131,7 +131,7 @@ def _carry_out(library: Library, request: dict[str, Any]) -> list[dict[str, Any]
         if delay is not None:
             time.sleep(delay)
             _kill_running(children)
-    except Exception:  # noqa: BLE001 - a child has not come to the start
+    except Exception:  # a child has not come to the start
         _kill(children)
     _gather(children, around, deadline)
     return [child.answer() for child in children]

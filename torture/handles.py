@@ -42,7 +42,7 @@ def look(library: Library, around: Any, path: str, layout: str, rounds: int) -> 
                 node = library.open(f"{path}-{number}", layout)
                 whole = len(library.read(node)) == _ROWS
                 library.close(node)
-            except Exception:  # noqa: BLE001 - it is counted
+            except Exception:
                 seen["error"] += 1
                 continue
             seen["whole" if whole else "part"] += 1
@@ -74,7 +74,7 @@ def read(library: Library, around: Any, path: str, layout: str, rounds: int) -> 
                 node = library.open(path, layout) if node is None else node
                 values = library.read(node, part)
                 seen["wrong" if (values != 0).any() else "read"] += 1
-            except Exception as error:  # noqa: BLE001 - it is counted
+            except Exception as error:
                 seen["shortened" if "shortened" in str(error) else "damage"] += 1
         if node is not None:
             library.close(node)
@@ -98,7 +98,7 @@ def move(library: Library, around: Any, path: str, layout: str) -> dict[str, Any
         try:
             values = act()
             found[name] = "old values" if values is not None and (values == 1).all() else "no error"
-        except Exception as error:  # noqa: BLE001 - that is what it should be
+        except Exception as error:  # that is what it should be
             found[name] = "error"
             found[f"{name}_message"] = f"{type(error).__name__}: {error}"[:300]
     return {**found, "made": Path(path).exists()}

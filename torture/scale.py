@@ -34,7 +34,7 @@ _STEPS = {
 
 def _create(root: Path, count: int) -> None:
     """Make a group of Zarr v2 from the documents and the chunk of one array."""
-    import tegula  # noqa: PLC0415 - other libraries run under interpreters without it
+    import tegula  # other libraries run under interpreters without it
 
     store = tegula.MemoryStore()
     group = tegula.create_group(store, format="zarr2")
@@ -59,8 +59,8 @@ def _loop(root: Path, count: int, files: dict[str, bytes]) -> None:
 
 def measure(library: Library, around: Any, path: str, step: str, count: int) -> dict[str, float]:
     """Do one step, and return the seconds of the processor and of the clock, and the megabytes that it took."""
-    import tegula  # noqa: PLC0415
-    from tegula.engine.deleting import delete_node  # noqa: PLC0415
+    import tegula
+    from tegula.engine.deleting import delete_node
 
     old, new, wide = (Path(path) / name for name in ("old", "new.zarr", "wide.zarr"))
     if step == "create":

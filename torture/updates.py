@@ -79,7 +79,7 @@ def update(
             done.append(number)
         except Lacking:
             raise
-        except Exception as error:  # noqa: BLE001 - it is counted
+        except Exception as error:
             note(errors, error)
             library_node = None
         if layout == "own" and library_node is not None:  # where others can't open it as long as one has it open
@@ -132,7 +132,7 @@ def look(
             torn += not fine
         except Lacking:
             raise
-        except Exception as error:  # noqa: BLE001 - it is counted
+        except Exception as error:
             refused += 1
             note(errors, error)
         time.sleep(0.002)  # it looks on, and leaves the processor to the others

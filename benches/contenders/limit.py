@@ -102,7 +102,7 @@ class Limit:
         self.target = place.bare(self.name)
 
     def _choose_codec(self) -> None:
-        from numcodecs import blosc, zstd  # noqa: PLC0415 - the interpreter of a worker need not have them
+        from numcodecs import blosc, zstd  # the interpreter of a worker need not have them
 
         blosc.use_threads = False
         if self.case.codec == "zstd":

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from playwright.sync_api import sync_playwright
+from take import browser as find_browser
 
 import tegula
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE))
 # the temporary directory is of no interest
 HIDE = """name => document.querySelectorAll('dd').forEach(place => {
     if (place.textContent.includes(name)) place.textContent = place.textContent.replace(name, '/data');
@@ -126,9 +126,6 @@ def shots(directory: Path) -> list[tuple[Path, list[tuple[str, str]]]]:
 
 def main() -> None:
     """Take all pictures."""
-    from playwright.sync_api import sync_playwright  # noqa: PLC0415
-    from take import browser as find_browser  # noqa: PLC0415
-
     with tempfile.TemporaryDirectory() as name, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=find_browser(), args=["--no-sandbox"])
         for target, pictures in shots(Path(name)):

@@ -16,8 +16,11 @@ from tegula import optional
 from tegula.cli import plot as plotting
 from tegula.cli.program import app
 
-pytest.importorskip("matplotlib").use("agg")
-from matplotlib import pyplot  # noqa: E402
+pytest.importorskip("matplotlib")
+import matplotlib
+from matplotlib import pyplot
+
+matplotlib.use("agg")
 
 
 @pytest.fixture(autouse=True)

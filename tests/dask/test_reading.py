@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import dask
 import dask.array as da
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ import tegula
 from tegula.engine import copies
 from tegula.errors import MetadataError
 from tegula.stores import MemoryStore
+from tegula.stores.identity import unique_location
 
 FORMATS = ["zarr3", "zarr2", "zarr1", "bcolz"]
 
@@ -96,8 +98,6 @@ def test_two_services_with_one_bucket_name_differ() -> None:
     stores = [
         tegula.ObjectStore(obstore.S3Store(endpoint=f"https://{host}.example", **options)) for host in ("one", "two")
     ]
-    from tegula.stores.identity import unique_location  # noqa: PLC0415
-
     assert unique_location(stores[0].identity, "x/") != unique_location(stores[1].identity, "x/")
     assert stores[0].url == stores[1].url
 
@@ -191,8 +191,6 @@ def test_pickles_of_arrays_in_a_bucket_are_small(s3_server: Any, monkeypatch: py
 def test_blocks_are_whole_shards_or_chunks(options: dict[str, Any], expected: tuple[int, ...]) -> None:
     a = tegula.create_array({}, shape=(100, 80), dtype="f8", **options)
     assert a.to_dask(chunks=None).chunksize == expected
-    import dask  # noqa: PLC0415
-
     with dask.config.set({"array.chunk-size": "8 kiB"}):
         for d in (da.from_array(a), a.to_dask(), a.astype("f8").to_dask()):
             assert d.npartitions > 1

@@ -363,7 +363,10 @@ def test_an_append_shows_nothing_of_what_is_left_beyond_the_edge(rows: int) -> N
     # at the moment at which the new shape is stored, the new part reads as the fill value
     seen = []
     with pytest.MonkeyPatch.context() as patch:
-        now = lambda: tegula.open_array(RevalidatingWaveStore(store.values))[rows:]  # noqa: E731
+
+        def now() -> Any:
+            return tegula.open_array(RevalidatingWaveStore(store.values))[rows:]
+
         write = appending.write
         patch.setattr(appending, "write", lambda *arguments: (seen.append(now()), write(*arguments)))
         array.append(-X[:7])

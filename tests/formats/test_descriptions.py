@@ -37,8 +37,9 @@ def test_equal_documents_are_parsed_once_and_attributes_are_not_shared(
     loaded: list[str] = []
     for module in ("zarr2", "zarr3"):
         load = __import__(f"tegula.formats.{module}", fromlist=["load"]).load
-        note = lambda raw, name, load=load: (loaded.append(name), load(raw, name))[1]  # noqa: E731
-        monkeypatch.setattr(f"tegula.formats.{module}.load", note)
+        monkeypatch.setattr(
+            f"tegula.formats.{module}.load", lambda raw, name, load=load: (loaded.append(name), load(raw, name))[1]
+        )
     again = parsed(documents)
     assert key not in loaded
     assert again.attributes["about"] == {"names": ["x"]}

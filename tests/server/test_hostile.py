@@ -148,7 +148,10 @@ def test_work_on_large_chunks_takes_turns() -> None:
     array[:] = 1.0
     statuses = []
     with tegula.serve(array, port=0) as server:
-        work = lambda row: statuses.append(ask(server.url, f"/as/float32/c/{row}/0").status)  # noqa: E731
+
+        def work(row: int) -> None:
+            statuses.append(ask(server.url, f"/as/float32/c/{row}/0").status)
+
         run_threads(threading.Thread(target=work, args=(row,)) for row in range(8))
     assert statuses == [200] * 8
 

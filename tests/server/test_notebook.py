@@ -12,6 +12,7 @@ from tests.server.asking import ask
 
 import tegula
 from tegula.server import neuroglancer, notebook, pages
+from tegula.server.content import Content
 
 
 @pytest.fixture(autouse=True)
@@ -61,8 +62,6 @@ def test_pages_name_files_relative_to_their_place(path: str, base: str) -> None:
     """Behind a proxy the server does not know the address that the browser has."""
     group = tegula.create_group({})
     group.create_group("a/b/c")
-    from tegula.server.content import Content  # noqa: PLC0415
-
     assert f'<base href="{base}">' in pages.page(Content(group), path).body.decode()
 
 

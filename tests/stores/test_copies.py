@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -93,8 +94,6 @@ def test_a_failed_copy_leaves_the_old_value_and_nothing_else(
 
 @given(st.lists(st.sampled_from(["copy", "create", "set", "delete"]), max_size=12), st.binary(max_size=9))
 def test_copies_have_generations_like_other_values(steps: list[str], value: bytes) -> None:
-    import tempfile  # noqa: PLC0415 - a directory for each example
-
     with tempfile.TemporaryDirectory() as folder:
         store = LocalStore(folder)
         store.set("old", value)

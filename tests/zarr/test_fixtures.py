@@ -10,10 +10,11 @@ import pytest
 
 import tegula
 
-zarr = pytest.importorskip("zarr", minversion="3")
-from tests.archives import of_kind, open_case, unpack_all  # noqa: E402
+pytest.importorskip("zarr", minversion="3")
+import zarr
+from tests.archives import of_kind, open_case, unpack_all
 
-import tegula.zarr  # noqa: E402
+import tegula.zarr
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # zarr-python warns of data types that it does not find stable
 

@@ -12,9 +12,11 @@ from hypothesis import strategies as st
 
 import tegula
 
-zarr = pytest.importorskip("zarr", minversion="3")
-import tegula.zarr  # noqa: E402
-from tegula.zarr import Pipeline  # noqa: E402
+pytest.importorskip("zarr", minversion="3")
+import zarr
+
+import tegula.zarr
+from tegula.zarr import Pipeline
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # zarr-python warns of data types that it does not find stable
 OURS, THEIRS = "tegula.zarr.Pipeline", "zarr.core.codec_pipeline.BatchedCodecPipeline"

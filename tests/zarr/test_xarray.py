@@ -7,9 +7,11 @@ import pytest
 
 import tegula
 
-zarr = pytest.importorskip("zarr", minversion="3")
-xr = pytest.importorskip("xarray")
-import tegula.zarr  # noqa: E402
+pytest.importorskip("zarr", minversion="3")
+pytest.importorskip("xarray")
+import xarray as xr
+
+import tegula.zarr
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

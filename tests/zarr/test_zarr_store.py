@@ -10,12 +10,13 @@ import pytest
 
 import tegula
 
-zarr = pytest.importorskip("zarr", minversion="3")
-from zarr.core.buffer import cpu  # noqa: E402
-from zarr.testing.store import StoreTests  # noqa: E402
+pytest.importorskip("zarr", minversion="3")
+import zarr
+from zarr.core.buffer import cpu
+from zarr.testing.store import StoreTests
 
-import tegula.zarr  # noqa: E402
-from tegula.zarr import TegulaStore  # noqa: E402
+import tegula.zarr
+from tegula.zarr import TegulaStore
 
 
 class Suite(StoreTests[TegulaStore, cpu.Buffer]):

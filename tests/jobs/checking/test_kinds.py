@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -143,13 +144,13 @@ ZARRAY = {
 
 for name, key, document in [("zarr3", "c/1/0", "zarr.json"), ("zarr2", "1.0", ".zarray"), ("zarr1", "1.0", "meta"),
                             ("bcolz", "data/__1.blp", "meta/storage")]:  # fmt: skip
-    make = lambda name=name: array(name)  # noqa: E731
+    make = partial(array, name)
     case("damaged-chunk", key, make, cut(key, 20))
     case("damaged-chunk", key, make, put(key, b""))
     case("metadata", document, make, put(document, b"\xff{"))
     case("foreign-lock", f"{document}.__lock", make, put(f"{document}.__lock", b""), "note")
-    partial = f"{key}.0123456789abcdef0123456789abcdef.partial"
-    case("foreign-temporary", partial, make, put(partial, b"half"))
+    temporary = f"{key}.0123456789abcdef0123456789abcdef.partial"
+    case("foreign-temporary", temporary, make, put(temporary, b"half"))
     case("interrupted-job", ".tegula_job/plan.json", make, put(".tegula_job/plan.json", b"{}"))
     case("stray-key", "notes.txt", make, put("notes.txt", b"hello"))
     case("metadata", {"zarr3": "zarr.json", "zarr2": ".zattrs", "zarr1": "attrs", "bcolz": "__attrs__"}[name], make,
@@ -217,7 +218,7 @@ case("other-format", "x/", hierarchy, put("x/.zgroup", b'{"zarr_format": 2}'), "
 case("metadata", "b/c/zarr.json", hierarchy, cut("b/c/zarr.json", 40))
 case("metadata", "zarr.json", hierarchy, cut("zarr.json", 10))
 for name, key in [("zarr3", "zarr.json"), ("zarr2", ".zmetadata")]:
-    make = lambda name=name: hierarchy(name)  # noqa: E731
+    make = partial(hierarchy, name)
     differ = edit("b/c/zarr.json", attributes={"new": 1}) if name == "zarr3" else put("b/c/.zattrs", b'{"new": 1}')
     case("consolidated-differs", key, make, consolidated(differ))
     case("consolidated-gone", key, make, consolidated(lambda store: store.delete_prefix("a/")))

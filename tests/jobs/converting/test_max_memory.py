@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -259,8 +260,6 @@ print(rss() - before)
 
 def most_memory(source: Path, target: Path, **options: Any) -> int:
     """Return the peak of the resident memory of a conversion above that of a process in which all is loaded."""
-    import json  # noqa: PLC0415
-
     done = subprocess.run(
         [sys.executable, "-c", "import json\n" + MEASURE, str(source), str(target), json.dumps(options)],
         check=True,
