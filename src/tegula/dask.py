@@ -104,7 +104,7 @@ def store(
     else:
         target = _existing(target, path, storage_options, creation)
     try:
-        written = _write_blocks(da, array, target, _placed(region, target.shape, array.shape))
+        written = _write_blocks(array, target, _placed(region, target.shape, array.shape))
         if not compute:
             return library("dask").delayed(_second, pure=False)(written, target)
         written.compute()
@@ -156,7 +156,7 @@ def _placed(region: Any, shape: tuple[int, ...], given: Sequence[int]) -> Place:
 # --- in the graph
 
 
-def _write_blocks(da: Any, array: Any, target: Array, place: Place) -> Any:
+def _write_blocks(array: Any, target: Array, place: Place) -> Any:
     """Return a dask array with one element for each block, which is true once the block is written."""
     return array.map_blocks(
         _write_block,

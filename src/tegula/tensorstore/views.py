@@ -148,7 +148,7 @@ def _select(transform: IndexTransform, base: IndexDomain) -> Selection:
             values = np.arange(origin[axis], end[axis], dtype=np.int64) * (output.stride or 1) + output.offset
             indices.append(values.reshape([-1 if number == axis else 1 for number in joint]))
         else:
-            values = _checked(output, low, high, dimension)
+            values = _checked(output, low, high)
             indices.append(values.reshape([values.shape[number] for number in joint]) if joint else values.item())
     # the axes of the driver's result: the joint ones first, then the slices
     if result_axes == list(range(len(shape))):
@@ -194,7 +194,7 @@ def _check_range(output: OutputIndexMap, low: int, high: int, axis: int, start: 
     )
 
 
-def _checked(output: OutputIndexMap, low: int, high: int, dimension: int) -> npt.NDArray[np.int64]:
+def _checked(output: OutputIndexMap, low: int, high: int) -> npt.NDArray[np.int64]:
     array = output.index_array
     assert array is not None
     if array.size:

@@ -51,7 +51,7 @@ def new_document(
         raise invalid("domain must be specified")
     if any(unit is not None for unit in schema.dimension_units or ()):
         raise invalid("Dimension units not supported by zarr driver")
-    layout = _merged_grids(effective_layout(schema.chunk_layout, known, constraints, shown), domain.rank)
+    layout = _merged_grids(effective_layout(schema.chunk_layout, known, constraints, shown))
     chunks = choose_shape(*grid_numbers(layout._grid("read"), domain.rank, domain.rank), domain.shape)[: known.chunked]
     check_chunk(chunks, kind.itemsize)
     # the other members, some of them determined by the constraints
@@ -86,7 +86,7 @@ def _chosen_type(schema: Schema, field: str, void: bool, records: bool) -> tuple
     return data_type(text)
 
 
-def _merged_grids(layout: ChunkLayout, rank: int) -> ChunkLayout:
+def _merged_grids(layout: ChunkLayout) -> ChunkLayout:
     """Return the layout with the write chunk constraints applied to the read chunk, too: there is only one grid."""
     try:
         layout._merge_grid("read_chunk", layout._grid("write"))
