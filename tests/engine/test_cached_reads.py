@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from decodings import Decodings
 from far_stores import FarStore, RevalidatingStore
 from tests.waiting import exit_code, run_threads
 
 import tegula
 from tegula import config
-from tegula.codecs import CodecChain
 from tegula.engine import chunk_cache, shard_indexes
 from tegula.engine.chunk_cache import CHUNKS
 from tegula.errors import CodecError, NotFoundError, StoreError
@@ -43,20 +43,6 @@ def filled(store: tegula.Store, layout: dict[str, Any], **options: Any) -> tegul
     array = tegula.create_array(store, shape=DATA.shape, dtype="i4", **layout, **options)
     array[...] = DATA
     return tegula.open_array(store, mode="r")
-
-
-class Decodings:
-    """Counts the chunks that are decoded."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.count = 0
-        decode = CodecChain.decode
-
-        def counting(chain: CodecChain, data: Any, shape: Any) -> Any:
-            self.count += len(shape) == 3
-            return decode(chain, data, shape)
-
-        monkeypatch.setattr(CodecChain, "decode", counting)
 
 
 @pytest.mark.parametrize("layout", [PLAIN, SHARDED])

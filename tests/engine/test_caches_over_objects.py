@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from decodings import Decodings
 from tests.servers.buckets import Bucket
 from tests.servers.proxy import Proxy
 
 import tegula
 from tegula import CachedStore, config
-from tegula.codecs import CodecChain
 from tegula.engine import shard_indexes
 from tegula.engine.chunk_cache import CHUNKS
 from tegula.stores import ObjectStore
@@ -134,20 +134,6 @@ def test_neither_secrets_nor_names_are_in_files(s3_server: Any, tmp_path: Path) 
 
 
 # --- decoded chunks
-
-
-class Decodings:
-    """Counts the chunks that are decoded."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.count = 0
-        decode = CodecChain.decode
-
-        def counting(chain: CodecChain, data: Any, shape: Any) -> Any:
-            self.count += len(shape) == 3
-            return decode(chain, data, shape)
-
-        monkeypatch.setattr(CodecChain, "decode", counting)
 
 
 def test_thin_slabs_of_large_chunks_cost_one_pass(proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:

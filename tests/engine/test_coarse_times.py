@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from mounting import mounted
 
 import tegula
 from tegula import executors
@@ -20,26 +21,10 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the file system
 
 
 @pytest.fixture(scope="module")
-def mounted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """An ext4 with inodes of 128 bytes, in which there is no room for parts of seconds."""
-    place = tmp_path_factory.mktemp("coarse")
-    image, top = place / "image", place / "mounted"
-    top.mkdir()
-    make, mount = shutil.which("mkfs.ext4", path=f"{os.environ['PATH']}:/sbin:/usr/sbin"), shutil.which("mount")
-    if make is None or mount is None or os.geteuid() != 0:
-        pytest.skip("only root may mount a file system")
-    with image.open("wb") as file:
-        file.truncate(64 << 20)
-    subprocess.run([make, "-q", "-I", "128", "-F", str(image)], check=True, stderr=subprocess.DEVNULL, timeout=60)
-    done = subprocess.run(
-        [mount, "-o", "loop", str(image), str(top)], check=False, capture_output=True, text=True, timeout=60
-    )
-    if done.returncode:
-        pytest.skip(f"mounting is not permitted: {done.stderr.strip()}")
-    try:
+    with mounted(tmp_path_factory.mktemp("coarse"), "ext4", "-F", "-I", "128") as top:
         yield top
-    finally:
-        subprocess.run(["umount", str(top)], check=True, timeout=60)
 
 
 WORK = """
@@ -90,12 +75,12 @@ def run(path: Path, kind: str, executor: str) -> None:
 @pytest.mark.parametrize("executor", ["kernel", "reference"])
 @pytest.mark.parametrize("format", ["zarr2", "zarr3", "bcolz"])
 @pytest.mark.parametrize("kind", ["elements", "attributes", "appends"])
-def test_nothing_is_lost(mounted: Path, tmp_path: Path, kind: str, format: str, executor: str) -> None:
+def test_nothing_is_lost(place: Path, tmp_path: Path, kind: str, format: str, executor: str) -> None:
     if executor == "kernel" and executors.kernel() is None:
         pytest.skip("the kernel is not built")
     if kind != "appends" and format == "bcolz":
         return  # it appends under a lock
-    path = mounted / f"{kind}-{format}-{executor}"
+    path = place / f"{kind}-{format}-{executor}"
     count = WORKERS * EACH
     length = 0 if kind == "appends" else count
     tegula.create_array(path, shape=length, chunks=count, dtype="i4", codecs=None, format=format)

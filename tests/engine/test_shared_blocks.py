@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from mounting import mounted
 
 import tegula
 from tegula import config
@@ -24,31 +23,15 @@ KEY = "c/0/0"
 
 
 @pytest.fixture(scope="module")
-def mounted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Mount a file system whose files can share blocks."""
-    place = tmp_path_factory.mktemp("shared")
-    image, top = place / "image", place / "mounted"
-    top.mkdir()
-    make, mount = shutil.which("mkfs.btrfs", path=f"{os.environ['PATH']}:/sbin:/usr/sbin"), shutil.which("mount")
-    if make is None or mount is None or os.geteuid() != 0:
-        pytest.skip("only root may mount a file system, which has to be made first")
-    with image.open("wb") as file:
-        file.truncate(2**28)
-    subprocess.run([make, "-q", str(image)], check=True, capture_output=True, timeout=60)
-    done = subprocess.run(
-        [mount, "-o", "loop", str(image), str(top)], check=False, capture_output=True, text=True, timeout=60
-    )
-    if done.returncode:
-        pytest.skip(f"mounting is not permitted: {done.stderr.strip()}")
-    try:
+    with mounted(tmp_path_factory.mktemp("shared"), "btrfs") as top:
         yield top
-    finally:
-        subprocess.run(["umount", str(top)], check=True, timeout=60)
 
 
 @pytest.fixture
-def array(kernel: Any, mounted: Path) -> Iterator[tegula.Array]:
-    path = mounted / "array"
+def array(kernel: Any, place: Path) -> Iterator[tegula.Array]:
+    path = place / "array"
     made = tegula.create_array(path, shape=(SIDE, SIDE), dtype="u4", chunks=(64, 64), shards=(SIDE, SIDE), codecs=[])
     made[...] = values()
     with config.configure(executor="kernel"):
@@ -67,10 +50,10 @@ def read_by_all(array: tegula.Array, expected: Any) -> None:
         assert np.array_equal(tegula.open_array(array.store)[...], expected)
 
 
-def test_updates_append_to_a_copy_until_half_of_it_is_unused(kernel: Any, array: tegula.Array, mounted: Path) -> None:
+def test_updates_append_to_a_copy_until_half_of_it_is_unused(kernel: Any, array: tegula.Array, place: Path) -> None:
     calls: list[str] = []
     kernel.faults(lambda call, path: calls.append(call))
-    expected, file = values(), mounted / "array" / KEY
+    expected, file = values(), place / "array" / KEY
     whole, sizes = file.stat().st_size, []
     draw = np.random.default_rng(1)
     for number in range(60):
@@ -88,7 +71,7 @@ def test_updates_append_to_a_copy_until_half_of_it_is_unused(kernel: Any, array:
     assert [entry.name for entry in file.parent.iterdir()] == [file.name]
 
 
-def test_an_update_that_fails_leaves_the_old_values(kernel: Any, array: tegula.Array, mounted: Path) -> None:
+def test_an_update_that_fails_leaves_the_old_values(kernel: Any, array: tegula.Array, place: Path) -> None:
     steps = ["ficlone", "write", "futimens", "renameat"]
     for step in steps:
         calls: list[str] = []
@@ -105,7 +88,7 @@ def test_an_update_that_fails_leaves_the_old_values(kernel: Any, array: tegula.A
         kernel.faults()
         assert "ficlone" in calls
         read_by_all(array, values())
-    assert [entry.name for entry in (mounted / "array" / KEY).parent.iterdir()] == ["0"]
+    assert [entry.name for entry in (place / "array" / KEY).parent.iterdir()] == ["0"]
 
 
 def test_where_blocks_can_not_be_shared_after_all_the_shard_is_written_anew(kernel: Any, array: tegula.Array) -> None:
