@@ -109,7 +109,7 @@ class Case:
         return _values(self.dtype, self.shape)
 
     def documents(self, rows: int | None = None) -> dict[str, bytes]:
-        """Return the metadata documents of the array, or of one with so many rows."""
+        """Return the metadata documents of the array, or of one with `rows` rows."""
         shape = list(self.shape if rows is None else (rows, *self.shape[1:]))
         if self.format == "zarr2":
             document = {

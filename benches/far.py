@@ -129,7 +129,7 @@ class Run:
             self.server.do("set_latency", seconds=0)
 
     def _fill(self, case: FarCase, path: str, rows: int) -> None:
-        """Store an array with so many rows, or its documents only."""
+        """Store an array with `rows` rows, or its documents only."""
         self.server.do("set_latency", seconds=0)
         self.server.put(path, case.documents(rows or None))
         if rows:

@@ -16,7 +16,7 @@ CONCURRENCY = 64
 
 @dataclass(frozen=True)
 class FarCase(Case):
-    """An array with so many rows of 4096 columns."""
+    """An array with `rows` rows of 4096 columns."""
 
     rows: int = 4096
 

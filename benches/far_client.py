@@ -1,6 +1,6 @@
-"""A client that does nothing with what it is sent: ``python far_client.py PORT PATH REQUESTS CONNECTIONS``.
+"""A client that discards the answers: ``python far_client.py PORT PATH REQUESTS CONNECTIONS``.
 
-It prints the seconds that so many GET requests take over so many connections, which is the most that a server gives.
+It prints the seconds that REQUESTS GET requests take over CONNECTIONS connections: the highest rate of the server.
 """
 
 from __future__ import annotations

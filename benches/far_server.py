@@ -199,7 +199,7 @@ class Server:
         self.bucket.put(path, text.encode(), [])
 
     def value(self, path: str, size: int) -> None:
-        """Store a value of so many bytes."""
+        """Store a value of `size` bytes."""
         self.bucket.put(path, bytes(size), [])
 
 

@@ -43,7 +43,7 @@ def _import(module: str) -> dict[str, float]:
 
 
 def _contender(name: str, text: str) -> Any:
-    # only now, so that they are not imported with what is to be timed
+    # only now, so that the timed import does not include them
     make = import_module("contenders").make
     Case = import_module("cases").Case  # noqa: N806
     return make(name), Case(**json.loads(text))

@@ -42,7 +42,7 @@ def _array(format: str) -> dict[str, Any]:
 
 
 def write_group(path: Path, format: str, count: int) -> None:
-    """Write the documents of a group of so many arrays, and the consolidated one."""
+    """Write the documents of a group of `count` arrays, and the consolidated one."""
     names = [f"a{number:05d}" for number in range(count)]
     array = _array(format)
     document = ".zarray" if format == "zarr2" else "zarr.json"
@@ -86,7 +86,7 @@ def _limit(regime: str, path: Path, format: str) -> float:
 
 
 def ask_contender(contender: Any, regime: str, path: Path, count: int) -> float:
-    """Do one of the regimes, compare what comes of it, and return the seconds."""
+    """Do one of the regimes, compare the result, and return the seconds."""
     if contender.synced:
         raise Lacking("reading is the same without waiting for the disk")
     own = path.with_suffix(f".{contender.name}")

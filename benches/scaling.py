@@ -195,7 +195,7 @@ def main() -> None:
     parser.add_argument("--wait", type=float, default=2, help="milliseconds that a request takes")
     parser.add_argument("--place", type=Path, help="where local files are put (default: a temporary directory)")
     parser.add_argument("--locks", action="store_true", help="count the waits for locks instead of measuring rates")
-    parser.add_argument("--times", type=int, default=0, help="do the work of one row so often, and print nothing")
+    parser.add_argument("--times", type=int, default=0, help="do the work of one row this often, and print nothing")
     given = parser.parse_args()
     cases = [case for case in CASES if re.search(given.only, case.name)]
     gil = getattr(sys, "_is_gil_enabled", lambda: True)()
@@ -233,7 +233,7 @@ def rates(case: Case, array: Any, given: argparse.Namespace) -> list[str]:
 
 
 def count_waits(cases: list[Case], threads: int) -> None:
-    """Print the calls of futex for each chunk with so many threads: what more rounds of the same work add."""
+    """Print the calls of futex for each chunk and number of threads: what more rounds of the same work add."""
     print(f"| {threads} threads | futex calls a chunk |\n|---|---|")
     for case in cases:
         few, many = (_futex_calls(case, threads, times) for times in (2, 6))

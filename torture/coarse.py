@@ -56,7 +56,7 @@ def mounted(place: Path) -> Iterator[Path]:
 
 
 def run(worker: Worker, root: Path, count: int) -> list[Outcome]:
-    """Make so many updates in each case; of tegula, since other libraries lose some on any file system."""
+    """Make `count` updates in each case, with tegula only, since other libraries lose some on any file system."""
     if worker.name not in OURS:
         return []
     with mounted(root) as place:

@@ -30,7 +30,7 @@ def values() -> Any:
 
 
 def mutated(raw: bytes, number: int) -> bytes:
-    """Return a chunk with a certain damage: flipped bits, an end that is missing, zeros, or bytes too many."""
+    """Return a chunk with damage of one kind: flipped bits, a missing end, zeros, or extra bytes."""
     chance = random.Random(number)
     new = bytearray(raw)
     match number % 20:
@@ -77,13 +77,13 @@ def attempt(library: Library, around: Any, path: str, layout: str, codec: str, f
                 found = library.read(node)
                 library.close(node)
                 outcome = "unchanged" if np.array_equal(found, wanted) else "wrong"
-            except Exception as error:  # that is what it should be
+            except Exception as error:  # as it should be
                 outcome = f"error {type(error).__name__}"
             print(json.dumps([number, outcome]), file=said, flush=True)
 
 
 def run(worker: Worker, root: Path, count: int) -> list[Outcome]:
-    """Damage a chunk of each codec so many times, in the library's first layout."""
+    """Damage a chunk of each codec `count` times, in the library's first layout."""
     outcomes = []
     for layout in ("zarr3", "zarr2", "bcolz", "own"):
         for codec, title in CODECS.items():
@@ -112,7 +112,7 @@ def _run(worker: Worker, path: Path, layout: str, codec: str, count: int) -> dic
         else:
             crash = "crash: it said nothing"
         outcomes = dict(json.loads(line) for line in said.read_text().splitlines())
-        if len(outcomes) < count:  # the process died of this one
+        if len(outcomes) < count:  # this one ended the process
             with said.open("a") as file:
                 print(json.dumps([len(outcomes), crash]), file=file)
             outcomes[len(outcomes)] = crash

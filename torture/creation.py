@@ -47,12 +47,12 @@ def check(library: Library, around: Any, path: str, layout: str, won: list[list[
 
 
 def run(worker: Worker, root: Path, count: int) -> list[Outcome]:
-    """Create so many nodes of each kind that a library knows."""
+    """Create `count` nodes of each kind that a library knows."""
     return [outcome for case in CASES if (outcome := trial(worker, str(root / CASES[case]), case, count)) is not None]
 
 
 def trial(worker: Worker, path: str, case: str, rounds: int) -> Outcome | None:
-    """Create so many nodes of one kind at paths that begin so; ``None`` if the library does not know it."""
+    """Create `rounds` nodes of one kind; ``None`` if the library does not know it."""
     what: dict[str, Any] = {"path": path, "layout": CASES[case]}
     jobs = [job("creation:race", **what, worker=worker, rounds=rounds) for worker in range(WORKERS)]
     try:

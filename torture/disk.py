@@ -23,7 +23,7 @@ from torture.workers import Failed, Worker
 
 _CHUNKS = 8
 _LENGTH = 2**15  # elements of a chunk, of two bytes each
-_ROOM = 3  # chunks that there is room for
+_ROOM = 3  # chunks that fit
 _CLONE_NEWNS, _CLONE_NEWUSER = 0x20000, 0x10000000
 _OTHER_USER = 65534
 LAYOUTS = ("zarr3", "zarr2", "own", "bcolz")
@@ -69,7 +69,7 @@ def _mount(path: str, nbytes: int) -> bool:
 
 
 def fill(library: Library, around: Any, path: str, layout: str) -> dict[str, Any]:
-    """Overwrite chunks by larger ones until there is no room; count how many are new, old, and neither."""
+    """Overwrite chunks with larger ones until the disk is full; count how many are new, old, and neither."""
     chunk_bytes = 2 * _LENGTH
     mounted = _mount(path, 64 * chunk_bytes)
     if not mounted:
@@ -90,7 +90,7 @@ def fill(library: Library, around: Any, path: str, layout: str) -> dict[str, Any
         part = slice(number * _LENGTH, (number + 1) * _LENGTH)
         try:
             library.write(node, part, new[part])
-        except Exception as error:  # that is what it should be
+        except Exception as error:  # as it should be
             errors, message = errors + 1, f"{type(error).__name__}: {error}"[:300]
     left = leftovers(Path(place))
     found: dict[str, Any] = {"mounted": mounted, "errors": errors, "message": message, "left": left}
@@ -126,7 +126,7 @@ def refuse(library: Library, around: Any, path: str, layout: str) -> dict[str, A
     try:
         node = library.open(path, layout)
         library.write(node, slice(0, 10), np.full(10, 2, "u2"))
-    except Exception as caught:  # that is what it should be
+    except Exception as caught:  # as it should be
         error = f"{type(caught).__name__}: {caught}"[:300]
     for place in places:
         place.chmod(0o755 if place.is_dir() else 0o644)
@@ -149,7 +149,7 @@ def obstruct(library: Library, around: Any, path: str, layout: str, obstacle: st
     OBSTACLES[obstacle](chunk)
     try:
         values = library.read(node)
-    except Exception as error:  # that is what it should be
+    except Exception as error:  # as it should be
         return {"outcome": "error", "message": f"{type(error).__name__}: {error}"[:300]}
     finally:
         chunk.parent.chmod(0o755)

@@ -36,7 +36,7 @@ print({0: "right", -signal.SIGALRM: "hung"}.get(code, "failed"))
 
 
 def run(worker: Worker, root: Path, count: int) -> list[Outcome]:
-    """Fork so many times in processes of their own."""
+    """Fork `count` times in processes of their own."""
     if worker.name not in OURS:
         return []
     outcomes = []

@@ -17,7 +17,7 @@ _ROOT = Path(__file__).parents[1]
 
 
 def run(worker: Worker, root: Path, count: int) -> list[Outcome]:
-    """Give tegula so many hostile inputs."""
+    """Run tegula on `count` hostile inputs."""
     if worker.entry.module != "tegula_nodes":
         return []
     if not (_ROOT / "tests" / "fuzzing").is_dir():

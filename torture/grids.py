@@ -24,7 +24,7 @@ _VAST = (((10**6, 10**6), (5, 7)), ((2**62,), (2**61,)), ((10**12,), (10**11,)))
 
 
 def _limit(nbytes: int) -> None:
-    """Allow this process so many bytes more than it has."""
+    """Allow this process `nbytes` more than it has."""
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     most = pages * resource.getpagesize() + nbytes
     resource.setrlimit(resource.RLIMIT_AS, (most, most))
@@ -38,7 +38,7 @@ def _create(path: str, shape: tuple[int, ...]) -> Any:
 
 
 def many(library: Library, around: Any, path: str, number: int) -> dict[str, Any]:
-    """Read, fill and append a row of so many one-byte chunks; return what went wrong."""
+    """Read, fill and append a row of `number` one-byte chunks; return what went wrong."""
     wrong: list[str] = []
     with import_module("tegula").config.configure(threads=1):  # each thread reserves memory of its own
         array = _create(path, (1, number))
@@ -106,7 +106,7 @@ def _is_refused(act: Callable[[], Any], error: type[Exception]) -> bool:
 
 
 def run(worker: Worker, root: Path, count: int) -> list[Outcome]:
-    """Use so many one-byte chunks, and each of the vast grids."""
+    """Use `count` one-byte chunks, and each of the vast grids."""
     if worker.entry.module != "tegula_nodes":
         return []
     try:

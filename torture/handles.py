@@ -98,7 +98,7 @@ def move(library: Library, around: Any, path: str, layout: str) -> dict[str, Any
         try:
             values = act()
             found[name] = "old values" if values is not None and (values == 1).all() else "no error"
-        except Exception as error:  # that is what it should be
+        except Exception as error:  # as it should be
             found[name] = "error"
             found[f"{name}_message"] = f"{type(error).__name__}: {error}"[:300]
     return {**found, "made": Path(path).exists()}

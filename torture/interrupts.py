@@ -35,7 +35,7 @@ def create(library: Library, around: Any, path: str, case: str) -> None:
 
 
 def grind(library: Library, around: Any, path: str, case: str, count: int) -> dict[str, Any]:
-    """Interrupt an operation so many times, and say what this process has open and locked then."""
+    """Interrupt an operation `count` times, and report what this process has open and locked afterwards."""
     if not os.path.isdir("/proc/self/fd"):
         raise Lacking("the system does not say what is open")
     chance = random.Random(case)
@@ -94,7 +94,7 @@ def _acts(library: Library, node: Any) -> dict[str, Callable[[], None]]:
 
 
 def run(worker: Worker, root: Path, count: int) -> list[Outcome]:
-    """Interrupt each operation its share of so many times."""
+    """Interrupt operations `count` times, each the same share."""
     if worker.name not in OURS:
         return []
     outcomes = []

@@ -125,7 +125,7 @@ def _check_parts(library: Library, node: Any, certain: list[int]) -> tuple[list[
         if (here != here[0]).any():
             damage.append(f"part {part} is torn: {np.unique(here)[:5].tolist()}")
             continue
-        # what the worker has last said of this place, or what it was at when it was killed
+        # the last state that the worker has reported, or the change during which it was killed
         known = range(max(0, certain[worker] - _PARTS), certain[worker] + 1)
         wanted = [number for number in known if number == 0 or _is_at(number, part, workers)][-1:]
         wanted += [number for number in [certain[worker] + 1] if _is_at(number, part, workers)]
@@ -145,7 +145,7 @@ def _check_rows(library: Library, node: Any, certain: list[int]) -> tuple[list[i
     if rest or blocks not in (certain[0], certain[0] + 1):
         damage.append(f"there are {len(values)} rows, {certain[0] * BLOCK} of them for certain")
     wrong = np.flatnonzero(values != np.arange(len(values)) + 1)
-    # room that was taken and not filled is the fill value
+    # rows that were reserved and not written hold the fill value
     if len(wrong) and (wrong[0] < certain[0] * BLOCK or values[wrong].any()):
         damage.append(f"{len(wrong)} rows are wrong, from {wrong[0]} on")
     return [blocks - bool(len(wrong))], damage
@@ -165,7 +165,7 @@ def _check_attributes(library: Library, node: Any, certain: list[int]) -> tuple[
 
 
 def run(worker: Worker, root: Path, count: int) -> list[Outcome]:
-    """Kill writers so many times, shared among the cases that a library knows."""
+    """Kill writers `count` times, shared among the cases that a library knows."""
     known = []
     for case, (kind, layouts, workers) in CASES.items():
         for layout in layouts:

@@ -65,7 +65,7 @@ def faulty(server: Server) -> Iterator[tuple[Bucket, Bucket]]:
 
 
 def run(worker: Worker, root: Path, count: int) -> Iterator[Outcome]:
-    """Make so many updates of each kind on each server, and create a tenth as many nodes."""
+    """Make `count` updates of each kind on each server, and create a tenth as many nodes."""
     if worker.name not in OURS:
         raise Lacking("it is tegula's promise")
     for name, kind in SERVERS.items():

@@ -51,7 +51,7 @@ def options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--only", default=",".join(SECTIONS), help=f"some of {','.join(SECTIONS)}")
     parser.add_argument("--peers", action="store_true", help="other libraries, too")
     parser.add_argument("--libraries", default="", help=f"some of {','.join(ENTRIES)}, instead")
-    parser.add_argument("--scale", type=float, default=1.0, help="so many times as much, or as little")
+    parser.add_argument("--scale", type=float, default=1.0, help="multiply the amount of work")
     parser.add_argument("--dir", type=Path, help="where to put the files (default: /dev/shm, where fsync is free)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="keep all that is found")
     parser.add_argument(

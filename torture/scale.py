@@ -102,7 +102,7 @@ def measure(library: Library, around: Any, path: str, step: str, count: int) -> 
 
 
 def run(worker: Worker, root: Path, count: int) -> list[Outcome]:
-    """Do everything with a group of so many arrays."""
+    """Do everything with a group of `count` arrays."""
     if worker.entry.module != "tegula_nodes":
         return []
     root.mkdir(parents=True, exist_ok=True)

@@ -166,7 +166,7 @@ def check(library: Library, around: Any, path: str, kind: str, layout: str, shar
         return {"lost": len(missing), "of": len(done), "missing": missing}
     if kind == "appends":
         found = values.tolist()
-        rows = [row for row in found if row]  # zeros are room that a refused append has left without its rows
+        rows = [row for row in found if row]  # zeros are rows that a refused append has reserved and not written
         lost = len({n + 1 for n in done} - {*rows})
         return {"lost": lost, "of": len(done), "doubled": len(rows) - len({*rows}), "room": len(found) - len(rows)}
     last_written = [max(share, default=-1) + 1 for share in shares]
@@ -181,12 +181,12 @@ def check(library: Library, around: Any, path: str, kind: str, layout: str, shar
 
 
 def run(worker: Worker, root: Path, count: int) -> list[Outcome]:
-    """Make so many updates in each case that a library knows."""
+    """Make `count` updates in each case that a library knows."""
     return [outcome for case in CASES if (outcome := trial(worker, root, case, count)) is not None]
 
 
 def trial(worker: Worker, root: Path, case: str, count: int) -> Outcome | None:
-    """Make so many updates in one case; ``None`` if the library does not know it."""
+    """Make `count` updates in one case; ``None`` if the library does not know it."""
     kind, layout = CASES[case]
     try:
         path = str(root / f"{kind}-{layout}")
@@ -207,7 +207,7 @@ def race(
     workers: int = WORKERS,
     patience: float = _PATIENCE,
 ) -> dict[str, Any]:
-    """Make so many updates of one node by several processes, and return what became of them.
+    """Make `count` updates of one node by several processes, and return the outcome.
 
     It is created and checked through `clean`, a path to the same node that has no faults on purpose.
     """
@@ -236,7 +236,7 @@ def race(
 
 
 def text_of(facts: dict[str, Any]) -> str:
-    """Say in a few words what became of the updates."""
+    """Return the outcome of the updates in a few words."""
     if "unreadable" in facts:
         return "destroyed: can't be read any more"
     number = facts["of"] if facts["lost"] else facts["acknowledged"]

@@ -82,7 +82,7 @@ class Contender(ABC):
     # groups: what is returned is the number of arrays, or the shape of one
 
     def make_group(self, path: Path, count: int) -> None:
-        """Make a group of so many arrays in a format of its own."""
+        """Make a group of `count` arrays in a format of its own."""
         raise Lacking("it makes no groups of its own")
 
     def names(self, path: Path) -> int:

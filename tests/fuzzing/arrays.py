@@ -1,4 +1,4 @@
-"""Arrays of the corpus, and what both executors have to say of the same stored bytes."""
+"""Arrays of the corpus, and what both executors make of the same stored bytes."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def executors_here() -> tuple[str, ...]:
 
 @dataclass(eq=False)
 class Subject:
-    """An array in memory whose chunks are to be damaged.
+    """An array in memory whose chunks will be damaged.
 
     Attributes
     ----------
@@ -59,9 +59,9 @@ class Subject:
     values
         What the array holds.
     checked
-        Whether every change of its bytes is one that a checksum tells.
+        Whether checksums show every change of its bytes.
     exact
-        Whether what is read can be written again and is the same.
+        Whether what is read can be written again unchanged.
     """
 
     name: str
@@ -82,7 +82,7 @@ class Subject:
 
     @functools.cached_property
     def skips_blocks(self) -> bool:
-        """Whether parts of chunks may be read without a look at the rest: Blosc outermost."""
+        """Whether a part of a chunk may be read without checking the rest: Blosc is the last codec."""
         last = self.array.metadata.codecs[-1]
         return last.name in ("blosc", "numcodecs.blosc", "blpk")
 
@@ -101,7 +101,7 @@ def _codecs(codec: Any) -> tuple[str, Mapping[str, Any]]:
 
 
 def is_checked(codecs: Any) -> bool:
-    """Return whether some codec of a chain compares a checksum of all that comes out of it."""
+    """Return whether some codec of a chain compares a checksum of its whole result."""
     for codec in codecs:
         name, options = _codecs(codec)
         if name in _CHECKSUMS or (name in ("zstd", "numcodecs.zstd") and options.get("checksum")):
@@ -193,7 +193,7 @@ def outcome(call: Callable[[], Any]) -> Any:
 
 
 def both(subject: Subject, selections: list[Any]) -> list[Any]:
-    """Read selections, the first of them the whole, with each executor; returns what both say: values, or the error."""
+    """Read selections, the whole array first, with each executor; return their common results: values or errors."""
     results = []
     for executor in subject.executors:
         with config.configure(executor=executor):

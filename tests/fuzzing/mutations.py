@@ -1,4 +1,4 @@
-"""Changes that make hostile bytes and documents of sound ones."""
+"""Changes that turn valid bytes and documents into hostile ones."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def change_bytes(rng: random.Random, data: bytes) -> tuple[str, bytes]:
     elif kind == "number":
         width = rng.choice((1, 2, 4, 4, 8))
         number = (rng.choice(HUGE) % 2 ** (8 * width)).to_bytes(width, rng.choice(("little", "big")))
-        # lengths stand at the beginning, or at the end
+        # lengths are at the beginning, or at the end
         at = rng.choice((rng.randrange(size), rng.randrange(min(size, 24)), max(0, size - rng.randint(1, 24))))
         changed[at : at + width] = number[: size - at]
     else:
@@ -70,7 +70,7 @@ def change_bytes(rng: random.Random, data: bytes) -> tuple[str, bytes]:
 
 
 def change_text(rng: random.Random, text: str, words: tuple[str, ...] = TEXTS) -> str:
-    """Return text with pieces replaced, added and taken out."""
+    """Return text with pieces replaced, added and removed."""
     for _ in range(rng.choice((1, 1, 2, 4))):
         at = rng.randint(0, len(text))
         length = rng.choice((0, 1, 1, 3, 10))
@@ -88,7 +88,7 @@ def change_text(rng: random.Random, text: str, words: tuple[str, ...] = TEXTS) -
 
 
 class _Raw:
-    """JSON that `json.dumps` would not write: given as it stands."""
+    """JSON that `json.dumps` would not write: written as it is."""
 
     def __init__(self, text: str) -> None:
         self.text = text

@@ -1,4 +1,4 @@
-"""What may come of an input, and the sums of it.
+"""The possible outcomes of an input, and their counts.
 
 An input may be accepted or refused; it is refused by an exception of the tree in `tegula.errors` whose text is one that
 can be shown. Anything else is a violation: another exception, values that no honest reading gives, a process that dies
@@ -37,7 +37,7 @@ class Violation(AssertionError):
 
 
 class Skipped(Exception):
-    """An input that means nothing here, as one of a codec that is not installed."""
+    """An input that can't be tried here, such as one for a codec that is not installed."""
 
 
 class Target(Protocol):
@@ -49,12 +49,12 @@ class Target(Protocol):
         """Make an input."""
 
     def run(self, case: Case) -> str:
-        """Carry an input out; returns ``accepted`` or ``refused``, or raises."""
+        """Carry out an input; returns ``accepted`` or ``refused``, or raises."""
 
 
 @dataclass
 class Tally:
-    """The sums of many inputs of one target; `seconds` are those of a core."""
+    """The counts of many inputs of one target; `seconds` are those of a core."""
 
     inputs: int = 0
     accepted: int = 0
@@ -67,7 +67,7 @@ class Tally:
     violations: Counter[str] = field(default_factory=Counter)
 
     def add(self, other: Tally) -> None:
-        """Add the sums of other inputs."""
+        """Add the counts of other inputs."""
         for name in ("inputs", "accepted", "checksum_detected", "skipped", "seconds"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.growth = max(self.growth, other.growth)
@@ -75,14 +75,14 @@ class Tally:
             getattr(self, name).update(getattr(other, name))
 
     def as_json(self) -> dict[str, Any]:
-        """Return the sums as JSON holds them."""
+        """Return the counts as JSON values."""
         rate = round(self.inputs / self.seconds) if self.seconds else None
         return {**vars(self), "seconds": round(self.seconds, 3), "inputs_per_second": rate}
 
 
 def peak_memory() -> int:
     """Return the most resident memory this process has had, in bytes; 0 where that is not known."""
-    # what getrusage tells begins with what the parent process had
+    # the peak of getrusage begins with that of the parent process
     try:
         with open("/proc/self/status", "rb", 0) as file:
             text = file.read()
@@ -98,7 +98,7 @@ def short(value: object, length: int = 300) -> str:
 
 
 def refusal(error: TegulaError, case: Case) -> str:
-    """Return the name of an error, having looked at what it says: not much more than the input, if that is long."""
+    """Return the name of an error, after checking that its message is not much longer than a long input."""
     text = f"{error} {error!r}"
     if len(text) > _LONGEST + 10 * len(repr(case)):
         raise Violation("message", f"an error of {len(text)} characters: {text[:200]}")
@@ -110,7 +110,7 @@ def refusal(error: TegulaError, case: Case) -> str:
 
 
 def attempt(target: Target, case: Case, tally: Tally) -> tuple[str, str] | None:
-    """Carry out one input and count what came of it; returns kind and text of a violation."""
+    """Carry out one input and count its outcome; return kind and text of a violation."""
     before = peak_memory()
     found: tuple[str, str] | None = None
     tally.inputs += 1
@@ -145,7 +145,7 @@ def attempt(target: Target, case: Case, tally: Tally) -> tuple[str, str] | None:
 
 
 def to_json(value: Any) -> Any:
-    """Return an input as JSON holds it."""
+    """Return an input as JSON values."""
     if isinstance(value, (bytes, bytearray)):
         return {"b64": base64.b64encode(value).decode()}
     if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""Hands blocks of inputs to worker processes, notices crashes and hangs, saves findings, sums up."""
+"""The runner: gives blocks of inputs to workers, notices crashes and hangs, saves findings, counts outcomes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Report:
     Attributes
     ----------
     tallies
-        The sums of each target.
+        The counts of each target.
     findings
         Target, number of the input, kind, text and the file where it is saved (``None`` after the first twenty of a
         target).
@@ -53,7 +53,7 @@ class Report:
     findings: list[dict[str, Any]] = field(default_factory=list)
 
     def as_json(self) -> dict[str, Any]:
-        """Return everything as JSON holds it."""
+        """Return everything as JSON values."""
         tallies = {name: tally.as_json() for name, tally in self.tallies.items()}
         inputs = sum(tally.inputs for tally in self.tallies.values())
         return {
@@ -65,7 +65,7 @@ class Report:
 
 
 def blocks(inputs: int, names: list[str]) -> list[tuple[str, int, int]]:
-    """Share inputs out among targets, and cut them into blocks; those of all targets alternate."""
+    """Divide inputs among targets, and cut them into blocks; those of all targets alternate."""
     total = sum(SHARES[name] for name in names)
     found: list[tuple[float, tuple[str, int, int]]] = []
     for name in names:
@@ -103,7 +103,7 @@ class _Worker:
                 self.process.join(5)
 
     def end(self) -> str:
-        """Kill the process; returns where its threads were, if it could tell."""
+        """Kill the process; return where its threads were, if it could report that."""
         if self.process.is_alive() and self.process.pid is not None:
             os.kill(self.process.pid, signal.SIGUSR1)
             self.process.join(0.5)
@@ -125,7 +125,7 @@ class _Run:
         self._saved: Counter[str] = Counter()
 
     def found(self, name: str, number: int, kind: str, text: str) -> None:
-        """Note a violation, and save its input."""
+        """Record a violation, and save its input."""
         self._saved[name] += 1
         path = None
         if self.folder is not None and self._saved[name] <= _MOST_SAVED:
@@ -134,7 +134,7 @@ class _Run:
             self.report.findings.append({"target": name, "number": number, "kind": kind, "text": text, "file": path})
 
     def take(self, worker: _Worker) -> None:
-        """Take what a worker has to say."""
+        """Receive a message of a worker."""
         answer = worker.pipe.recv()
         if answer == "ready":
             worker.ready = True
@@ -148,7 +148,7 @@ class _Run:
         worker.block = None
 
     def lost(self, worker: _Worker, kind: str) -> Iterator[tuple[str, int, int]]:
-        """Note that a worker died or hangs, and yield what is left of its block without the culprit."""
+        """Record that a worker died or hangs, and yield the rest of its block without the input that caused it."""
         self.restarts += 1
         trace = worker.end()
         if worker.block is None or not worker.ready:
@@ -161,7 +161,7 @@ class _Run:
         tally.inputs += 1
         tally.violations[kind] += 1
         self.found(name, number, kind, trace)
-        if start < number:  # their sums went with the process
+        if start < number:  # their counts were lost with the process
             yield name, start, number
         if number + 1 < stop:
             yield name, number + 1, stop
@@ -177,14 +177,14 @@ def run(
     findings: Path | None = None,
     progress: Any = None,
 ) -> Report:
-    """Carry out so many inputs.
+    """Carry out a number of inputs.
 
     Parameters
     ----------
     inputs : int
-        How many, shared out among the targets; Ctrl-C ends the run before.
+        How many, divided among the targets; Ctrl-C ends the run earlier.
     seed : int
-        Where the numbers begin; the same seed makes the same inputs.
+        The first number; the same seed makes the same inputs.
     names : list of str, optional
         The targets; all by default.
     jobs : int
@@ -194,7 +194,7 @@ def run(
     findings : Path, optional
         A directory for the inputs that broke something.
     progress : callable, optional
-        Called with the report now and then.
+        Called with the report from time to time.
     """
     names = [*TARGETS] if names is None else names
     state = _Run(seed, names, limit, findings)
@@ -255,7 +255,7 @@ def save(folder: Path, name: str, case: Any, why: str) -> Path:
 
 
 def replay(path: Path) -> str:
-    """Carry out one saved input in this process; raises what comes of it, returns ``accepted`` or ``refused …``."""
+    """Carry out one saved input in this process; raises its violation, or returns ``accepted`` or ``refused …``."""
     saved = json.loads(path.read_text())
     target, case = target_of(saved["target"]), from_json(saved["case"])
     with conditions():

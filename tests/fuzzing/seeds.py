@@ -1,4 +1,4 @@
-"""Sound stores to begin with: what other implementations wrote (the fixtures), and tegula (``corpus/seeds.zip``)."""
+"""Valid stores to begin with: what other implementations wrote (the fixtures), and tegula (``corpus/seeds.zip``)."""
 
 from __future__ import annotations
 
@@ -38,6 +38,6 @@ def own_archives() -> dict[str, bytes]:
 
 @functools.cache
 def specs() -> list[Any]:
-    """Return specs and other JSON of TensorStore's interface: pairs of what it is, and the JSON."""
+    """Return specs and other JSON of TensorStore's interface: pairs of its kind and the JSON."""
     with zipfile.ZipFile(CORPUS / "seeds.zip") as archive:
         return [*json.loads(archive.read("specs.json"))]

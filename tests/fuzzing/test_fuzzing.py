@@ -1,4 +1,4 @@
-"""Hostile input: what once found something does no more, tens of thousands of others find nothing, the net holds."""
+"""Hostile input: earlier findings stay fixed, other inputs find nothing, and the runner notices violations."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_nothing_is_found(tmp_path: Path) -> None:
         assert sum(tally["refused"].values()) > 0, name
 
 
-# --- the net itself --------------------------------------------------------------------------------------------------
+# --- the runner itself
 
 
 @pytest.mark.parametrize("name", TARGETS)
@@ -70,7 +70,7 @@ def test_documents_are_changed_to_what_json_can_not_say() -> None:
 
 
 class Broken:
-    """A target that does what nothing may do."""
+    """A target that breaks each promise."""
 
     name = "chunks"
 

@@ -1,4 +1,4 @@
-"""The process that carries inputs out: limited, and watched from outside by `runner`."""
+"""The process that carries out inputs: limited, and watched from outside by `runner`."""
 
 from __future__ import annotations
 
@@ -62,12 +62,12 @@ def _limit() -> None:
 
 
 def work(pipe: Connection, beat: Any, trace: str) -> None:
-    """Carry out what comes through the pipe, ``(target, seed, start, stop)``, and answer with sums and findings.
+    """Carry out the blocks from the pipe, ``(target, seed, start, stop)``, and answer with counts and findings.
 
-    `beat` is shared with the parent: the number of the input and when it was begun.
+    `beat` is shared with the parent: the number of the input and the time at which it began.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent says when to end
-    tempfile.tempdir = os.path.dirname(trace)  # which goes with the run, whatever becomes of this process
+    tempfile.tempdir = os.path.dirname(trace)  # which is removed with the run, even if this process is killed
     with open(trace, "w") as file, conditions():
         faulthandler.enable(file)
         faulthandler.register(signal.SIGUSR1, file)
@@ -76,7 +76,7 @@ def work(pipe: Connection, beat: Any, trace: str) -> None:
 
 
 def _serve(pipe: Connection, beat: Any) -> None:
-    for name in TARGETS:  # what is loaded once is no growth
+    for name in TARGETS:  # what is loaded once does not count as growth
         beat[1] = time.monotonic()
         target = target_of(name)
         for number in range(5):

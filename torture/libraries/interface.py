@@ -47,7 +47,7 @@ class Library(ABC):
     """Of append, attributes, and writers: several that have a file open at once."""
 
     def check(self, layout: str, what: str = "") -> None:
-        """Raise `Lacking` unless it knows a layout, and what is to be done there."""
+        """Raise `Lacking` unless it knows a layout and an operation on it."""
         if layout not in self.layouts or what in self.lacks:
             raise Lacking(f"it has no {layout} {what}".rstrip())
 

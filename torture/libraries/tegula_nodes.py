@@ -27,7 +27,7 @@ def _codec(layout: str, name: str) -> Any:
 
 @lru_cache
 def _object_store(target: str) -> tegula.Store:
-    """Open a bucket; faults on purpose are many, so it waits less after them than it does by default."""
+    """Open a bucket; since many requests fail on purpose, the store waits less between retries than by default."""
     options, end = json.JSONDecoder().raw_decode(target)
     parts = urlsplit(target[end:].strip())
     stores = import_module("obstore.store")  # in the child: what obstore starts does not survive a fork

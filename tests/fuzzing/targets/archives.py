@@ -1,4 +1,4 @@
-"""Zip archives: records that lie, names that lead elsewhere, members that overlap or swell."""
+"""Zip archives: wrong records, names that lead elsewhere, members that overlap or are bombs."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _lying(rng: random.Random, data: bytes) -> bytes:
 
 
 def _made(rng: random.Random) -> bytes:
-    """Make an archive with names that should not be there, of which some are there twice, and bombs."""
+    """Make an archive with forbidden names, some of them twice, and bombs."""
     raw = io.BytesIO()
     method = rng.choice((zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA))
     with zipfile.ZipFile(raw, "w", method) as archive:
@@ -173,7 +173,7 @@ class Archives:
                     raise Violation("silent change", f"{key!r} is {short(value)}, but {short(other)} to zipfile")
 
     def _write(self, before: dict[str, Any]) -> None:
-        """Add a member: that is refused, or all others are as they were."""
+        """Add a member: it is refused, or all others stay as they were."""
         with tegula.ZipStore(self._path, "a") as store:
             store.set("fuzz/new", b"new")
         with tegula.ZipStore(self._path) as store:

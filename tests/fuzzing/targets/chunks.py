@@ -43,7 +43,7 @@ def read_everywhere(subject: Subject, case: Case) -> Any:
 
 
 def write_somewhere(subject: Subject, case: Case, key: str, data: bytes) -> None:
-    """Change one element of a damaged chunk: that fails, or the others stay what they were."""
+    """Change one element of a damaged chunk: it fails, or the others keep their values."""
     point = tuple(case["point"])
     value = subject.values[tuple(0 for _ in point)]
     box = next(box for name, _, box in subject.chunks if name == key)
@@ -71,7 +71,7 @@ def write_somewhere(subject: Subject, case: Case, key: str, data: bytes) -> None
 def carry_out(case: Case) -> tuple[Subject, bytes, Any]:
     """Read, and perhaps write, with a damaged chunk in place; returns the subject, the sound chunk and the values.
 
-    In the place of the values is the error, if they can't be read.
+    If the values can't be read, the error is in their place.
     """
     subject = subjects().get(case["array"])
     if subject is None:

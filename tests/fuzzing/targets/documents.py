@@ -1,4 +1,4 @@
-"""Metadata documents of every format, changed, and then used as anyone would: opened, looked at, read, converted."""
+"""Metadata documents of every format, changed and then used: opened, inspected, read, converted."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _is_document(key: str) -> bool:
 
 @functools.cache
 def _documents() -> list[tuple[str, str, Any]]:
-    """Return store, key and JSON (``None`` if it is none) of each document of the corpus."""
+    """Return store, key and JSON (``None`` if it is not JSON) of each document of the corpus."""
     found = []
     for name, store in stores().items():
         for key, data in store.items():
@@ -68,7 +68,7 @@ class Documents:
         }
 
     def run(self, case: Case) -> str:
-        """Open the store and look around in it."""
+        """Open the store and use its nodes."""
         contents = stores().get(case["store"])
         if contents is None:
             raise Skipped
@@ -162,6 +162,6 @@ def _convert(store: tegula.MemoryStore, node: Any) -> None:
     if isinstance(before, TegulaError):
         raise Violation("convert", f"converted in spite of {short(before)}")
     if _ROUNDING & {codec.name for codec in node.metadata.codecs}:
-        return  # values that were stored by another rule are rounded by that which the document tells now
+        return  # values that were stored by another rule are rounded by the rule that the document states now
     if before.tolist() != after.tolist() and repr(before.tolist()) != repr(after.tolist()):
         raise Violation("convert", f"{short(after)} made of {short(before)}")

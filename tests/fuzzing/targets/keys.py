@@ -1,4 +1,4 @@
-"""Keys at every store's door: whatever they are, nothing outside of the store is touched."""
+"""Keys passed to every store: whatever they are, nothing outside the store is touched."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class Keys:
         }
 
     def run(self, case: Case) -> str:
-        """Do it, and look whether anything outside has changed."""
+        """Carry it out, and check that nothing outside has changed."""
         store, key, action = self._stores[case["store"]], case["key"], case["action"]
         found = outcome(lambda: self._act(store, action, key))
         if self._look() != self._seen:

@@ -1,4 +1,4 @@
-"""Selections of every sort, with NumPy as the judge where it knows them."""
+"""Selections of every kind, compared with NumPy where NumPy has them."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _arrays(shape: tuple[int, ...]) -> tuple[Any, Any]:
 
 
 class Selections:
-    """What stands between the brackets of an array, as text."""
+    """The text between the brackets of an array."""
 
     name = "selections"
 

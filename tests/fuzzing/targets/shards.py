@@ -1,4 +1,4 @@
-"""Shards whose index lies, and says so with a sound checksum."""
+"""Shards with a wrong index whose checksum is right."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _is_plain(subject: Subject) -> bool:
 
 
 class Shards:
-    """An index of a shard of the corpus, nested ones too, changed and given the checksum that fits."""
+    """An index of a shard of the corpus, also nested, changed, with the checksum that fits."""
 
     name = "shards"
 

@@ -51,7 +51,7 @@ class Specs:
     name = "specs"
 
     def make(self, rng: random.Random) -> Case:
-        """Change sound JSON."""
+        """Change valid JSON."""
         kind, sound = rng.choice(specs())
         if isinstance(sound, str) and rng.random() < 0.8:
             text = json.dumps(change_text(rng, sound, _MARKS + TEXTS))
@@ -60,7 +60,7 @@ class Specs:
         return {"kind": kind, "text": text}
 
     def run(self, case: Case) -> str:
-        """Read the JSON; what comes of it gives JSON that gives the same; a spec in memory is opened and read."""
+        """Read the JSON, convert the result to JSON and back, and open and read a spec in memory."""
         try:
             value = json.loads(case["text"])
         except (ValueError, RecursionError):
@@ -86,7 +86,7 @@ class Specs:
         return "accepted"
 
     def _open(self, value: Any) -> None:
-        """Open it, also in a context that has nothing yet, and read a few elements."""
+        """Open it, also in an empty context, and read a few elements."""
         ts = importlib.import_module("tegula.tensorstore")
         context = ts.Context()
         flags = (

@@ -71,7 +71,7 @@ class Texts:
         return {"kind": kind, "text": text}
 
     def run(self, case: Case) -> str:
-        """Read it, and if there are codecs in it, make an array with them."""
+        """Read it, and make an array with the codecs in it, if any."""
         try:
             parse = importlib.import_module("tegula.extracts.selections")
             options = importlib.import_module("tegula.cli.convert")
@@ -151,7 +151,7 @@ class Expressions:
         return {"text": text}
 
     def run(self, case: Case) -> str:
-        """Ask for the rows; the columns stay what they are."""
+        """Select the rows; the columns do not change."""
         table, columns = _table()
         with np.errstate(all="ignore"):
             rows = table.where(case["text"])
