@@ -1,4 +1,4 @@
-"""The archives in ``tests/fixtures``: nodes that other libraries have written, and an index of them each."""
+"""The archives in ``tests/fixtures``: each has nodes that another library has written, and an index of them."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ def test_the_same_bytes_as_numcodecs(build, content, level):
     for name in ("gzip", "numcodecs.gzip"):
         found = build(["bytes", (name, {"level": level})], "u1").encode(chunk)
         expected = numcodecs.GZip(level).encode(chunk)
-        assert found[:4] + found[8:] == expected[:4] + expected[8:]  # between them is the time
+        assert found[:4] + found[8:] == expected[:4] + expected[8:]  # the bytes between them are the time
         assert found[4:8] == bytes(4)
         assert gzip.decompress(found) == content
 

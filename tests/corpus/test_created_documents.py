@@ -1,4 +1,4 @@
-"""An array made with the arguments that a recorded document tells gets that very document."""
+"""An array created with the arguments that a recorded document describes has that very document."""
 
 import json
 import zipfile
@@ -13,18 +13,18 @@ from tegula.arrays.creation import completing, new_array
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 
 
-# What can't be told from the arguments, or is said in another way on purpose.
+# What the arguments do not determine, or tegula writes differently on purpose.
 OTHERWISE = {
     "zarr-1.1.0": {
         "dtype_M8",  # a time as text; we write the number
         "fill_wraps",  # a value that does not fit; we refuse it
-        "order_f_zlib",  # zarr 1 says F and stores C; we say what is stored
+        "order_f_zlib",  # zarr 1 writes F and stores C; we write what is stored
     },
     "zarr-2.18.7": {
         "comp_adler32",  # checksums in the place of the compressor; we list them with the filters
         "comp_crc32",
         "comp_jenkins",
-        "resized",  # zarr 2 adds the usual separator when it writes a document again
+        "resized",  # zarr 2 adds the default separator when it writes a document again
     },
     "zarr-3.1.6": {
         "dtype_bytes",  # registered as "bytes" since
@@ -117,5 +117,5 @@ def test_bcolz(storage: bytes, sizes: bytes) -> None:
     assert store.get("meta/storage") == storage
     made_lengths = json.loads(store.get("meta/sizes") or b"")
     assert [*made_lengths] == [*lengths]
-    assert {**made_lengths, "cbytes": lengths["cbytes"]} == lengths  # which counts as it likes
+    assert {**made_lengths, "cbytes": lengths["cbytes"]} == lengths  # which counts in its own way
     assert store.get("__attrs__") == b"{}\n"

@@ -98,7 +98,7 @@ def test_damage_is_an_error_and_never_wrong_data(archive: str, case: dict[str, A
     finally:
         tracemalloc.stop()
     assert len(str(raised.value)) > 20
-    assert peak < 2**24  # whatever the file promises
+    assert peak < 2**24  # whatever the header states
 
 
 @of_kind("unsupported")

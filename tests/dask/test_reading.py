@@ -50,7 +50,7 @@ def test_names_follow_the_documents(tmp_path: Path, format: str) -> None:
     names.append(tokenize(a))
     assert tokenize(handles[0]) not in names[1:]  # it has the old shape
     a = make(tmp_path / "a", format=format, overwrite=True)
-    names.append(tokenize(a))  # equal documents, but another array
+    names.append(tokenize(a))  # documents are equal, but the array is another one
     assert len({*names}) == len(names)
     assert tokenize(tegula.open(tmp_path / "a")) == names[-1]
 
@@ -123,13 +123,13 @@ def test_many_copies_of_a_node_open_it_once(tmp_path: Path, format: str, monkeyp
     a.append(np.zeros((1, 4), "i4"))
     assert pickle.loads(pickled).shape == (7, 4)
     assert len(read) == 2
-    # a pickle of another state is that state, or what there is now
+    # a pickle of an older state opens as that state or as the present one
     b = tegula.open(tmp_path / "a", mode="r+")
     assert pickle.loads(pickle.dumps(b)).shape == (7, 4)
     copies._known.clear()
     del a, b
     tegula.delete(tmp_path / "a")
-    gone = pickle.loads(pickle.dumps(pickle.loads(pickled)))  # is passed on, and opened when it is used
+    gone = pickle.loads(pickle.dumps(pickle.loads(pickled)))  # it is passed on, and opened when it is used
     for _ in range(2):
         with pytest.raises(MetadataError, match="no longer exists"):
             gone[0]

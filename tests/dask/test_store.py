@@ -58,7 +58,7 @@ def computed(written: Any, how: str, request: pytest.FixtureRequest) -> tegula.A
 
 @st.composite
 def cases(draw: st.DrawFn) -> tuple[tuple[int, ...], tuple[slice | int, ...], tuple[Any, ...], dict[str, Any]]:
-    """The shape of an array, a region of it, blocks for what is written there, and options."""
+    """Draw the shape of an array, a region of it, blocks of the values to write there, and options."""
     ndim = draw(st.integers(0, 3))
     shape = draw(st.tuples(*[st.integers(0, 9)] * ndim))
     region: list[slice | int] = []

@@ -53,7 +53,7 @@ def test_a_picture_is_well_formed_and_small(shape: list[int], data: st.DataObjec
         assert svg == ""
         return
     assert len(svg) < 40_000
-    root = ElementTree.fromstring(svg)  # names may hold letters that XML has not
+    root = ElementTree.fromstring(svg)  # names may hold characters that XML forbids
     width, height = float(root.get("width", 0)), float(root.get("height", 0))
     assert 0 < width < 600
     assert 0 < height < 400

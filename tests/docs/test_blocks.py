@@ -91,7 +91,7 @@ class Page:
         self.printed: str | None = None
 
     def run(self, block: Block) -> None:
-        """Do with a block what this module's table says."""
+        """Process a block as the table of this module says."""
         if block.language == "text" and block.follows and self.printed is not None:
             self.compare(block)
         if block.title is None and any(is_missing(name) and word.search(block.text) for name, word in LARGE.items()):
@@ -117,7 +117,7 @@ class Page:
         return f"{self.page.relative_to(ROOT)}:{block.line}"
 
     def compare(self, block: Block) -> None:
-        """Hold what the last block printed against what the page shows."""
+        """Compare what the last block printed with what the page shows."""
         want, got = (re.sub(r"[ \t]+$", "", text, flags=re.MULTILINE) for text in (block.text, self.printed or ""))
         if not doctest.OutputChecker().check_output(want, got, FLAGS):
             pytest.fail(f"{self.place(block)}: the page shows\n{want}\nand this was printed\n{got}")

@@ -205,7 +205,7 @@ def test_killed_at_any_moment(kind: str, tmp_path: Path, run: Run) -> None:
         progress.add(rows - before)
         longest *= 1.5 if progress == {0} else 1
         number += 1
-        # who comes next notices nothing
+        # the next writer notices nothing
         assert run(["grow", str(path), kind, rows + 1])() == [0]
         assert check(path, kind) == rows + BLOCK
     assert len(progress) > 1
@@ -275,7 +275,7 @@ def test_readers_see_what_was_there_at_one_moment(kind: str, tmp_path: Path, run
             for name, values in columns(len(table)).items():
                 assert np.array_equal(found[name], values)
                 check_column(bcolz.carray(rootdir=str(path / name), mode="r"), name, BLOCK)
-        # who opened it earlier reads what there was then
+        # an object opened earlier reads the old rows
         first = early[:] if kind == "carray" else early["z"][:rows]
         assert np.array_equal(first[:rows], np.arange(rows))
     assert finished() == [0]

@@ -1,4 +1,4 @@
-"""Local files that are not in memory: the kernel has the disk do several things at once."""
+"""Local files that are not in memory: the kernel sends several requests to the disk at once."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ AGAIN = SimpleNamespace(errno=errno.EAGAIN)
 
 @contextmanager
 def disk(kernel: Any, *, cold: bool) -> Iterator[list[tuple[str, int]]]:
-    """Have all files seem to be on a slow disk, or in memory; return the calls and the threads that made them."""
+    """Make all files look as if on a slow disk, or in memory; return the calls and the threads that made them."""
     calls: list[tuple[str, int]] = []
 
     def hook(call: str, path: str) -> Any:

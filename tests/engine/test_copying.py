@@ -85,7 +85,7 @@ def test_a_dense_array_gets_every_chunk() -> None:
     assert (moved.copied, moved.nbytes) == (1, 100)
     assert target.nchunks_initialized() == 3
     np.testing.assert_array_equal(target[...], before)
-    # of another fill value only what is missing shows
+    # another fill value shows only in missing chunks
     other = new(shape=25, chunks=10, fill_value=0, format="bcolz")
     copied(source, other)
     np.testing.assert_array_equal(other[...], before)
@@ -98,7 +98,7 @@ def test_the_last_chunk_of_a_dense_array_is_filled_up() -> None:
     assert copied(source, target).copied == 2
     target.resize(30)
     assert target[...].tolist() == [*range(25), *[7] * 5]
-    # what lies behind the end is not handed on
+    # elements beyond the end are not copied
     source.resize(20)
     source.store.set("data/__2.blp", source.store.get("data/__0.blp"))
     assert copied(source, new(shape=20, chunks=10, fill_value=7)).copied == 2

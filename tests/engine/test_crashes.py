@@ -87,7 +87,7 @@ def check_keys(path: str, operation: Operation, old: dict[str, bytes], new: dict
 
 
 def is_foreign(key: str) -> bool:
-    """Whether a key is one of tegula's own, but not the note of who works on a conversion, which the next one takes."""
+    """Whether a key is tegula's own, except the record of a conversion's owner, which the next one takes over."""
     return ".tegula" in key and not is_ledger_key(key)
 
 
@@ -147,7 +147,7 @@ def test_no_new_array_has_the_chunks_of_one_that_was_being_deleted(
 
 @pytest.mark.parametrize("name", [name for name in OPERATIONS if "archive" in name])
 def test_killed_within_a_write(name: str, tmp_path: Path, fork_server: ForkServer) -> None:
-    """An archive is the one file that is written where others read it."""
+    """An archive is the only file that is written in place."""
     operation = OPERATIONS[name]
     before, clean = tmp_path / "before", tmp_path / "clean"
     before.mkdir()

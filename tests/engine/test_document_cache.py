@@ -26,7 +26,7 @@ def _nothing_is_left() -> Iterator[None]:
 
 
 def behind(store: MemoryStore, key: str, old: bytes, new: bytes) -> None:
-    """Change a document as another process does."""
+    """Change a document as another process would."""
     value = store.get(key)
     assert old in value
     store.set(key, value.replace(old, new))

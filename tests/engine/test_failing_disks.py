@@ -29,7 +29,7 @@ pytestmark = pytest.mark.skipif(not os.path.exists("/proc/self/fd"), reason="the
 TORTURE = bool(os.environ.get("TEGULA_TORTURE"))
 MOST = 12
 
-# an archive that could not be written stays open, so that one can try again; when it is dropped it says what is lost
+# an archive that could not be written stays open for another attempt; when it is collected it reports what is lost
 DROPPED = "ignore:Exception ignored in. <function ZipStore.__del__:pytest.PytestUnraisableExceptionWarning"
 
 
@@ -41,7 +41,7 @@ def _one_thread() -> Iterator[None]:
 
 
 def copied(before: Path, path: Path) -> None:
-    """Copy files into directories that count as swept: the kernel leaves the first write to others to Python."""
+    """Copy files into directories that count as swept: the kernel leaves the first write to any other to Python."""
     shutil.copytree(before, path)
     if runs_kernel():
         for folder, _, _ in os.walk(path):
@@ -99,7 +99,7 @@ def test_a_call_that_fails(name: str, tmp_path: Path) -> None:
 
 
 def attempt(operation: Operation, path: Path, code: int) -> bool:
-    """Do an operation; return whether it failed, as it may: with an error that says where and why."""
+    """Carry out an operation; return whether it failed, which must be with an error that says where and why."""
     try:
         operation.act(str(path))
     except TegulaError as error:

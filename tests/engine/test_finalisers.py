@@ -1,4 +1,4 @@
-"""Finalisers that run in the worst of moments: a garbage collection while the thread holds a lock that they need."""
+"""Finalisers that run at the worst moment: during a garbage collection while the thread holds a lock that they need."""
 
 from __future__ import annotations
 

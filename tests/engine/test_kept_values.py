@@ -1,4 +1,4 @@
-"""Values kept within a budget of bytes, as a model has them."""
+"""Values kept within a budget of bytes, compared with a model."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ def test_the_place_is_taken_and_given_up_under_the_lock_of_the_directory(tmp_pat
         write(array, first, 2, 22)
     assert ("replace", True) in locked
     assert ("replace", False) not in locked
-    assert ("write", False) in locked  # others go on while the value is written
+    assert ("write", False) in locked  # other writers continue while the value is written
     assert ("write", True) not in locked
 
 
@@ -313,7 +313,7 @@ def test_each_puts_single_values_in_place_by_itself(tmp_path: Path, executor: st
 def test_the_kernel_leaves_single_values_that_are_unusual_to_python(tmp_path: Path, what: str) -> None:
     store = LocalStore(tmp_path)
     store.set("a/b", b"old")
-    if what == "rounded":  # as a file system with coarse times has it
+    if what == "rounded":  # as on a file system with coarse times
         os.utime(tmp_path / "a" / "b", ns=(10**18, 10**18))
     if what == "link":
         (tmp_path / "a" / "b").rename(tmp_path / "a" / "c")

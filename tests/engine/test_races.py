@@ -85,7 +85,7 @@ def state(store: tegula.Store) -> tuple[list[int], dict[str, Any], list[int]]:
 
 
 def act(action: Action, array: tegula.Array) -> None:
-    """Do something to an array; where it is dense and was cut shorter than it seems, that can be an error."""
+    """Change an array; if it is dense and another process has shortened it, that can be an error."""
     with suppress(TegulaError) if array.metadata.dense else nullcontext():
         action(array)
 
@@ -212,7 +212,7 @@ def create(store: tegula.Store, format: str, kind: str, mark: int, **options: An
 
 
 def who(node: Any) -> int:
-    """Return the creator of a node, after checking that all of it is of one creator."""
+    """Return the creator of a node, after checking that all of its values come from one creator."""
     mark: int = node.attrs["who"]
     if isinstance(node, tegula.Array):
         assert node.fill_value == mark
@@ -236,7 +236,7 @@ def test_of_two_that_create_a_node_one_wins(format: str, kind: str, second_forma
         assert won[who(node)]
         winner = format if won[1] else second_format
         assert node.format == winner
-    assert at > 2  # before the look at what is there, and before the document that claims the place
+    assert at > 2  # before the search for existing nodes, and before the document that takes the path
 
 
 @pytest.mark.parametrize(("format", "kind", "second_format", "second_kind"), SIMPLE)
@@ -253,4 +253,4 @@ def test_an_overwrite_wins_against_a_creation_at_the_same_time(
             break
         node = tegula.open(store)
         assert who(node) == 1 or won[2]
-    assert at > 2  # before the look at what is there, and before the document that claims the place
+    assert at > 2  # before the search for existing nodes, and before the document that takes the path

@@ -1,4 +1,4 @@
-"""The law of kept shard indexes: a read returns the shard as it is stored, all of one generation, whoever writes."""
+"""The law of kept shard indexes: a read returns the shard as it is stored, all of one generation."""
 
 from __future__ import annotations
 

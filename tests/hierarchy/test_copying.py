@@ -106,7 +106,7 @@ def test_on_one_file_system_a_move_renames(tmp_path: Path) -> None:
     assert os.stat(tmp_path / "g.zarr" / "b" / "c").st_ino == inode
     assert [path for path, _ in g.walk()] == ["b", "b/c", "b/c/x"]
     assert g["b/c/x"][3] == 3
-    g["a/x"] = np.arange(3)  # what the store knows of its directories has been forgotten
+    g["a/x"] = np.arange(3)  # the store no longer knows its directories
     assert g["a/x"].shape == (3,)
 
 
@@ -311,7 +311,7 @@ def test_of_two_that_copy_to_one_place_one_at_most_succeeds() -> None:
     target.arm(Fault(lambda *_: tegula.copy(two, kept), on="set", skip=4))
     with tegula.config.configure(threads=1), pytest.raises(AlreadyExistsError):
         tegula.copy(one, target)
-    with pytest.raises(TegulaError):  # neither did: what one has left is no array, nor taken for one's chunks
+    with pytest.raises(TegulaError):  # neither succeeded: what is left is no array, and does not count as chunks of one
         tegula.open(kept)
     with pytest.raises(AlreadyExistsError):
         tegula.copy(two, kept)

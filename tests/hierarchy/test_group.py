@@ -181,7 +181,7 @@ def test_names_that_no_member_has(name: str) -> None:
         with pytest.raises(NotFoundError):
             root[name]
         assert root.get(name) is None
-        if name.strip("/") != "a":  # a stroke at the ends is no part of the name
+        if name.strip("/") != "a":  # a slash at either end is not part of the name
             with pytest.raises(TegulaError):
                 root.create_group(name)
             with pytest.raises(TegulaError):
@@ -218,7 +218,7 @@ def test_a_prefix_with_nodes_below_is_an_implicit_group(format: str) -> None:
         assert [*tegula.open(store)] == ["a"]
     else:
         with pytest.raises(NotFoundError):
-            tegula.open(store)  # what lies two levels down makes no group, where groups have documents
+            tegula.open(store)  # nodes two levels down make no group if groups have documents
     before = sorted(store.list())
     group = tegula.open(store, "r+", path="a")
     assert isinstance(group, tegula.Group)
@@ -257,7 +257,7 @@ def test_bcolz_nodes_further_down_make_groups_of_all_prefixes_above_them() -> No
     deep = MemoryStore()
     tegula.create_table(deep, {"open": [1]}, path="a/b/c/d/e")
     with pytest.raises(NotFoundError):
-        tegula.open(deep)  # a directory is not searched to its last corner
+        tegula.open(deep)  # a directory is not searched completely
 
 
 @pytest.mark.parametrize("format", FORMATS)
@@ -279,7 +279,7 @@ def test_a_consolidated_copy_is_used_on_request_only(format: str) -> None:
     assert fast.attrs.asdict() == {"n": 1}
     assert str(fast.tree()) == str(root.tree())
 
-    # the copy grows stale; it is used on request only
+    # the copy becomes outdated; it is used on request only
     root["x"].resize(5)
     root["x"].attrs["new"] = 2
     root.create_array("z", shape=1, dtype="i1")
@@ -292,7 +292,7 @@ def test_a_consolidated_copy_is_used_on_request_only(format: str) -> None:
     assert stale["x"].shape == (3,)
     with pytest.raises(NotFoundError):
         stale["z"]
-    # and writing through it goes by what is stored, not by the copy
+    # and a write through it uses the stored document, not the copy
     writer = tegula.open_group(store, "r+", consolidated=True)
     writer["x"].append([1, 2])
     assert tegula.open_array(store, path="x").shape == (7,)

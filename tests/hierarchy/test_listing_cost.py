@@ -1,4 +1,4 @@
-"""What listing a group and opening a member by consolidated metadata ask a store for."""
+"""What listing a group, and opening a member by consolidated metadata, request from a store."""
 
 from __future__ import annotations
 

@@ -565,7 +565,7 @@ def test_an_array_with_nodes_below_it_is_not_deleted_with_them(tmp_path: Path) -
     "act", [tegula.open, lambda path: tegula.open(path, "r+"), tegula.load, tegula.check, tegula.delete]
 )
 def test_a_path_where_nothing_exists_is_told_from_one_without_a_node(act: Any, tmp_path: Path) -> None:
-    """A path that is misspelt is another mistake than a directory of something else."""
+    """A misspelt path is a different mistake from a directory of something else."""
     with pytest.raises(NotFoundError, match="nothing exists at this path"):
         act(str(tmp_path / "misspelt.zarr"))
     (tmp_path / "notes").mkdir()

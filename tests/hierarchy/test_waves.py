@@ -200,7 +200,7 @@ def test_a_table_takes_as_many_waves_for_many_columns_as_for_few(format: str) ->
 
 
 def table_waves(count: int, format: str) -> dict[str, int]:
-    """Return the waves that operations on a table of so many columns take."""
+    """Return the waves that operations on a table of `count` columns take."""
     store = WaveStore(concurrency=256)
     columns = {f"c{number}": np.arange(10) for number in range(count)}
     with store.waves() as creating:

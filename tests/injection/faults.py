@@ -67,7 +67,7 @@ _readlink = os.readlink
 
 @dataclass
 class Fault:
-    """What is to happen, and to which of the calls that are about files below `root`.
+    """What happens, and at which of the calls about files below `root`.
 
     Attributes
     ----------
@@ -116,7 +116,7 @@ class Fault:
 
 @contextmanager
 def armed(hook: Hook) -> Iterator[None]:
-    """Have a hook asked before each call of Python's stores and of the kernel: its name, and the path it is about."""
+    """Call a hook before each call of Python's stores and of the kernel, with the name of the call and its path."""
     with ExitStack() as stack:
         for name, call in _PYTHON.items():
             wrapped = _wrapped(getattr(os, name), call, hook)
@@ -158,7 +158,7 @@ def _wrapped(real: Any, call: str, hook: Hook) -> Any:
 def _asked(hook: Hook, call: str, path: str, in_kernel: bool) -> Answer:
     if getattr(_inside, "hook", False):
         return None
-    _inside.hook = True  # what a hook does itself is none of its business
+    _inside.hook = True  # calls of the hook itself do not count
     try:
         return hook(call, path, in_kernel)
     finally:
@@ -166,7 +166,7 @@ def _asked(hook: Hook, call: str, path: str, in_kernel: bool) -> Answer:
 
 
 def _path(args: tuple[Any, ...], options: dict[str, Any]) -> str:
-    """Return the path that a call is about; of two, that which is written to."""
+    """Return the path of a call; of two, the one that is written."""
     start = options.get("dst_dir_fd", options.get("dir_fd"))
     name = args[1] if len(args) > 1 and isinstance(args[1], str) else args[0] if args else "."
     if isinstance(name, int):

@@ -1,4 +1,4 @@
-"""A process that has tegula imported and no threads, and forks a child for each operation that is to be killed.
+"""A process that has tegula imported and no threads, and forks a child for each operation that will be killed.
 
 As a program it reads a JSON object a line: the name of an operation, a directory, the fault.
 """
@@ -19,7 +19,7 @@ __all__ = ["ForkServer"]
 
 
 class ForkServer:
-    """Starts the program and asks it; for ``with``."""
+    """Starts the program and sends it jobs; for ``with``."""
 
     def __init__(self) -> None:
         import tegula  # noqa: PLC0415 — not by the program, whose path is made of what is given here

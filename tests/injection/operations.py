@@ -1,4 +1,4 @@
-"""What is killed and made to fail: the operations of a user, each with what may be found when it was interrupted."""
+"""The operations of a user that are killed and made to fail, each with the states that an interruption may leave."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ Keys = dict[str, bytes]
 
 @dataclass(frozen=True)
 class Operation:
-    """An operation on what stands in a directory.
+    """An operation on the contents of a directory.
 
     Attributes
     ----------
     prepare, act : callable
-        Make what is there before; do it.
+        Make the state before it; carry it out.
     again : callable, optional
-        What a user does after it was interrupted, whatever there is then; by default the same.
+        What a user does after an interruption, whatever is there then; by default the same.
     between : callable, optional
         Says of a key and its value (``None`` for none) whether it may be seen in between, if it is neither old nor new.
     cheap : bool
@@ -35,9 +35,9 @@ class Operation:
     leaves : callable, optional
         Says of a key whether it may be left although it was done again: it will not be read.
     holes : bool
-        Whether the fill value may be read where neither the old nor the new value is there.
+        Whether elements may be the fill value instead of the old or the new value.
     whole : bool
-        Whether each array is the old or the new one, never some of both.
+        Whether each array is the old or the new one, never a mixture.
     """
 
     prepare: Callable[[Path], Any]
@@ -124,7 +124,7 @@ for _format in FORMATS:
         opened(path).resize((11, *SHAPE[1:]))
 
     def _shrink_again(path: Path, format: str = _format) -> None:
-        opened(path).resize(SHAPE)  # which clears away what was to be cut off
+        opened(path).resize(SHAPE)  # which deletes what it cuts off
         opened(path).resize((3, *SHAPE[1:]))
 
     def _append(path: Path) -> None:
@@ -132,7 +132,7 @@ for _format in FORMATS:
 
     def _append_again(path: Path) -> None:
         array = opened(path)
-        array.resize(SHAPE)  # whatever room had been taken
+        array.resize(SHAPE)  # whatever rows had been reserved
         array.append(NEW[:3])
 
     add(f"attributes {_format}", _make_attributes, _attributes)
@@ -171,7 +171,7 @@ def _is_draft(key: str, value: bytes | None) -> bool:
 
 
 def _is_gone(key: str, value: bytes | None) -> bool:
-    """What is replaced is deleted before something else is there."""
+    """The old node is deleted before the new one exists."""
     return value is None or _is_draft(key, value)
 
 
@@ -287,7 +287,7 @@ def _remove_column(path: Path) -> None:
 
 def _remove_column_again(path: Path) -> None:
     table = tegula.open_table(path, mode="r+")
-    if "a" not in table.names:  # what is left of it is in the way of a column of that name
+    if "a" not in table.names:  # its remains prevent a column of that name
         table.add_column("a", np.zeros(23), overwrite=True)
     table.remove_column("a")
 
@@ -401,7 +401,7 @@ def read_everything(path: Path) -> dict[str, Any]:
         place = "" if place == "meta" else place
         if key.rpartition("/")[2] in ("zarr.json", ".zarray", "meta", "storage", "a.zip"):
             if key == "a.zip" and not LocalStore(path).size(key):
-                continue  # it was just being made
+                continue  # it was being created
             target: Any = ZipStore(f"{path}/a.zip") if key == "a.zip" else f"{path}/{place}".rstrip("/")
             try:
                 node = tegula.open(target)

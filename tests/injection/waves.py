@@ -32,7 +32,7 @@ class Log(list[list[str]]):
 
 
 class WaveStore(Store):
-    """Values in memory, as far away as those of an object store.
+    """Values in memory that behave as if they were in an object store.
 
     While the waves are counted, no request is answered before all others that can be sent without its answer are under
     way, too. So the number of waves is the length of the longest chain of requests, whatever their latency.
@@ -127,7 +127,7 @@ def _is_busy() -> bool:
 
 
 class RangedWaveStore(Ranged, WaveStore):
-    """The same, with the ranges of a value read by one request each, of one state."""
+    """The same, but ranges of a value are read by one request each, all of one state."""
 
     def get_ranges(
         self, key: str, ranges: Sequence[ByteRange], generation: Generation | None = None
@@ -141,7 +141,7 @@ class RangedWaveStore(Ranged, WaveStore):
 
 
 class RevalidatingWaveStore(Revalidating, WaveStore):
-    """The same, with values that are sent only if they have changed; so documents are kept.
+    """The same, but values are sent only if they have changed, so documents are kept.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""A store that interrupts what reads from it, for the tests of jobs that go on."""
+"""A store that interrupts its reader, for the tests of jobs that continue."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tegula import MemoryStore
 
 
 class Interrupting(MemoryStore):
-    """Raises an exception when so many chunks have been read."""
+    """Raises an exception when a number of chunks has been read."""
 
     left = 10**9
     error: type[BaseException] = KeyboardInterrupt

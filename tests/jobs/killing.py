@@ -1,4 +1,4 @@
-"""A program that does a job with a ledger, and a source that notes what is read; run by the tests of kills."""
+"""A program that carries out a job with a ledger, and a source that records reads; run by the tests of kills."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class NotingStore(LocalStore):
 
 
 def main() -> None:
-    """Do as the argument says: a JSON object with source, target, the operation and its options."""
+    """Carry out the job of the argument: a JSON object with source, target, the operation and its options."""
     options = json.loads(sys.argv[1])
     units.BLOCK_BYTES = 1  # a unit is one chunk
     part = options.pop("part", None)

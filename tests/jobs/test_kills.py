@@ -84,7 +84,7 @@ def kill(process: subprocess.Popen[bytes], chance: random.Random, workers: bool)
 
 
 def run_until_done(start_all: Any, kills: int, chance: random.Random, workers: bool, longest: float) -> int:
-    """Run drivers again and again until all succeed, with so many kills; return the number of kills."""
+    """Run drivers until all succeed, and kill some of them; return the number of kills."""
     done = 0
     while True:
         running = start_all()

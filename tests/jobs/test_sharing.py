@@ -1,4 +1,4 @@
-"""Operations whose results merge give the same on any runner, and go on where they were interrupted."""
+"""Operations whose results merge give the same result on any runner, and continue after an interruption."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A space of arrays that tegula and other implementations both know, and bridges to the others' memory stores."""
+"""Strategies for arrays that tegula and other implementations support, and bridges to their memory stores."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ V2_ONLY = ["V3", ">M8[D]", ">c16", "i2,<f4"]
 
 @dataclass(frozen=True)
 class Case:
-    """One array: how it is made, in words that each library's own are made from, and what is in it."""
+    """One array: its arguments, from which those of each library are derived, and its values."""
 
     format: str
     dtype: np.dtype[Any]
@@ -112,7 +112,7 @@ class Case:
 
 
 def random_values(dtype: np.dtype[Any], shape: tuple[int, ...], random: np.random.Generator) -> np.ndarray[Any, Any]:
-    """Any bits, where any bits are a value."""
+    """Draw any bits, for types in which any bits are a value."""
     size = int(np.prod(shape))
     if dtype.kind == "U":
         letters = np.array([*"aé€𝄞", ""])
@@ -126,7 +126,7 @@ def random_values(dtype: np.dtype[Any], shape: tuple[int, ...], random: np.rando
 
 
 def fill_values(dtype: np.dtype[Any]) -> st.SearchStrategy[Any]:
-    """Values that every library's documents can spell."""
+    """Draw values that the documents of every library can hold."""
     kind = dtype.kind
     if kind == "b":
         return st.booleans()
@@ -273,7 +273,7 @@ def as_zarr_store() -> Callable[[tegula.MemoryStore], Any]:
 
 @pytest.fixture(scope="session")
 def as_our_store() -> Callable[[Any], tegula.MemoryStore]:
-    """Copy a memory store of zarr-python into one of ours."""
+    """Copy a memory store of zarr-python into one of tegula."""
 
     def convert(store: Any) -> tegula.MemoryStore:
         ours = tegula.MemoryStore()

@@ -1,7 +1,7 @@
 """Run by ``test_readers.py`` with an interpreter that has another zarr: reads arrays until its input ends.
 
-Each line of input is the directory of an array, each line of output what went wrong, or nothing. The values are left
-beside it, in ``.npy``.
+Each line of input is the directory of an array, each line of output the error, or nothing. The values are
+written beside it, as ``.npy``.
 """
 
 import sys

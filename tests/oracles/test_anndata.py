@@ -1,4 +1,4 @@
-"""Stores of AnnData, MuData and SpatialData are sound, and read the same after they were converted."""
+"""Stores of AnnData, MuData and SpatialData are valid, and read the same after a conversion."""
 
 import json
 import warnings
@@ -28,7 +28,7 @@ def _cases() -> list[Any]:
 
 @pytest.fixture(autouse=True)
 def _quiet() -> Iterator[None]:
-    """Let the libraries warn of their own past."""
+    """Ignore the libraries' warnings about their older formats."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield

@@ -34,7 +34,7 @@ DEFAULTS: dict[str, list[Any]] = {
 
 @pytest.fixture(autouse=True, scope="module")
 def one_thread() -> Iterator[None]:
-    """The order of the blocks in a frame is by chance where several threads compress."""
+    """With several threads the order of the blocks in a frame is random."""
     before = numcodecs.blosc.set_nthreads(1), bcolz.blosc_set_nthreads(1)
     yield
     numcodecs.blosc.set_nthreads(before[0])
@@ -43,7 +43,7 @@ def one_thread() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Case:
-    """A carray: how it is made, and what is in it."""
+    """A carray: its arguments and its values."""
 
     chunklen: int
     cparams: dict[str, Any]
@@ -91,7 +91,7 @@ class Case:
 
 
 def sample(dtype: np.dtype[Any], shape: tuple[int, ...], seed: int) -> np.ndarray[Any, Any]:
-    """Values of any bits, the first half regular enough to be compressed."""
+    """Make values of any bits, the first half regular enough to be compressed."""
     random = np.random.default_rng(seed)
     count = int(np.prod(shape))
     if dtype.kind == "U":
@@ -293,7 +293,7 @@ CHANGES = st.lists(
 
 
 def change(array: Any, what: str, count: int, start: int, values: np.ndarray[Any, Any], default: Any) -> Any:
-    """Change an array of either library and return what must be in it then."""
+    """Change an array of either library and return the values that it must then have."""
     rows = len(values)
     stop = min(rows, start + count)
     new = sample(values.dtype, (count, *values.shape[1:]), start)

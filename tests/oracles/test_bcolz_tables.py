@@ -24,7 +24,7 @@ NAMES = ["z", "a", "m", "größe", "_x", "data", "meta", "Z"]
 
 @pytest.fixture(autouse=True, scope="module")
 def one_thread() -> Iterator[None]:
-    """The order of the blocks in a frame is by chance where several threads compress."""
+    """With several threads the order of the blocks in a frame is random."""
     before = numcodecs.blosc.set_nthreads(1), bcolz.blosc_set_nthreads(1)
     yield
     numcodecs.blosc.set_nthreads(before[0])
@@ -47,7 +47,7 @@ def tables(draw: st.DrawFn) -> Columns:
 
 
 def files(path: str) -> dict[str, Any]:
-    """Every file below a directory; of ``meta/sizes`` what is not bcolz's own way to count."""
+    """Read every file below a directory; of ``meta/sizes`` only what does not depend on bcolz's way of counting."""
     found: dict[str, Any] = {}
     for file in sorted(Path(path).rglob("*")):
         if file.is_file():
@@ -100,7 +100,7 @@ STEPS = st.lists(
 
 
 def change(path: str, ours: bool, what: str, count: int, columns: Columns) -> Columns:
-    """Let one of the two change the table, and return what must be in it then."""
+    """Let one of the two change the table, and return the values that it must then have."""
     table: Any = tegula.open_table(path, mode="r+") if ours else bcolz.ctable(rootdir=path, mode="a")
     rows = len(next(iter(columns.values())))
     changed = dict(columns)

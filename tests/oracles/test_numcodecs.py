@@ -1,4 +1,4 @@
-"""The chunks of Zarr v1 and v2 are, byte for byte, what numcodecs' own codecs make of them."""
+"""The chunks of Zarr v1 and v2 are, byte for byte, what numcodecs' own codecs return."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -43,7 +43,7 @@ def test_chunks_of_zarr2(cases: Callable[..., st.SearchStrategy[Any]], data: st.
         chunk[tuple(slice(n) for n in part.shape)] = part
         key = case.separator.join(map(str, coords)) or "0"
         expected = encode(chunk, case.filters, case.compressors, case.order)
-        if {"id": "gzip", "level": 2} in case.compressors:  # numcodecs writes the time of day, we write none
+        if {"id": "gzip", "level": 2} in case.compressors:  # numcodecs writes the time of day, tegula none
             expected = expected[:4] + bytes(4) + expected[8:]
         assert bytes(store[key]) == expected
 

@@ -57,7 +57,7 @@ def exchange(python: str, script: str, batch: Batch) -> None:
 
 
 def compare_stored(case: Any, root: Path) -> None:
-    """The same keys, the same document to the byte, the same chunks where no compressor has a say."""
+    """The keys and the document are the same to the byte, and so are chunks that are not compressed."""
     keys = [
         {str(path.relative_to(root / who)) for path in (root / who).rglob("*") if path.is_file()}
         for who in ("ours", "theirs")
@@ -70,9 +70,9 @@ def compare_stored(case: Any, root: Path) -> None:
     name = {"zarr1": "meta", "zarr2": ".zarray", "zarr3": "zarr.json"}[case.format]
     ours, theirs = ((root / who / name).read_text() for who in ("ours", "theirs"))
     if case.format == "zarr2":
-        # TensorStore refuses the member that numcodecs adds to zstd, so we leave it out
+        # TensorStore refuses the member that numcodecs adds to zstd, so tegula leaves it out
         theirs = theirs.replace('"checksum": false,\n        ', "")
-    if case.format == "zarr1":  # zarr 1 keeps 0 and 0.0 apart, and says what it was given
+    if case.format == "zarr1":  # zarr 1 distinguishes 0 and 0.0, and writes the value it was given
         ours, theirs = (json.loads(text, parse_constant=str) for text in (ours, theirs))
     assert ours == theirs, case
     if not case.compressors and case.shards is None:  # the chunks of a shard may lie in any order
@@ -104,7 +104,7 @@ def test_zarr1(cases: Cases, data: st.DataObject) -> None:
 def test_zarr2(cases: Cases, data: st.DataObject) -> None:
     python = os.environ.get("TEGULA_ZARR2_PYTHON")
     if python:
-        # zarr 2 takes -0.0 for 0.0
+        # zarr 2 treats -0.0 as 0.0
         drawn = cases(formats=("zarr2",)).filter(lambda case: case.dtype.kind != "f" or not np.signbit(case.fill))
         batch = data.draw(st.lists(drawn, min_size=40, max_size=60).map(Batch))
         exchange(python, "zarr2_peer.py", batch)

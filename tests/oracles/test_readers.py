@@ -1,4 +1,4 @@
-"""What tegula writes, other libraries read with equal values, or the documentation says that they lack it.
+"""Other libraries read what tegula writes with equal values, or the documentation says what they lack.
 
 Arrays are drawn with codecs as users give them: by name, with a part of the options, or whole. The gaps are those of
 the tables under "What other libraries lack" in the documentation, and each of them is tried, too.
@@ -58,7 +58,7 @@ GAPS = gaps()
 
 
 def features(metadata: ArrayMetadata) -> set[str]:
-    """Return what the tables may have a row for."""
+    """Return the features for which the tables may have a row."""
     data_type, dtype = metadata.data_type, metadata.data_type.numpy
     names = {dtype: name for name, dtype in EXTENDED.items()}
     found = {data_type.variable or names.get(dtype, dtype.kind)}
@@ -312,7 +312,7 @@ def test_others_read_what_was_written(readers: dict[str, Callable[[Path, str], A
         path = Path(folder, "array")
         array = create(path, **drawn)
         expected = np.asarray(tegula.open_array(path)[...])
-        if plain:  # and what the filters that lose bits make of it otherwise
+        if plain:  # otherwise the result of the filters that lose bits
             assert same(expected, values_for(array))
         for library, read in readers.items():
             if knows(library, array.format) and not answers(library, array.metadata):
@@ -320,7 +320,7 @@ def test_others_read_what_was_written(readers: dict[str, Callable[[Path, str], A
 
 
 def example(name: str, format: str) -> dict[str, Any] | None:
-    """Return an array that has nothing of the tables but one thing, or ``None`` if the format has no such thing."""
+    """Return an array with just one feature of the tables, or ``None`` if the format lacks it."""
     v3 = format == "zarr3"
     usual: dict[str, Any] = {"format": format, "shape": (5, 4), "chunks": (3, 2), "dtype": "i4", "codecs": "none"}
     shards = {"name": "sharding_indexed", "chunk_shape": [3, 2]}
@@ -365,7 +365,7 @@ def is_installed(library: str) -> bool:
 
 @cache
 def spared(library: str, format: str, name: str) -> bool:
-    """Return whether the tables let a library do as it likes, or are not about it."""
+    """Return whether the tables allow a library any result, or are not about it."""
     return not knows(library, format) or GAPS[name][library] in ("in part", "package", "—")
 
 

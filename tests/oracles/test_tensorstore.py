@@ -14,7 +14,7 @@ import tegula
 
 Cases = Callable[..., st.SearchStrategy[Any]]
 
-# What TensorStore does not know is left out: text, times, raw bytes; in v2 filters, lzma, lz4, a zlib level of -1.
+# What TensorStore lacks is left out: text, times, raw bytes; in v2 filters, lzma, lz4, a zlib level of -1.
 DTYPES = (
     "bool",
     "i1",

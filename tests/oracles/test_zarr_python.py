@@ -41,7 +41,7 @@ def test_we_read_what_zarr_writes(cases: Cases, as_our_store: Convert, data: st.
     case.create(ours)
     if case.format == "zarr3":
         assert ours.get("zarr.json").decode() == store.get("zarr.json").decode()
-    else:  # zarr-python 3 lays Zarr v2's documents out in its own way
+    else:  # zarr-python 3 formats the documents of Zarr v2 in its own way
         assert {"dimension_separator": ".", **json.loads(ours.get(".zarray"))} == json.loads(store.get(".zarray"))
     if not case.fill_is_nan:
         assert sorted(ours.list()) == sorted(set(store.list()) - {".zattrs"})
@@ -96,7 +96,7 @@ def test_selections_are_read_alike(cases: Cases, as_zarr_store: Convert, data: s
 def test_one_changes_what_the_other_made(
     cases: Cases, as_zarr_store: Convert, as_our_store: Convert, data: st.DataObject, we_begin: bool
 ) -> None:
-    """Parts are written, the shape is changed, values appended, by the one and then by the other."""
+    """One library writes parts, changes the shape and appends values, then the other."""
     case = data.draw(cases())
     selection = data.draw(basic_selections(case.shape))
     expected = case.values.copy()

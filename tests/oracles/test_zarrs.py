@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import tegula
 
-# Left out for what zarrs 0.2 does wrong or not at all: complex numbers in big-endian order are read wrongly; text,
+# Left out is what zarrs 0.2 does wrong or lacks: complex numbers in big-endian order are read wrongly; text,
 # times, Zarr v2 in big-endian order or Fortran order, its filters and most of its compressors are refused.
 DTYPES = ("bool", "i1", "u1", "<i2", ">i2", "<u4", ">i8", "<f2", "<f4", ">f8", "<c8")
 V2_COMPRESSORS = {"blosc", "bz2", "zlib", "zstd"}

@@ -24,7 +24,7 @@ virtualizarr = pytest.importorskip("virtualizarr", reason="needs Python 3.12")
 registries = pytest.importorskip("obspec_utils.registry")
 obstore_stores = pytest.importorskip("obstore.store")
 
-# whose chunks no description in Zarr v3 stands for; `test_written.py` says why
+# whose chunks can't be described in Zarr v3; `test_written.py` says why
 REFUSED = {
     "bcolz-zipline-1.13.0": "ct_objects hand_record_aligned hand_record_nested hand_snappy",
     "zarr-1.1.0": "blosc_snappy dtype_struct lzma_raw",

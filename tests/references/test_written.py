@@ -35,7 +35,7 @@ FOREIGN = {
     "zarr-3.1.6": "fill_payload",
     "zarr-3.4.2": "struct struct_big_endian cast_wrap scale_cast scale_offset rectilinear rectilinear_mixed",
 }
-# whose chunks another description can't stand for; those of a format of its own are described as they are
+# whose chunks can't be described in another format
 MISSING = {
     "bcolz-zipline-1.13.0": "ct_objects hand_record_aligned hand_record_nested hand_snappy",
     "zarr-1.1.0": "blosc_snappy dtype_struct lzma_raw",

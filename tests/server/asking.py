@@ -1,4 +1,4 @@
-"""Requests to a server as they are, without a client that repairs, follows or decodes anything."""
+"""Plain requests to a server: nothing is corrected, redirected or decoded."""
 
 import http.client
 import json

@@ -1,4 +1,4 @@
-"""Chromium for the tests of the page, and what they ask of it."""
+"""Chromium for the tests of the page."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-PATIENCE = 20_000  # milliseconds for anything that the page waits for
+PATIENCE = 20_000  # milliseconds
 _NAMES = ("chromium", "chromium-browser", "google-chrome")
 
 
@@ -54,7 +54,7 @@ class Screen:
         self.page.on("request", lambda request: self.requests.append(request.url))
 
     def show(self, fragment: str = "", query: str = "") -> None:
-        """Open the page at a fragment of its URL, anew."""
+        """Open the page again at a fragment of its URL."""
         self.page.goto("about:blank")
         self.page.goto(f"{self.url}/{query}{fragment}")
 

@@ -9,7 +9,7 @@ import warnings
 def main() -> None:
     import rasterio  # noqa: PLC0415 - which only the Python that runs this has
 
-    warnings.simplefilter("ignore")  # what is no map has no georeference
+    warnings.simplefilter("ignore")  # arrays that are not maps have no georeference
     for url in json.load(sys.stdin):
         try:
             with rasterio.open(f'ZARR:"/vsicurl/{url}"') as opened:

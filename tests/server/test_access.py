@@ -1,4 +1,4 @@
-"""Who may ask: tokens, names of the server, and what the command line says of them."""
+"""Access: tokens, host names, and the messages of the command line about them."""
 
 import re
 import signal

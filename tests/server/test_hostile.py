@@ -1,4 +1,4 @@
-"""Clients that are slow, many, or mean: what they cost is bounded, and others are served."""
+"""Slow, numerous or malicious clients: their cost is bounded, and others are served."""
 
 import os
 import socket

@@ -1,4 +1,4 @@
-"""The page in Chromium, over a node of each kind: what it draws, and how it follows its user."""
+"""The page in Chromium, with a node of each kind: what it draws, and how it responds."""
 
 from __future__ import annotations
 

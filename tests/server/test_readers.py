@@ -38,7 +38,7 @@ TENSORSTORE_LACKS = ("is not one of the supported", "not registered", "Unsupport
                      "Invalid", "invalid")  # fmt: skip
 ZARRITA_LACKS = ("Unknown data_type", "Unknown codec", "Unsupported", "not supported", "Cannot", "Invalid", "Not a",
                  "unsupported", "Unknown", "dataType.match is not a function")  # fmt: skip
-# zarrita takes the index of a shard to be at its end, has no shards in shards, leaves out an option of a codec, has no
+# zarrita expects the index of a shard at its end, has no shards in shards, ignores an option of a codec, has no
 # chunks of varying lengths, and takes the bits of a fill value for a number
 ZARRITA_FAILS = (
     "zarr-3.1.6/fill_payload/",
@@ -182,7 +182,7 @@ def test_zarrita(server: Any, unpacked: Path, zarrita: Path) -> None:
             except tegula.UnsupportedError:
                 continue
             if not np.size(values) or ask(server.url, f"/{inner}/zarr.json").status != 200:
-                continue  # of an empty array zarrita makes an error
+                continue  # zarrita raises an error for an empty array
             if isinstance(values, np.ndarray) and values.dtype.kind not in "SVcO":
                 expected[f"{server.url}/{inner}"] = np.asarray(values)
             to = suggested_cast(array.metadata.data_type)

@@ -1,4 +1,4 @@
-"""What every server of the tests has in common: it makes buckets, which obstore and tegula can open."""
+"""The base of all servers of the tests: they make buckets, which obstore and tegula can open."""
 
 import itertools
 import os
@@ -26,7 +26,7 @@ class Bucket:
     Attributes
     ----------
     url : str
-        What to open it by: ``s3://…``, ``gs://…``, ``az://…`` or ``http://…``.
+        The URL to open: ``s3://…``, ``gs://…``, ``az://…`` or ``http://…``.
     endpoint : str
         The address of the server or of a proxy before it.
     options : Mapping

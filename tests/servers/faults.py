@@ -24,7 +24,7 @@ class Rule:
         Of the requests that match, the first `skip` pass; of the others each `every`-th meets the fault, or each with
         this `probability`; after `times` faults the rule does nothing any more.
     seed : int
-        What decides with a probability: the same requests in the same order meet the same faults.
+        The seed of `probability`: the same requests in the same order meet the same faults.
     status : int
         Answer with it, and do not forward the request.
     after_commit : int
@@ -34,11 +34,11 @@ class Rule:
     reset : ``"before"`` or ``"after"``
         Reset the connection, before or after the server has carried the request out.
     truncate : int
-        Send as many bytes of the body and close the connection, though Content-Length says more.
+        Send only this many bytes of the body and close the connection, though Content-Length is larger.
     drip : float
-        Send the body with as many bytes a second.
+        Send the body at this many bytes a second.
     delay : float
-        Wait for as many seconds longer before the request is forwarded.
+        Wait for this many more seconds before the request is forwarded.
     redirect : str
         Answer with status 307 and this address, followed by the request's path and query.
     """
@@ -88,5 +88,5 @@ class Rule:
         return True
 
     def message(self) -> dict[str, Any]:
-        """Return what makes the same rule elsewhere."""
+        """Return the arguments that make the same rule in another process."""
         return {name: value for name, value in asdict(self).items() if name not in ("matched", "hits")}

@@ -48,7 +48,7 @@ class Upstream:
         """Send a request as it is, and return the answer: first line, headers, body and status."""
         reader, writer = await self._connect()
         try:
-            # the whole body is here, so nothing is left to be asked about or to come in pieces
+            # the whole body is here, so there is no expectation to confirm and no chunked encoding
             dropped = ("expect", "transfer-encoding", "content-length")
             headers = [(name, value) for name, value in request.head.headers if name.lower() not in dropped]
             if request.body or "content-length" in request.head.fields:
@@ -182,7 +182,7 @@ class Forwarding:
         return len(sent) == len(body)
 
     def _note(self, request: Request, started: float, upstream: int, rule: Rule | None) -> Callable[[int, int], None]:
-        """Return what remembers the request as soon as its status and the bytes to send are known."""
+        """Return a function that records the request once its status and the bytes to send are known."""
 
         def note(status: int, sent: int) -> None:
             self.seen.append(
@@ -214,7 +214,7 @@ def _without_secrets(query: str) -> str:
 
 
 def _replacement(rule: Rule, request: Request) -> Response | None:
-    """Return what the client is answered instead of the server's response, if anything."""
+    """Return the answer that replaces the server's response, if there is one."""
     if rule.redirect:
         return Response(307, [("Location", rule.redirect + request.target)])
     status = rule.status or rule.after_commit
@@ -236,7 +236,7 @@ def _reset(writer: asyncio.StreamWriter) -> None:
 
 
 class Commands:
-    """What the process of the tests may ask for, by name."""
+    """The commands of the process of the tests, by name."""
 
     def __init__(self, forwarding: Forwarding) -> None:
         self._forwarding = forwarding

@@ -35,7 +35,7 @@ class Gcs(Server):
     def bucket(self) -> Bucket:
         """Make a new and empty bucket."""
         name = new_name()
-        # an account without a key, and tokens that nothing checks: obstore has no other way to go without credentials
+        # an account without a key, and tokens that nothing checks: obstore needs some credentials
         account = {"gcs_base_url": self.endpoint, "disable_oauth": True, "client_email": "", "private_key": ""}
         account["private_key_id"] = ""
         with urllib.request.urlopen(urllib.request.Request(f"{self.endpoint}/{name}", method="PUT"), timeout=30):

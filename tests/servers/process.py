@@ -26,7 +26,7 @@ _ENDPOINT = re.compile(r"http://(?:127\.0\.0\.1|localhost|\[::1\]):([1-9]\d*)")
 
 
 class ServerProcess:
-    """A server in a process of its own, which has told its port when this object exists.
+    """A server in a process of its own, which has reported its port when this object exists.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ class ServerProcess:
     Raises
     ------
     RuntimeError
-        If the server ends or says no port in time; with what it said instead.
+        If the server ends or reports no port in time; the message has its output.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class ServerProcess:
             raise
 
     def _read(self) -> None:
-        """Keep reading what the server says, or it would stop when the pipe is full."""
+        """Keep reading the server's output, or it would block when the pipe is full."""
         assert self._process.stdout is not None
         with self._process.stdout as lines:
             for line in lines:
@@ -90,14 +90,14 @@ class ServerProcess:
             self._arrived.notify_all()
 
     def answer(self, deadline: float) -> str:
-        """Return the server's next answer to what it was sent."""
+        """Return the server's next answer."""
         while line := self._line(deadline):
             if line.startswith(ANSWER_MARK):
                 return line.removeprefix(ANSWER_MARK)
         raise RuntimeError(self._failure("has ended"))
 
     def _line(self, deadline: float) -> str:
-        """Return the next line that the server says, or an empty one after the last."""
+        """Return the server's next line of output, or an empty one after the last."""
         with self._arrived:
             if not self._arrived.wait_for(lambda: self._lines, max(0, deadline - time.monotonic())):
                 raise RuntimeError(self._failure("did not answer in time"))

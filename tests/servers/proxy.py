@@ -1,4 +1,4 @@
-"""A proxy that makes any server slow and unreliable on purpose, and remembers what it was asked."""
+"""A proxy that makes any server slow and unreliable on purpose, and records requests."""
 
 import itertools
 import json
@@ -21,13 +21,13 @@ class Seen:
     Attributes
     ----------
     method, path, query : str
-        What was asked; the path without percent-encoding.
+        The request; the path without percent-encoding.
     headers : dict of str to str
         Headers by lower-case name, without those that hold credentials.
     status : int
-        What the client was answered; 0 if the connection was reset.
+        The status sent to the client; 0 if the connection was reset.
     upstream : int
-        What the server answered; 0 if the request was not forwarded.
+        The status of the server; 0 if the request was not forwarded.
     fault : str
         The fault of the rule that the request met, or ``""``.
     started, seconds : float

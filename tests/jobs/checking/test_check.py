@@ -36,7 +36,7 @@ TRUE_OF = {
     "hand_foreign_files": {"system-files"}, "hand_foreign_files_table": {"system-files"},
     "hand_header_of_blp_unusual": {"trailing-bytes"}, **{name: {"missing-directory"} for name in NO_DIRECTORY},
 }  # fmt: skip
-"""What is to be found in fixtures that are read without an error."""
+"""The expected findings in fixtures that are read without an error."""
 
 NOT_DAMAGE = {
     "err_huge", "err_dtype_huge", "err_dtype_no_bytes", "err_dtype_object_inside", "err_shape_9", "err_compression",

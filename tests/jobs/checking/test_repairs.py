@@ -299,7 +299,7 @@ def test_tables_of_zarr() -> None:
     assert report.findings[0].repaired
     assert tegula.open_table(store).lengths() == {"x": 5, "y": 5}
     tegula.open_array(store, "r+", path="x").append([5])
-    report = tegula.check(store, repair=True)  # which of them is right can't be told here
+    report = tegula.check(store, repair=True)  # nothing shows which of them is right
     assert not report.ok
     assert report.findings[0].repair is None
 

@@ -71,7 +71,7 @@ def test_only_the_last_chunk_is_encoded_again(
     assert array.attrs.asdict() == {"n": [1, None]}
     assert new == "zarr1" or np.asarray(array.fill_value).astype(dtype) == np.asarray(source.fill_value)
     back, line = converted(array, "bcolz")
-    # bcolz wants another type size of text than everybody else
+    # for text, bcolz needs another type size in Blosc's header than Zarr does
     ours = np.dtype(dtype).kind not in "SU"
     assert line.chunks_copied >= cells if ours else line.chunks_copied <= array.nchunks
     np.testing.assert_array_equal(back[...], values)
@@ -206,7 +206,7 @@ def test_arrays_that_a_carray_can_not_hold() -> None:
         with pytest.raises(UnsupportedError, match=reason):
             tegula.convert(source, target, format="bcolz")
         assert [*target.list()] == []
-    with pytest.raises(UnsupportedError, match="first axis"):  # those chunks were asked for
+    with pytest.raises(UnsupportedError, match="first axis"):  # the chunks were chosen by the caller
         tegula.convert(carray(np.ones((6, 6)), 2), MemoryStore(), format="bcolz", chunks=(3, 3))
 
 

@@ -215,7 +215,7 @@ def test_names_of_dimensions_survive_both_ways(old: str, new: str) -> None:
     result = tegula.open_array(target)
     assert result.dimension_names == ("y", "x")
     assert result.attrs["units"] == "K"
-    # a selection takes the names of its axes along
+    # a selection keeps the names of its axes
     part = MemoryStore()
     tegula.convert(source, part, format=new, select=(slice(None), 2))
     assert tegula.open_array(part).dimension_names == ("y",)
@@ -432,7 +432,7 @@ def test_source_and_target_do_not_overlap(tmp_path: Path) -> None:
         with pytest.raises(MetadataError):
             tegula.convert(source, target, path=path, overwrite=True)
         assert sorted(str(path) for path in tmp_path.rglob("*")) == before
-    # beside each other in one store is fine
+    # two targets next to each other in one store are allowed
     tegula.convert(root["a/b"], root.store, path="ab")
     assert root["ab"][...].tolist() == [5, 5]
     tegula.convert(tmp_path / "x", tmp_path / "xx")

@@ -1,4 +1,4 @@
-"""Plans of passes: every element once, nothing over the memory, and never dearer than one pass."""
+"""Plans of passes: each element once, within the memory, and never more costly than one pass."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def test_time_and_space(shape: tuple[int, ...]) -> None:
             assert found.bytes_read + found.bytes_written == 4 * prod(shape) * 4
             assert 3 * found.cost < single.cost
         chunks = found.temporary
-        assert chunks is None or prod(chunks) * 4 >= 2**15  # they are no dust
+        assert chunks is None or prod(chunks) * 4 >= 2**15  # they are not tiny
 
 
 @given(st.integers(2**25, 2**31))

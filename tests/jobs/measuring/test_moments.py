@@ -67,7 +67,7 @@ def test_infinities_count_and_spoil_the_mean_as_in_numpy() -> None:
 
 def test_large_values_next_to_each_other_keep_their_spread() -> None:
     values = 1e15 + np.arange(1000) % 3
-    exact = np.std(np.arange(1000) % 3)  # that of the large values themselves NumPy gets wrong in the seventh digit
+    exact = np.std(np.arange(1000) % 3)  # NumPy's result for the large values themselves is wrong in the seventh digit
     assert measure(values).deviation == pytest.approx(exact, rel=1e-9)
     parts = [measure(part) for part in np.split(values, 10)]
     whole = parts[0]

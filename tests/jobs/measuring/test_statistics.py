@@ -107,7 +107,7 @@ def test_the_mask_of_xarray_means_the_same_before_and_after_a_conversion() -> No
         assert (found.missing, found.min, found.max) == (2, 1, 3)
     zero = tegula.create_array({}, fill_value=0, **options)
     zero[:] = [0, 1, 2, 0]
-    assert tegula.statistics(zero).missing == 0  # many programs write zero without meaning it
+    assert tegula.statistics(zero).missing == 0  # many programs write zero by default
 
 
 def test_fields_columns_and_members() -> None:
