@@ -20,7 +20,7 @@ pytest_plugins = ["tests.servers.fixtures"]
 
 settings.register_profile("explore", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
 settings.register_profile("steady", settings.get_profile("explore"), derandomize=True)
-# the same examples each time, unless new ones are asked for: other implementations have bugs to be found, too
+# the same examples each time by default: other implementations have undiscovered bugs, too
 settings.load_profile("explore" if os.environ.get("TEGULA_EXPLORE") else "steady")
 
 
@@ -129,7 +129,7 @@ def kernel() -> ModuleType:
 
 @pytest.fixture
 def by_reference() -> Generator[None, None, None]:
-    """Have Python do what the kernel could do: for tests that replace functions of Python's implementation."""
+    """Use the reference executor: for tests that replace functions of Python's implementation."""
     with config.configure(executor="reference"):
         yield
 
@@ -149,7 +149,7 @@ def run_machine() -> Callable[..., None]:
 
 
 def plain(value: Any) -> Any:
-    """Give a Python object the JSON form in which the generators record it."""
+    """Convert a Python object to the JSON in which the generators record it."""
     if isinstance(value, np.ndarray):
         return {"array": value.tolist(), "dtype": value.dtype.str}
     if isinstance(value, (bytes, bytearray)):
@@ -158,12 +158,12 @@ def plain(value: Any) -> Any:
 
 
 def check_values(values: Any, reference: Path, dtype: str | None = None) -> None:
-    """Compare with what is recorded: dtype, shape and bytes in ``.npy``, Python objects in ``.json``.
+    """Compare with recorded values: dtype, shape and bytes in ``.npy``, Python objects in ``.json``.
 
     Parameters
     ----------
     values : array_like
-        What was read.
+        The values read.
     reference : Path
         The recorded file.
     dtype : str, optional
@@ -173,7 +173,7 @@ def check_values(values: Any, reference: Path, dtype: str | None = None) -> None
     if reference.suffix == ".json":
         recorded = json.loads(reference.read_text())
         assert list(values.shape) == recorded["shape"]
-        # as JSON: text, bytes, arrays, true and 1 stay apart
+        # as JSON, which distinguishes text, bytes, arrays, true and 1
         assert [json.dumps(plain(item)) for item in values.flat] == [json.dumps(item) for item in recorded["flat"]]
         return
     expected = np.load(reference, allow_pickle=False)

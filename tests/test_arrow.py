@@ -26,7 +26,7 @@ ROWS = 1000
 
 
 class Counting(tegula.MemoryStore):
-    """A store that notes which chunks are read."""
+    """A store that records which chunks are read."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -329,7 +329,7 @@ def test_broken_chunks_are_reported_by_every_library() -> None:
             read()
 
 
-# --- tables made of what other libraries have
+# --- tables from objects of other libraries
 
 
 @pytest.mark.parametrize("format", FORMATS)

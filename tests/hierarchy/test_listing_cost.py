@@ -13,7 +13,7 @@ from tegula.stores import LocalStore
 
 
 class Counting(LocalStore):
-    """A local store that notes listings, and how many bytes of values it has returned."""
+    """A local store that counts listings, and the bytes of values that it returns."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)

@@ -1,4 +1,4 @@
-"""Where the state machines keep what they store: any kind of store, with faults, several handles and sudden deaths."""
+"""Stores for the state machines: of any kind, with faults, several handles and sudden deaths."""
 
 from __future__ import annotations
 
@@ -63,13 +63,13 @@ class Place:
         self.store: Store = FaultyStore(self.below) if self.faulty else self.below
 
     def other(self) -> Store:
-        """Return a store on the same place that does not know of the first one, where there can be one."""
+        """Return a store on the same place that shares nothing with the first one, where there can be one."""
         if self.kind == "local":
             return LocalStore(self.path)
         return MappingStore(self.below.mapping) if isinstance(self.below, MappingStore) else self.below
 
     def reopen(self) -> None:
-        """Do as a new process does after the last one has ended well."""
+        """Act as a new process after the last one has ended normally."""
         if self.kind in ("local", "zip"):
             self.below.close()
             self.below = self._open()
@@ -78,7 +78,7 @@ class Place:
         self._wrap()
 
     def die(self) -> None:
-        """Do as a new process does after the last one has died: what an archive has not committed is lost."""
+        """Act as a new process after the last one has died: what an archive has not committed is lost."""
         if self.kind == "zip":
             kept = shutil.copy(self.path, self.folder / f"{next(_numbers)}.zip")
             self.below.close()  # commits to the archive, which is not read any more
@@ -87,12 +87,12 @@ class Place:
         self._wrap()
 
     def commit(self) -> None:
-        """Let an archive hold what it is given."""
+        """Commit an archive."""
         if isinstance(self.below, ZipStore):
             self.below.flush()
 
     def meet(self, act: Callable[[], object], *faults: Fault) -> BaseException | None:
-        """Do something while there are faults, and return what it has come to; after a crash the next process is on."""
+        """Act while there are faults, and return the outcome; after a crash a new process continues."""
         assert isinstance(self.store, FaultyStore)
         self.commit()
         store, outcome = self.store, None
@@ -110,7 +110,7 @@ class Place:
         return outcome
 
     def check_files(self) -> None:
-        """See that a directory holds the files of its keys, and nothing else."""
+        """Check that a directory holds the files of its keys, and nothing else."""
         if self.kind == "local" and self.path.exists():
             found = {path.relative_to(self.path).as_posix() for path in self.path.rglob("*") if not path.is_dir()}
             assert found == {*self.below.list()}

@@ -1,7 +1,6 @@
-"""Arrays behave as NumPy's do: all formats, types and stores, several handles, any number of endings, and faults.
+"""Arrays behave as NumPy's do: all formats, types and stores, several handles, reopening, and faults.
 
-After a fault each chunk holds what it held or what it was to hold, and the same operation goes through when it is done
-again.
+After a fault each chunk holds its old or its new values, and the same operation succeeds when it is repeated.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ WORDS = ["", "a", "é", "tegula", "a b", "🦉"]
 
 
 def make(dtype: Any, shape: Any, seed: int) -> Any:
-    """Make values of few kinds, zeros among them, so that chunks are often equal to the fill value."""
+    """Make few different values, among them zeros, so that chunks are often equal to the fill value."""
     numbers = np.random.default_rng(seed).integers(0, 2 + seed % 4, shape)
     dtype = np.dtype(dtype)
     if dtype.kind == "O":
@@ -65,9 +64,9 @@ class ArrayMachine(RuleBasedStateMachine):
         super().__init__()
         self.new_place = new_place
         self.place: Any = None
-        self.strays = False  # whether there may be chunks that are no part of the array
+        self.strays = False  # whether there may be chunks outside the array
 
-    # --- where it is
+    # --- the place
 
     @initialize(
         data=st.data(), layout=st.sampled_from(LAYOUTS), shape=hnp.array_shapes(max_dims=3, min_side=0, max_side=7)
@@ -99,7 +98,7 @@ class ArrayMachine(RuleBasedStateMachine):
         options |= {"path": self.path, "shape": shape, "dtype": dtype, "format": format}
         try:
             tegula.create_array(self.place.store, **options)
-        except AlreadyExistsError:  # there are chunks of another one, whose deletion has met a fault
+        except AlreadyExistsError:  # chunks of an earlier array, whose deletion met a fault
             assert self.strays
             tegula.create_array(self.place.store, overwrite=True, **options)
         self.enter()
@@ -124,14 +123,14 @@ class ArrayMachine(RuleBasedStateMachine):
 
     @property
     def fill(self) -> Any:
-        """The value of elements that were never written; of an undefined one, what reading shows."""
+        """The value of elements that were never written; if it is undefined, the value that reading returns."""
         return self.handles[0]._stored.fill
 
     @property
     def dense(self) -> bool:
         return self.handles[0].format == "bcolz"
 
-    # --- what becomes of it
+    # --- changes and their outcome
 
     def draw_handle(self, data: st.DataObject, *, stale: bool = False) -> tegula.Array:
         """Choose a handle; one that does not know of a change of the shape reads the metadata again, unless `stale`."""
@@ -141,9 +140,9 @@ class ArrayMachine(RuleBasedStateMachine):
         return self.handles[number]
 
     def do(self, data: st.DataObject, number: int, act: Any, new: Any, *, mixed: bool = False) -> None:
-        """Carry out a change by a handle that makes `new` of the model, with a fault or two before it goes through.
+        """Carry out a change by a handle that turns the model into `new`, with a fault or two before it succeeds.
 
-        After a fault each chunk may be old or new if `mixed`, else only the whole.
+        After a fault each chunk may be old or new if `mixed`, otherwise only the whole array.
         """
         if self.place.faulty and data.draw(st.integers(0, 2), label="is there a fault") == 0:
             outcome = self.place.meet(lambda: act(self.handles[number]), data.draw(self.place.faults, label="fault"))
@@ -155,7 +154,7 @@ class ArrayMachine(RuleBasedStateMachine):
                 self.enter()
             found = self.open(self.place.store)[...]
             self.check_outcome(found, new, mixed, outcome)
-            if found.shape == new.shape and new.shape != self.model.shape:  # all but the last word of it was done
+            if found.shape == new.shape and new.shape != self.model.shape:  # all but its last step was done
                 self.model = found
                 for handle in self.handles:
                     handle.refresh()
@@ -165,7 +164,7 @@ class ArrayMachine(RuleBasedStateMachine):
         self.model = new
 
     def check_outcome(self, found: Any, new: Any, mixed: bool, outcome: Any) -> None:
-        """See that what a fault has left is allowed, chunk by chunk."""
+        """Check that the state after a fault is allowed, chunk by chunk."""
         old = self.model
         if same(found, old) or same(found, new):
             return
@@ -197,7 +196,7 @@ class ArrayMachine(RuleBasedStateMachine):
         self.do(data, number, lambda array: change(array, values), new, mixed=True)
 
     def texts(self, values: Any) -> Any:
-        """Make bytes of text where the array holds bytes."""
+        """Encode text if the array holds bytes."""
         if self.handles[0].metadata.data_type.variable != "bytes":
             return values
         encoded = [text.encode() for text in np.asarray(values, object).flat]
@@ -255,9 +254,9 @@ class ArrayMachine(RuleBasedStateMachine):
 
     @rule(data=st.data(), seed=st.integers(0, 30))
     def write_through_a_stale_handle(self, data: st.DataObject, seed: int) -> None:
-        """Write through a handle that may know another shape: what lies in the array is there, the rest is not seen."""
+        """Write through a handle that may have an older shape: elements in the array are stored, others never appear."""
         handle = self.draw_handle(data, stale=True)
-        if self.dense and len(handle) > len(self.model):  # which is told to read the metadata again
+        if self.dense and len(handle) > len(self.model):  # the error says to read the metadata again
             handle.refresh()
         common = tuple(map(min, handle.shape, self.model.shape))
         shape = common if self.dense else handle.shape
@@ -272,7 +271,7 @@ class ArrayMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.place.faulty and self.model.size)
     @rule(data=st.data(), seeds=st.tuples(st.integers(0, 30), st.integers(0, 30)))
     def write_while_another_writes(self, data: st.DataObject, seeds: tuple[int, int]) -> None:
-        """Nothing of either is lost; where both write the same element, one of the two is there."""
+        """Neither write is lost; if both write the same element, it has one of the two values."""
         masks = [np.random.default_rng(seed).random(self.model.shape) < 0.5 for seed in seeds]
         parts = [make(self.model.dtype, mask.sum(), seed + 1) for mask, seed in zip(masks, seeds)]
         parts = [self.texts(part) if part.dtype.kind == "O" else part for part in parts]
@@ -322,7 +321,7 @@ class ArrayMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.place.faulty and self.model.size)
     @rule(data=st.data(), skip=st.integers(0, 4))
     def die_while_shrinking(self, data: st.DataObject, skip: int) -> None:
-        """What was to be cut off is not seen again when another process grows the array later."""
+        """Elements that were cut off do not reappear when another process grows the array later."""
         number = self.handles.index(self.draw_handle(data))
         shape = tuple(data.draw(st.integers(0, size), label="size") for size in self.model.shape)
         shape = (shape[0], *self.model.shape[1:]) if self.dense else shape
@@ -358,7 +357,7 @@ class ArrayMachine(RuleBasedStateMachine):
         new = np.concatenate([self.model, added], axis).astype(self.model.dtype)
 
         def act(array: tegula.Array) -> None:
-            # if the last attempt died after it had taken room, that is not taken back
+            # rows that an attempt reserved before it died are not given back
             array.append(added, axis)
 
         self.do(data, number, act, new, mixed=not self.dense)
@@ -366,11 +365,11 @@ class ArrayMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.place.faulty)
     @rule(data=st.data())
     def append_while_another_appends(self, data: st.DataObject) -> None:
-        """Both have their rows there, in either order."""
+        """The rows of both are stored, in either order."""
         parts = [self.rows(data, 0, "rows"), self.rows(data, 0, "rows of the other")]
         if len(self.model) + sum(map(len, parts)) > 18:
             return
-        if self.dense and self.place.kind == "local":  # the other one would wait for its turn
+        if self.dense and self.place.kind == "local":  # the other one would wait for the lock
             return
         for handle in self.handles:
             handle.refresh()
@@ -456,7 +455,7 @@ class ArrayMachine(RuleBasedStateMachine):
         elif not isinstance(outcome, TegulaError):
             self.enter()
 
-    # --- the whole
+    # --- the whole array
 
     @rule()
     def reopen(self) -> None:
@@ -480,7 +479,7 @@ class ArrayMachine(RuleBasedStateMachine):
 
     @rule(data=st.data(), format=st.sampled_from(["zarr1", "zarr2", "zarr3", "bcolz"]))
     def convert(self, data: st.DataObject, format: str) -> None:
-        """Go on with a copy in another format and another place."""
+        """Continue with a copy in another format and another place."""
         path = "a" if format in ("zarr2", "zarr3") else ""
         source = self.open(self.place.store)
         try:
@@ -498,11 +497,11 @@ class ArrayMachine(RuleBasedStateMachine):
         self.place.leave()
         self.place, self.path, self.strays = place, path, place.faulty
         self.enter()
-        self.model = self.model.astype(self.handles[0].dtype)  # Zarr v3 has no byte order
+        self.model = self.model.astype(self.handles[0].dtype)  # Zarr v3 has no byte order in its data types
 
     @rule(data=st.data(), layout=st.sampled_from(LAYOUTS))
     def delete_and_create(self, data: st.DataObject, layout: str) -> None:
-        """Nothing of an array is seen in the one that comes after it."""
+        """Nothing of an array appears in the next one at its path."""
         if self.path:
             group = tegula.open_group(self.place.store, "r+")
             if self.place.faulty and data.draw(st.booleans(), label="is there a fault"):
@@ -537,7 +536,7 @@ class ArrayMachine(RuleBasedStateMachine):
             self.attrs = {}
             self.model = self.model.astype(self.handles[0].dtype)
 
-    # --- what always holds
+    # --- invariants
 
     @invariant()
     def a_fresh_handle_sees_the_model(self) -> None:

@@ -35,9 +35,9 @@ SETTINGS = settings(max_examples=25, stateful_step_count=15)
 
 
 class CachedReads(RuleBasedStateMachine):
-    """`versions` are the contents the array has had; a reader may see nothing older than the rule allows.
+    """`versions` are the successive contents of the array; a reader may see none older than the rule allows.
 
-    Another process is imitated by an identical store without a common identity: what it writes, no cache is told of.
+    A store with the same values and another identity stands for another process: no cache learns of its writes.
     """
 
     recheck: str | float = "open"
@@ -52,7 +52,7 @@ class CachedReads(RuleBasedStateMachine):
         tegula.create_array(self.store, shape=(10, 11), dtype="i2", fill_value=2, **layout)
         self.model = np.full((10, 11), 2, "i2")
         self.readers = [tegula.open_array(self.store, mode="r+")]
-        self.stale = False  # whether another process has written what readers may not have seen
+        self.stale = False  # whether another process has written values that readers may not have seen
 
     def selection(self, data: Any, shape: tuple[int, ...]) -> Any:
         parts = []
@@ -106,7 +106,7 @@ class CachedReads(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def read_anew(self, data: Any) -> None:
-        """What is opened now sees everything, unless nothing is ever compared."""
+        """An array opened now shows every write, unless the rule is never to compare."""
         array = tegula.open_array(self.store, mode="r")
         if self.recheck == "never" and self.stale:
             return
@@ -123,7 +123,7 @@ class CachedReads(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def read_as_it_comes(self, data: Any) -> None:
-        """Fill the cache also while it may hold old values."""
+        """Fill the cache, also while it may hold old values."""
         self.readers[0].refresh() if self.layout["format"] == "bcolz" else None
         array = self.readers[0]
         array[self.selection(data, array.shape)]

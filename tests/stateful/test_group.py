@@ -1,4 +1,4 @@
-"""Groups behave as nested dicts do, and what a fault leaves of a hierarchy was there or was to be there."""
+"""Groups behave as nested dicts do, and after a fault a hierarchy has nodes of the old or the new state only."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class GroupMachine(RuleBasedStateMachine):
         return outcome
 
     def found(self) -> dict[str, int | None]:
-        """What another process sees now."""
+        """The nodes that another process sees now."""
         walked = tegula.open_group(self.place.other()).walk()
         return {
             path: None if isinstance(node, tegula.Group) else int(node[0]) if node[0] == node[2] else -1
@@ -122,7 +122,7 @@ class GroupMachine(RuleBasedStateMachine):
             assert found.keys() <= self.model.keys()
             try:
                 del self.roots[0][path]
-            except NotFoundError:  # its own documents are gone already; what is left below belongs to nothing
+            except NotFoundError:  # its own documents are already deleted; the keys left below belong to no node
                 self.place.store.delete_prefix(f"{path}/")
         else:
             del self.root(data)[path]
@@ -163,7 +163,7 @@ class GroupMachine(RuleBasedStateMachine):
     @precondition(lambda self: any(value is None for value in self.model.values()))
     @rule(data=st.data())
     def be_implicit(self, data: st.DataObject) -> None:
-        """A group that has lost its documents is there as long as there are nodes directly below it."""
+        """A group that has lost its documents exists as long as there are nodes directly below it."""
         path = data.draw(st.sampled_from(sorted(p for p, value in self.model.items() if value is None)))
         children = [p for p in self.below(path) if p.rpartition("/")[0] == path]
         before = {}
@@ -210,7 +210,7 @@ class GroupMachine(RuleBasedStateMachine):
         self.place.store.arm()
         self.attrs[path] = {**self.attrs[path], "p": 2, **({"q": 1} if struck else {})}
 
-    # --- the whole
+    # --- the whole hierarchy
 
     @rule(data=st.data())
     def consolidate(self, data: st.DataObject) -> None:

@@ -1,7 +1,7 @@
 """The state machines of arrays, groups and tables again, on object storage: in memory, with faults, and on a server.
 
-In memory they show that the nodes ask nothing of a store that object storage lacks; the server has generations that are
-hashes, as S3 has.
+In memory they show that nodes need nothing of a store that object storage lacks; the generations of the server are
+hashes, as in S3.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class ObjectArrayMachine(ArrayMachine):
 
     @invariant()
     def nothing_else_is_stored(self) -> None:
-        """See that chunks which are no part of the array hold its fill value, as they do where others are deleted."""
+        """Check that chunks outside the array hold its fill value, since they are not deleted here."""
         if self.place is None or self.strays:
             return
         fresh = self.open(self.place.other())
@@ -66,13 +66,13 @@ class ObjectPlace(Place):
         return self._open()
 
     def reopen(self) -> None:
-        """Do as a new process does after the last one has ended well."""
+        """Act as a new process after the last one has ended normally."""
         self.below.close()
         self.below = self._open()
         self._wrap()
 
     def die(self) -> None:
-        """Do as a new process does after the last one has died."""
+        """Act as a new process after the last one has died."""
         self.reopen()
 
 
@@ -85,7 +85,7 @@ def run(run_machine: Any, machine: str, kinds: list[str], make: Callable[[str], 
 
 @pytest.fixture(autouse=True)
 def impatience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Wait for writers that have died as long as it takes to notice, and no longer."""
+    """Shorten the wait after which a writer is presumed dead."""
     monkeypatch.setattr("tegula.engine.reservations.PATIENCE", 0.02)
 
 

@@ -1,4 +1,4 @@
-"""Stores behave as a dict with generations does, through any number of handles and after any number of endings."""
+"""Stores behave as a dict with generations does, through any number of handles, and reopened any number of times."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from tegula.stores import ABSENT, MemoryStore
 from tegula.stores.capabilities import lock
 from tegula.testing import Crash
 
-# keys below keys, names that sort between others, and what a file system may take for something else
+# keys below keys, names that sort between others, and names that a file system may interpret
 KEYS = st.sampled_from(["a", "a/b", "a/b/c", "a.b", "a-", "b/x", "b/y", "b/é", "c/0/0", "c/0/1", ".zattrs"])
 PREFIXES = st.sampled_from(["", "a/", "a/b/", "b/", "c/", "c/0/", "z/"])
 VALUES = st.binary(max_size=12) | st.integers(0, 255).map(lambda byte: bytes([byte]) * 70_000)
 
 
 class StoreMachine(RuleBasedStateMachine):
-    """One place, two stores on it, and a dict of values with all generations that there ever were."""
+    """One place, two stores on it, and a dict of values with all earlier generations."""
 
     def __init__(self, new_place: Any) -> None:
         super().__init__()
@@ -40,7 +40,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.enter()
 
     def enter(self) -> None:
-        """Take up two stores on the place; generations are those of a process."""
+        """Open two stores on the place; generations are valid in one process."""
         self.stores = [self.place.store, self.place.other()]
         if self.place.kind == "zip":  # a commit of another process gives other generations
             self.seen = {}
@@ -59,7 +59,7 @@ class StoreMachine(RuleBasedStateMachine):
         )
 
     def note(self, key: str, value: bytes | None, generation: Any) -> None:
-        """Take over a change, and see that its generation is a new one."""
+        """Record a change, and check that its generation is new."""
         if value is None:
             self.model.pop(key, None)
             return

@@ -1,4 +1,4 @@
-"""Tables behave as lists of records do: whatever meets an append or a change of the columns, no row is half there."""
+"""Tables behave as lists of records do: whatever interrupts a change of rows or columns, no row is incomplete."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NAMES = ["a", "b", "c", "d"]
 
 
 def make(dtype: Any, rows: int, seed: int) -> Any:
-    """Make values of few kinds."""
+    """Make few different values."""
     dtype = np.dtype(dtype)
     numbers = np.random.default_rng(seed).integers(0, 4, (rows, *dtype.shape))
     if dtype.kind == "U":
@@ -59,7 +59,7 @@ class TableMachine(RuleBasedStateMachine):
         return tegula.open_table(self.place.store if store is None else store, "r+", path="t")
 
     def refresh(self) -> None:
-        """Let both handles see what the other has done to the columns."""
+        """Let each handle see the other's changes of the columns."""
         for handle in self.handles:
             handle.refresh()
 
@@ -72,7 +72,7 @@ class TableMachine(RuleBasedStateMachine):
         return len(next(iter(self.model.values()))) if self.model else 0
 
     def do(self, data: st.DataObject, act: Any, *allowed: dict[str, Any]) -> None:
-        """Change the table into the last of `allowed`, after a fault perhaps, which may leave any of the others."""
+        """Change the table into the last of `allowed`, perhaps after a fault, which may leave any of the others."""
         number = data.draw(st.integers(0, 1), label="handle")
         if self.place.faulty and data.draw(st.integers(0, 2), label="is there a fault") == 0:
             outcome = self.place.meet(lambda: act(self.handles[number]), data.draw(self.place.faults, label="fault"))
@@ -82,7 +82,7 @@ class TableMachine(RuleBasedStateMachine):
             if not isinstance(outcome, TegulaError):
                 self.enter()
             table = self.open()
-            if not table.is_consistent:  # behind the end of the table
+            if not table.is_consistent:  # beyond the end of the table
                 table.repair()
                 assert table.is_consistent
             found = table.read()
@@ -151,7 +151,7 @@ class TableMachine(RuleBasedStateMachine):
         def act(table: tegula.Table) -> None:
             try:
                 table.add_column(name, values, position=position, chunks=self.column_chunks(values))
-            except (AlreadyExistsError, MetadataError):  # an attempt that met a fault has left an array, or half of one
+            except (AlreadyExistsError, MetadataError):  # an attempt that failed has left an array, or part of one
                 if not [*self.place.store.list_prefix(f"t/{name}/")]:
                     raise
                 table.add_column(name, values, position=position, chunks=self.column_chunks(values), overwrite=True)
@@ -173,7 +173,7 @@ class TableMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.rows)
     @rule(data=st.data(), seed=st.integers(0, 30))
     def assign(self, data: st.DataObject, seed: int) -> None:
-        """Assign to some rows, without faults: several chunks are no one step."""
+        """Assign to some rows, without faults, since a write to several chunks is not one step."""
         chosen = data.draw(st.slices(self.rows), label="rows")
         number = data.draw(st.integers(0, 1), label="handle")
         self.handles[number].refresh()

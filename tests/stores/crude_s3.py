@@ -1,4 +1,4 @@
-"""A server that speaks just enough S3 to be wrong in chosen ways, in a thread of the tests."""
+"""A server with just enough of S3 to violate it in chosen ways, in a thread of the tests."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ class CrudeS3(ThreadingHTTPServer):
     Attributes
     ----------
     conditions : str
-        What becomes of If-Match and If-None-Match of a PUT: ``"hold"``, ``"ignored"``, ``"creation"`` (If-Match is
+        Effect of If-Match and If-None-Match of a PUT: ``"hold"``, ``"ignored"``, ``"creation"`` (If-Match is
         ignored) or ``"refused"`` with status 501.
     deletes : str
-        What becomes of If-Match of a DELETE: ``"hold"``, ``"ignored"``, ``"refused"`` with status 501, or ``"missing"``
+        Effect of If-Match of a DELETE: ``"hold"``, ``"ignored"``, ``"refused"`` with status 501, or ``"missing"``
         if a missing object is deleted on any condition.
     metadata : bool
         Whether objects keep theirs.
     answers : list
         Statuses to answer the next requests with; the body repeats the request, with all its secrets.
     stingy : bool
-        Whether answers to byte ranges end too early, without announcing more.
+        Whether answers to byte ranges are too short, with a Content-Length to match.
     """
 
     daemon_threads = True

@@ -132,7 +132,7 @@ def test_writes_under_restored_generations_keep_the_identifiers_of_earlier_write
     for value in (b"3", b"2"):
         other.set("k", value, if_generation=other.get("k", with_generation=True)[1])
     third = history(bucket, "k")[:6]
-    if other.get("k", with_generation=True)[1] == generation:  # S3 takes them for one state
+    if other.get("k", with_generation=True)[1] == generation:  # S3 treats them as one state
         store.set("k", b"4", if_generation=generation)
         assert position(third, history(bucket, "k")) == 1
 
@@ -167,7 +167,7 @@ def test_a_write_whose_answer_was_lost_is_found_below_one_of_another_process(
         assert not looks.is_set()
         writer.join(30)
         assert lost.hits == 1
-    # it did take place, and must not be told to have been refused: its writer would write once more
+    # it did take place, so it must not be reported as refused: its writer would write once more
     assert isinstance(results[0], ObjectGeneration), results
     assert results[0].superseded
     assert opened(bucket).get("k") == b"2"
@@ -229,7 +229,7 @@ class Asked(Exception):
 
 
 def quiet(store: FsspecStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let no request of a store pass."""
+    """Fail every request of a store."""
 
     def ask(*_: object, **__: object) -> Any:
         raise Asked
@@ -254,7 +254,7 @@ def test_ranges_of_files_are_kept(tmp_path: Path) -> None:
         assert store.get_ranges("k", ranges[:2], state) == (expected[:2], state)
         with pytest.raises(Asked):
             store.get_ranges("k", [(0, 11)])
-    # what is written is read, by whatever name its state is known
+    # the value that was written is read, whatever its generation is called
     store.set("k", value[::-1])
     with pytest.raises(ConflictError):
         store.get_ranges("k", ranges, state)

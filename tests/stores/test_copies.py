@@ -1,4 +1,4 @@
-"""Values that the storage copies by itself: files by the operating system, objects by the service."""
+"""Values that the storage copies itself: files by the operating system, objects by the service."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def check_order(log: Log) -> dict[str, int]:
             assert moved[-1] == "fsync", path
             found["put"] += not is_temporary(path)
         elif call == "mkdir":
-            if path in made:  # tried again once those above it are there
+            if path in made:  # tried again once the directories above it exist
                 continue
             made.add(path)
             found["made"] += 1
@@ -51,7 +51,7 @@ def check_order(log: Log) -> dict[str, int]:
             found["removed"] += 1
         else:
             continue
-        gone = ("rmdir", parent) in after  # with all that was in it
+        gone = ("rmdir", parent) in after  # with all its contents
         assert ("fsync", parent) in after or gone, (call, path)
     return found
 
@@ -126,7 +126,7 @@ def test_archives(tmp_path: Path) -> None:
     created = log.index(("create", "new/folder/a.zip"))
     assert ("fsync", "new/folder") in log[created:]
     log, _ = calls_of(tmp_path, lambda: write(b"2"))
-    # what is appended is there before the directory of the archive that lists it
+    # appended values are on the disk before the directory of the archive that lists them
     appended = [call for call, name in log if name == "new/folder/a.zip" and call in ("write", "fsync")]
     assert appended == ["write", "fsync", "write", "fsync"] * 2
 

@@ -66,7 +66,7 @@ class TestS3(OnFsspec):
 
 
 class TestAsynchronousS3(TestS3):
-    """A file system that was made for use in coroutines."""
+    """A file system that was created for use in coroutines."""
 
     def make(self) -> Store:
         return FsspecStore(type(self.fs)(**self.fs.storage_options, asynchronous=True), f"{self.bucket}/{uuid.uuid4()}")

@@ -234,7 +234,7 @@ def test_values_are_read_in_one_wave_by_one_request_each(s3_server: Any, proxied
 
 
 class Sloppy(MemoryFileSystem):
-    """A file system that ends answers early, or raises what it is told to."""
+    """A file system that returns short answers, or raises a chosen error."""
 
     cachable = False
     short = 0

@@ -1,4 +1,4 @@
-"""Ctrl-C at any moment: it leaves no descriptor, no lock and no temporary file behind, and no one waits for ever."""
+"""Ctrl-C at any moment: it leaves no descriptor, no lock and no temporary file behind, and nothing waits forever."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Interrupt:
             return None
         frame.f_trace_opcodes, frame.f_trace_lines = True, False
         if event == "call":
-            if _table(frame.f_code)[0][frame.f_lasti] == "RESUME":  # else a generator is closed
+            if _table(frame.f_code)[0][frame.f_lasti] == "RESUME":  # otherwise a generator is closed
                 self._point(frame)
         elif event == "opcode":
             names, handlers = _table(frame.f_code)
@@ -104,7 +104,7 @@ def _table(code: CodeType) -> tuple[dict[int, str], dict[int, int]]:
 
 
 def interrupted(act: Callable[[], Any], at: int) -> Interrupt | None:
-    """Do something and interrupt it; return ``None`` if it came to its end before."""
+    """Carry out an action and interrupt it; return ``None`` if it ended before."""
     trace = Interrupt(at)
     before = sys.gettrace()
     sys.settrace(trace)

@@ -1,4 +1,4 @@
-"""Keys by what they stand directly below: the same answers as looking through all keys."""
+"""Keys by the prefix directly above them: the same answers as a search of all keys."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_it_knows_what_going_through_all_keys_finds(
 
 
 class Counted(dict[str, Any]):
-    """Counts how often all of it is gone through."""
+    """Counts how often all keys are visited."""
 
     walks = 0
 

@@ -1,4 +1,4 @@
-"""The local store: what the file system store text asks for, and what it leaves open."""
+"""The local store: what the text about file system stores requires, and what it leaves open."""
 
 import errno
 import os
@@ -265,7 +265,7 @@ def test_deleting_everything_keeps_to_the_root(tmp_path):
     assert files(tmp_path) == ["root", "sibling"]
 
 
-# --- what else may lie there
+# --- other files
 
 
 def test_foreign_files_are_keys_like_any_other(store):
@@ -418,7 +418,7 @@ def test_many_values_are_the_answers_of_single_requests(linked, follow_symlinks,
     os.mkfifo(linked / "pipe")
     Path(linked, ".tegula-x").write_bytes(b"hidden")
     store = LocalStore(linked, follow_symlinks=follow_symlinks)
-    store.exists("real/x")  # whether case matters is known from here on
+    store.exists("real/x")  # from here on the store knows whether case matters
     odd = ["in-file", "in-dir/x", "out-file", "out-dir/secret", "out-dir/no", "dangling", "loop/x", "real", "real/x/y"]
     odd += ["no", "no/x", "empty", "large", "pipe", "real/up/real/x", ".tegula-x", "../out/secret", "a\0", ""]
     odd += ["\udc80", 7]

@@ -1,4 +1,4 @@
-"""The stores in memory: over any mapping, and of their own."""
+"""The stores in memory: `MappingStore` over any mapping, and `MemoryStore`."""
 
 import gc
 import pickle

@@ -73,7 +73,7 @@ def test_a_bucket_that_is_opened_again_needs_no_new_connection(server: CrudeS3, 
     assert copy.get("a") == b"1"
     assert len(connections) == 1
     assert (copy.prefix, again.prefix, copy.read_only, again.read_only) == ("x/", "y/", False, True)
-    # what the server bears is known to all of them, unless one has a number of its own
+    # all of them share the limit of requests, unless one has a limit of its own
     assert copy.requests.limiter is store.requests.limiter
     alone = open_url("s3://bucket/x", {**server.options, "concurrency": 5})
     assert alone.requests.limiter is not store.requests.limiter

@@ -49,7 +49,7 @@ def no_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 class Server(ThreadingHTTPServer):
-    """A server without any values, which keeps what it is asked, credentials included."""
+    """A server without values, which records requests with their credentials."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, dict[str, str]]] = []

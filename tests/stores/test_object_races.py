@@ -65,7 +65,7 @@ def server(request: pytest.FixtureRequest) -> Server:
 
 @pytest.fixture
 def count(server: Server, request: pytest.FixtureRequest) -> int:
-    """How many updates all processes make together."""
+    """Return how many updates all processes make together."""
     return WORKERS * EACH[request.node.callspec.params["server"]]
 
 
@@ -201,7 +201,7 @@ class Lossy(ObjectStore):
             if self.interfere is None or self.count < self.at:
                 return answer
             interfere, self.interfere = self.interfere, None
-            # in a thread of its own, as it would be: calls in this one are given up when the operation has failed
+            # in a thread of its own, as in practice: calls in this one are abandoned when the operation has failed
             with ThreadPoolExecutor(1) as other:
                 other.submit(interfere).result()
             return Failure("transient", "the answer was lost")

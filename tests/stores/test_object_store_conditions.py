@@ -67,7 +67,7 @@ class Unreliable(Requests):
         self.struck = 0
 
     def once(self, action: Any) -> Any:
-        time.sleep(0.0005)  # as if there were a network: no thread falls back behind hundreds of writes of others
+        time.sleep(0.0005)  # as over a network: no thread lags hundreds of writes behind the others
         with self.guard:
             fate = self.random.random()
             self.struck += fate < 0.3
@@ -183,7 +183,7 @@ def test_a_lost_answer_that_nothing_can_make_up_for_is_an_error_and_no_conflict(
         store.set("a", b"1", if_generation=first)
 
 
-# -- endpoints that are not what they say
+# -- endpoints without the conditions that they promise
 
 
 @pytest.mark.parametrize("conditions", ["ignored", "creation", "refused"])

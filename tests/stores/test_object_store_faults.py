@@ -1,4 +1,4 @@
-"""What becomes of requests to object storage that fail: they are repeated, reported, and never taken for absence."""
+"""Failed requests to object storage: they are repeated or reported, and never count as a missing value."""
 
 from __future__ import annotations
 
@@ -415,7 +415,7 @@ def test_a_server_that_asks_for_less_gets_less() -> None:
 
 
 def rounds_of(limiter: Limiter, number: int, seconds: Callable[[int], float], waits: bool = True) -> list[int]:
-    """Return the levels after each of some rounds, whose answers take `seconds` with so many requests under way."""
+    """Return the levels after each of some rounds; `seconds` is the time of an answer by requests under way."""
     levels = []
     for _ in range(number):
         limiter._round.waited = waits
@@ -554,7 +554,7 @@ def test_no_failure_tells_a_secret(
     secrets = {"access_key_id": SECRET, "secret_access_key": SECRET, "session_token": SECRET}
     store = opened(crude, **secrets, retries=1)
     crude.answers = [status] * 50
-    if status == 0:  # there is no server any more
+    if status == 0:  # the server has stopped
         store = open_url("s3://bucket/data", {**secrets, "endpoint": "http://127.0.0.1:9", "retries": 0})
     texts = [repr(store), store.url, str(store.capabilities)]
     try:

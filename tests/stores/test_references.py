@@ -24,7 +24,7 @@ FILES = {"a.bin": bytes(range(200)), "b/c.bin": b"0123456789", "empty": b""}
 
 
 class Counted(MemoryStore):
-    """A store that is far away, and notes what is asked for."""
+    """A far store that records requests."""
 
     concurrency = 8
 

@@ -1,4 +1,4 @@
-"""The zip store: archives of others, archives for others, and archives that lie."""
+"""The zip store: archives by and for other programs, and damaged or hostile archives."""
 
 import io
 import os
@@ -36,7 +36,7 @@ def path(tmp_path):
 
 
 def contents(path):
-    """What zipfile finds, after checking that nothing is wrong with the archive."""
+    """Return what zipfile finds, after checking that the archive is valid."""
     with zipfile.ZipFile(path) as archive:
         assert archive.testzip() is None
         names = archive.namelist()
@@ -399,7 +399,7 @@ def test_a_forgotten_store_that_can_not_commit_says_what_is_lost(path, monkeypat
     assert path in str(caught[0].message)
 
 
-# --- archives of others
+# --- archives by other programs
 
 
 METHODS = [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA]
@@ -431,7 +431,7 @@ def test_archives_that_zipfile_wrote(path, method, reader):
 
 @readers
 def test_archives_written_as_a_stream(path, reader):
-    """Their sizes come behind the members."""
+    """Their sizes come after the members."""
 
     class Unseekable(io.RawIOBase):
         def __init__(self):
@@ -541,7 +541,7 @@ def test_records_of_members_beyond_four_gigabytes():
     assert (info.file_size, info.compress_size, info.header_offset) == (6 << 30, 5 << 30, 7 << 30)
 
 
-# --- archives that lie
+# --- damaged and hostile archives
 
 
 ODD = ["../a", "/a", "a/../../b", "a//b", "./a", ".."]
@@ -592,7 +592,7 @@ def test_names_that_are_no_keys_are_left_out_and_kept(path, name, reader):
 @readers
 def test_a_name_with_a_nul_could_hide_another_one(path, reader):
     write(path, {"zarr.json": b"1", "zarr.jsonx0": b"2"})
-    rename(path, b"zarr.jsonx0", b"zarr.json\0x")  # zipfile takes it for zarr.json
+    rename(path, b"zarr.jsonx0", b"zarr.json\0x")  # zipfile reads it as zarr.json
     for mode in ("r", "a"):
         with pytest.raises(StoreError, match="a NUL in its name") as caught:
             ZipStore(path, mode)

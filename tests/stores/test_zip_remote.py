@@ -1,6 +1,6 @@
-"""Zip archives in other stores: what of them is transferred, in how many requests, and archives that change.
+"""Zip archives in other stores: the bytes and requests that reading takes, and archives that change.
 
-`test_zip.py` has the tests of archives of others and of archives that lie, for both kinds of store.
+`test_zip.py` tests archives by other programs and damaged ones, for both kinds of store.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def test_nothing_but_the_directory_and_the_members_is_transferred(
         with proxy.counted() as seen:
             assert archive.get(key, (30_000, 10)) == MEMBERS[key][30_000:30_010]
         assert len([request for request in seen if request.method == "GET"]) <= 2
-        if kind == "s3fs":  # others read what lies between two ranges, rather than to ask twice
+        if kind == "s3fs":  # some read the gap between two ranges instead of sending two requests
             assert sum(request.sent for request in seen) <= 300
     proxy.set(latency=0.05)
     wanted = [f"c/{number}" for number in range(0, 100, 2)]

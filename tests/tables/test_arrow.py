@@ -1,4 +1,4 @@
-"""Tables are streams of Arrow, and made of them: values are kept, and a few blocks of rows are in memory at once."""
+"""Tables to and from streams of Arrow: values are kept, and only a few blocks of rows are in memory at once."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def created(data: dict[str, Any], format: str, chunks: int) -> tegula.Table:
 
 
 def plain(values: Any) -> Any:
-    """Return values as Arrow gives them to Python; what they mean is decided here once more."""
+    """Return values as Arrow converts them to Python, by an independent implementation."""
     if isinstance(values, np.ndarray) and values.ndim:
         return [plain(item) for item in values]
     if isinstance(values, np.void) and values.dtype.names:
@@ -219,7 +219,7 @@ def test_faults_are_errors_of_tegula_in_python_and_messages_elsewhere() -> None:
 
 
 class Counting(tegula.MemoryStore):
-    """A store that notes which chunks are read."""
+    """A store that records which chunks are read."""
 
     def __init__(self) -> None:
         super().__init__()

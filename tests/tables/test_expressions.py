@@ -83,7 +83,7 @@ TEXTS = {
 )
 def test_text_is_compared_whatever_holds_it(text: str, name: str, expected: list[int]) -> None:
     if name == "O" and "b'" in text:
-        expected = [0, 0, 0]  # nothing tells how bytes would be text
+        expected = [0, 0, 0]  # nothing says how to decode bytes
     result = compile_expression(text.format(name, name)).evaluate({**TEXTS, "city": "Paris"})
     assert np.asarray(result).tolist() == [bool(item) for item in expected]
 
