@@ -69,7 +69,7 @@ def test_a_name_imports_its_module_and_no_other(package: ModuleType) -> None:
     assert package.a == 1
     assert "late_package.one" in sys.modules
     assert "late_package.two" not in sys.modules
-    assert vars(package)["a"] == 1  # found without a call from now on
+    assert vars(package)["a"] == 1  # from now on found without a call
     assert {"a", "b", "c"} <= {*dir(package)}
 
 

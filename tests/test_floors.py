@@ -31,7 +31,7 @@ ROOMS: dict[str, set[str]] = {
     "config": {"errors", "executors", "frozen"},
     # floor 1
     "metadata": GROUND,
-    # floor 2: four rooms that do not know each other
+    # floor 2: four rooms that do not import each other
     "formats": {*GROUND, "metadata"},
     "codecs": {*GROUND, "metadata"},
     "stores": {*GROUND, "metadata"},
@@ -58,12 +58,12 @@ ROOMS: dict[str, set[str]] = {
     "references": _OPERATIONS,
     "xarray": _OPERATIONS,
     "zarr": {*_OPERATIONS, "showing"},
-    # floor 6: a program that others run, too
+    # floor 6: a program that other programs run, too
     "server": {*_NODES, "jobs", "extracts", "showing"},
     # floor 7: programs
     "cli": {*_OPERATIONS, "bcolz", "references", "server"},
     "__main__": {"cli"},
-    # the package's own face gathers the names that users import
+    # the package gathers the names that users import
     "": {"deferred", *_NODES, "jobs", "server"},
     # the conformance suite for stores, shipped for the authors of others
     "testing": {*GROUND, "stores"},
@@ -106,7 +106,7 @@ def room(module: str) -> str:
 
 def modules() -> dict[str, Path]:
     found = {}
-    for path in sorted([*ROOT.rglob("*.py"), *ROOT.rglob("*.pyi")]):  # the kernel is there as its stub
+    for path in sorted([*ROOT.rglob("*.py"), *ROOT.rglob("*.pyi")]):  # the kernel is represented by its stub
         parts = ("tegula", *path.relative_to(ROOT).with_suffix("").parts)
         found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
     return found
@@ -153,7 +153,7 @@ def test_no_rule_lets_rooms_import_each_other() -> None:
 def test_no_import_goes_round_in_a_circle() -> None:
     graph: dict[str, set[str]] = {module: set() for module in MODULES}
     for module, target, _ in IMPORTS:
-        # a package's __init__ gathers its modules; that a module names its own package would be the circle
+        # a package's __init__ gathers its modules; a module that imports its own package would close a cycle
         graph[module].add(target)
     try:
         TopologicalSorter(graph).prepare()

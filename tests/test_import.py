@@ -1,4 +1,4 @@
-"""Importing tegula: what it must not load, and that every name is there all the same."""
+"""Importing tegula: modules that it must not load, although every name is available."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_all_names_are_listed_and_can_be_imported_together() -> None:
 
 
 def test_no_module_takes_the_place_of_a_name() -> None:
-    """A module that is imported becomes an attribute of its package, whatever stood there before."""
+    """A module that is imported becomes an attribute of its package, even if the name had another value."""
     modules = {path.stem for path in SOURCE.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
     assert modules & {*tegula.__all__} == {"config", "jobs"}  # which are meant to be the modules
 

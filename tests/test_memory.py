@@ -1,4 +1,4 @@
-"""Memory: an operation takes what its values take, and a few chunks."""
+"""Memory: an operation takes the memory of its values and of a few chunks."""
 
 from __future__ import annotations
 

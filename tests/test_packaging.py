@@ -1,4 +1,4 @@
-"""What the files say from which tegula is built."""
+"""The files from which tegula is built."""
 
 import tomllib
 from pathlib import Path

@@ -1,6 +1,6 @@
-"""The public names and signatures, held in ``public_api.txt``; a change there is a change users see.
+"""The public names and signatures, recorded in ``public_api.txt``; a change there is a change for users.
 
-``python tests/test_public_api.py`` writes the file anew.
+``python tests/test_public_api.py`` writes the file again.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def public_members(cls: type) -> dict[str, Any]:
 
 
 def public_bases(cls: type) -> list[type]:
-    """Return the bases of a class, for bases that have no public name theirs."""
+    """Return the bases of a class; a base without a public name is replaced by its own bases."""
     public = {id(getattr(module(place), name)) for place in MODULES for name in module(place).__all__}
     found: list[type] = []
     for base in cls.__bases__:

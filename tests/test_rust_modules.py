@@ -17,7 +17,7 @@ TOKEN = re.compile(r"\bmod\s+(\w+)\s*\{|\buse\s+([^;]+);|((?:crate|self|super)(?
 
 
 def modules(crate: str) -> dict[Module, str]:
-    """Return the source of each module but for tests and comments; a crate's root is the empty name."""
+    """Return the source of each module without tests and comments; a crate's root is the empty name."""
     found = {}
     source = RUST / crate / "src"
     for path in sorted(source.rglob("*.rs")):
@@ -50,7 +50,7 @@ def expanded(tree: str) -> Iterator[list[str]]:
 
 
 def imports(module: Module, text: str, known: dict[Module, str]) -> Iterator[Module]:
-    """Yield the modules that one names, in `use` declarations and in paths that begin with crate, self or super."""
+    """Yield the modules that a module names, in `use` declarations and in paths from crate, self or super."""
     depth = 0
     inline: list[tuple[str, int]] = []  # modules written within this one, and how deep in braces
     for found in TOKEN.finditer(text):

@@ -1,4 +1,4 @@
-"""Many nodes: what is done for each does not depend on how many there are, nor does the memory beyond their names.
+"""Many nodes: the work for each, and the memory besides their names, do not depend on their number.
 
 The work is counted, not timed.
 """
@@ -62,7 +62,7 @@ class Counting(MemoryStore):
 
 
 def fill(store: tegula.Store, count: int, format: str, **attributes: Any) -> None:
-    """Make a group of so many small arrays, from the documents and the chunk of one."""
+    """Make a group of `count` small arrays, from the documents and the chunk of one."""
     first = MemoryStore()
     group = tegula.create_group(first, format=format, attributes=attributes)
     group.create_array("x", shape=4, chunks=4, dtype="i4", attributes={"unit": "m"})[...] = 1
@@ -77,7 +77,7 @@ def fill(store: tegula.Store, count: int, format: str, **attributes: Any) -> Non
 
 
 def work_for_one(action: Callable[[Counting, Counting], object], format: str) -> Counter[str]:
-    """Return what an action does for one array more, which must be the same from 10 to 20 and from 20 to 40."""
+    """Return what an action does for one more array, which must be the same from 10 to 20 and from 20 to 40."""
     counts = []
     for number in (10, 20, 40):
         source, target = Counting(), Counting()
@@ -186,7 +186,7 @@ def test_only_directories_with_temporary_files_are_opened_to_look_for_them(
 def test_consolidating_takes_the_memory_of_the_document(format: str, count: int) -> None:
     store = MemoryStore()
     fill(store, count, format)
-    tegula.open_group(store, mode="r+").consolidate()  # imports, and what is remembered
+    tegula.open_group(store, mode="r+").consolidate()  # imports, and caches
     most = peak(lambda: tegula.open_group(store, mode="r+").consolidate())
     document = store.get(".zmetadata" if format == "zarr2" else "zarr.json")
     assert document is not None
@@ -221,13 +221,13 @@ def convert(count):
     tracemalloc.stop()
     return peak
 
-convert(10)  # imports, and what is remembered
+convert(10)  # imports, and caches
 print(convert(50), convert(1050))
 """
 
 
 def test_converting_takes_memory_for_names_only(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", CONVERT, str(tmp_path)]  # other tests make the tables of this process leap
+    command = [sys.executable, "-c", CONVERT, str(tmp_path)]  # other tests change the memory of this process
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
     small, large = map(int, done.stdout.split())
     assert (large - small) / 1000 < 2000  # the report has an entry for each

@@ -1,4 +1,4 @@
-"""The long run of ``torture/`` in small, with tegula alone: it still runs, and would see what goes wrong."""
+"""A short run of ``torture/``, with tegula alone: it works, and would notice failures."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def part(name: str, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 @pytest.fixture(scope="module")
 def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str, Any]]]:
-    """What a small run finds, by section."""
+    """The outcomes of a small run, by section."""
     of_kernel = executors.kernel() is not None and config.current().executor != "reference"
     path = tmp_path_factory.mktemp("torture")
     command = [sys.executable, "-m", "torture", "--quick", "--scale", "0.05", "--only", ",".join(SECTIONS)]

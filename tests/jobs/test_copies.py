@@ -1,4 +1,4 @@
-"""Copies that go on where they were interrupted, and that several workers share."""
+"""Copies that continue after an interruption, and that several workers share."""
 
 from __future__ import annotations
 

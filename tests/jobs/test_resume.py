@@ -1,4 +1,4 @@
-"""Conversions with a ledger: they go on after an interruption, and refuse what would spoil the result."""
+"""Conversions with a ledger: they continue after an interruption, and refuse what would spoil the result."""
 
 from __future__ import annotations
 

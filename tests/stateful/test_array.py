@@ -254,7 +254,7 @@ class ArrayMachine(RuleBasedStateMachine):
 
     @rule(data=st.data(), seed=st.integers(0, 30))
     def write_through_a_stale_handle(self, data: st.DataObject, seed: int) -> None:
-        """Write through a handle that may have an older shape: elements in the array are stored, others never appear."""
+        """Write through a handle that may have an older shape: elements in the array are stored, others are lost."""
         handle = self.draw_handle(data, stale=True)
         if self.dense and len(handle) > len(self.model):  # the error says to read the metadata again
             handle.refresh()

@@ -84,7 +84,7 @@ def f():
     sys.kept["a"] = [7] * 4
 atexit.register(f)
 tegula.create_group  # loads the module""",
-    "a store of one's own": """
+    "a store that the user created": """
 sys.kept = tegula.create_array(tegula.ZipStore(path, 'w'), shape=4, dtype='i4')
 sys.kept[:] = 7""",
     "multiprocessing": """
@@ -348,7 +348,7 @@ def test_a_store_of_ones_own_is_not_joined(path: str) -> None:
             new(path)
         array = tegula.create_array(store, shape=4, dtype="i4")
         array.close()
-        array[:] = 7  # it is the store's maker who closes it
+        array[:] = 7  # the program that created the store closes it
     array = tegula.open_array(path, "r+")
     with pytest.raises(StoreError, match="another writer"):
         ZipStore(path, "a")
@@ -548,7 +548,7 @@ def test_a_failure_leaves_neither_an_archive_nor_a_lock(path: str) -> None:
     ):
         with pytest.raises(TegulaError) as caught:
             act()
-        kept.append(caught.value)  # and with it the frames it came through
+        kept.append(caught.value)  # and with it the frames of its traceback
         assert not os.path.exists(path)
     ZipStore(path, "w").close()
     for act in (lambda: tegula.open(path, "r+"), lambda: tegula.open_array(path, "r+")):

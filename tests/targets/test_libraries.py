@@ -241,7 +241,7 @@ def test_stores_of_zarr_python_2(tmp_path: Path) -> None:
         pytest.skip("TEGULA_ZARR2_PYTHON names no Python with zarr 2")
     packages = tmp_path / "packages"
     packages.mkdir()
-    for package in (tegula, fsspec):  # pure Python, as far as this needs it, and so for any Python
+    for package in (tegula, fsspec):  # the parts needed here are pure Python, so any Python can import them
         (packages / package.__name__).symlink_to(Path(package.__file__).parent)
     environment = {**os.environ, "PYTHONPATH": str(packages)}
     command = [python, "-c", ZARR2, str(tmp_path)]

@@ -70,7 +70,7 @@ def test_what_fsspec_and_kerchunk_read_the_same(folder: Path) -> None:
         assert (other[name][...] == array[...]).all()
 
 
-# --- where they are and where they lead
+# --- places of references and of the files that they name
 
 
 def put(bucket: Any, folder: Path) -> dict[str, Any]:

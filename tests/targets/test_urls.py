@@ -216,7 +216,7 @@ def test_a_node_behind_colons_is_refused_and_nothing_else_is_opened(
         assert "hidden" not in f"{caught.value}{caught.value!r}"
     assert [*tegula.open("x.zarr")] == ["a", "b"]
     assert os.listdir() == ["x.zarr"]
-    # a name that holds colons
+    # a name with colons
     tegula.save("./x.zarr::a", VALUES)
     assert tegula.load("./x.zarr::a").tolist() == VALUES.tolist()
     assert tegula.load("x.zarr", path="b").tolist() == (VALUES + 1).tolist()

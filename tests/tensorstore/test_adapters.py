@@ -1,4 +1,4 @@
-"""Arrays in memory, conversions, stacks, downsampling and functions say what those of the real package say."""
+"""Arrays in memory, conversions, stacks, downsampling and functions have the same results as in TensorStore."""
 
 import asyncio
 import pickle
@@ -202,7 +202,7 @@ def test_functions_of_chunks() -> None:
         return steps
 
     ours = steps_of(ts)
-    # on a busy machine TensorStore may still have a chunk of the write before, and does not read it again
+    # on a busy machine TensorStore may still hold a chunk of the previous write, and does not read it again
     assert any(steps_of(tensorstore) == ours for _ in range(20))
 
 

@@ -61,7 +61,7 @@ def answers(kind: Any, json: dict[str, Any], parent: dict[str, Any]) -> list[Any
             found = context[name]
             told += [repr(found), found.to_json(), found.to_json(include_defaults=True)]
             told += [[other for other in sorted({*json, *parent}) if same(context, other, found)]]
-        except ValueError as error:  # where the telling of a cycle begins is not said
+        except ValueError as error:  # the first member that a message about a cycle names is not specified
             told.append(sorted(str(error).replace("cycle: ", "cycle -> ").split(" -> ")))
     return told
 

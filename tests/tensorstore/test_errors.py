@@ -1,4 +1,4 @@
-"""Statuses: which class and which text, and what other errors become."""
+"""Statuses: their classes and texts, and the conversion of other errors."""
 
 import copy
 import pickle

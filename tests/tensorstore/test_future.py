@@ -13,7 +13,7 @@ from tegula.tensorstore.future import Future, Promise, WriteFutures, background,
 
 
 def story(package: Any) -> list[Any]:
-    """Tell what happens to a few futures."""
+    """Return a log of what happens to a few futures."""
     told: list[Any] = []
 
     def tell(action: Any) -> None:

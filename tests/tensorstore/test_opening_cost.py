@@ -22,7 +22,7 @@ def calls_of(function: Callable[[], Any]) -> int:
         count += event == "call"
 
     gc.collect()
-    gc.disable()  # what others have left behind is not to be counted
+    gc.disable()  # garbage of other tests must not count
     sys.setprofile(note)
     try:
         function()

@@ -1,4 +1,4 @@
-"""Formats found out as TensorStore finds them, recorded beside a checkout of the repository."""
+"""Formats are detected as TensorStore has detected them; recorded beside a checkout of the repository."""
 
 import json
 import os

@@ -97,7 +97,7 @@ def test_open_modes(case: Any) -> None:
         found["keys_after"] = sorted(files(store))
     if "error" in case:
         expected["error"] = case["error"]["message"]
-        decoding = "End of data expected"  # what is wrong with a chunk is said in words of our own
+        decoding = "End of data expected"  # the messages about damaged chunks are tegula's own
         if decoding in expected["error"]:
             start = expected["error"].index(decoding)
             assert found.pop("error")[:start] == expected.pop("error")[:start]

@@ -1,4 +1,4 @@
-"""Recorded indexing expressions: domains, transforms, and the coordinates that the values tell."""
+"""Recorded indexing expressions: domains, transforms, and the coordinates that the values encode."""
 
 import json
 import os

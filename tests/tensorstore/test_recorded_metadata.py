@@ -1,4 +1,4 @@
-"""Metadata and specs that TensorStore was given, and what it said of them, recorded beside a checkout."""
+"""Metadata and specs, with TensorStore's answers to them; recorded beside a checkout."""
 
 import base64
 import json

@@ -1,4 +1,4 @@
-"""Transactions, contexts and detection as TensorStore has answered, recorded beside a checkout of the repository."""
+"""Transactions, contexts and detection, with TensorStore's answers; recorded beside a checkout of the repository."""
 
 import json
 import os

@@ -13,16 +13,16 @@ import pytest
 
 import tegula.tensorstore as ts
 
-# What is wanted otherwise than recorded, and why.
+# Intended differences from what was recorded, and why.
 OTHERWISE = {
     "fill-uint8-300": "a fill value that does not fit is refused, not wrapped",
     'data_type-{"name": "numpy.datetime64", "configuration": {"unit": "s", "scale_factor": 1}}': "dates are known",
     'data_type-"bytes"': "byte strings of any length are known",
 }
-# Messages that say something else; the type and the code are the same.
+# Other messages; the type and the code are the same.
 SAID_OTHERWISE = {"missing-fill_value": "a missing member is called missing, not <discarded>"}
 
-# Chunks whose bytes are others, with the same content.
+# Chunks with other bytes and the same elements.
 STORED_OTHERWISE = {
     'codecs-[{"name": "gzip"}, {"name": "crc32c"}]': "the header of gzip names no operating system",
 }
@@ -36,7 +36,7 @@ def recorded(kind: str) -> list[Any]:
 
 
 def argument(value: Any) -> Any:
-    """Numbers that JSON has no form of were recorded as Python shows them."""
+    """Read an argument; numbers that JSON lacks were recorded as Python prints them."""
     return (
         complex(value) if isinstance(value, str) and "j" in value else float(value) if isinstance(value, str) else value
     )

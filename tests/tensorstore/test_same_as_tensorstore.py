@@ -412,7 +412,7 @@ def test_an_object_leaves_a_transaction_after_its_commit(kind: str, target: str,
             first.abort() if state == "aborted" else first.commit_sync()
         wanted = {"none": None, "same": first, "other": second}[target]
         if target == "same" and state == "committed":
-            continue  # nothing can be done with it, and only some operations say so
+            continue  # no operation works on it, and only some raise an error
         said.append(outcome(lambda bound=bound, wanted=wanted: bound.with_transaction(wanted).transaction is wanted))
     assert said[:1] == said[1:]
 

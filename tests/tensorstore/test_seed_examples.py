@@ -1,4 +1,4 @@
-"""The examples of TensorStore's page about its zarr driver run with nothing changed but the import."""
+"""The examples of TensorStore's page about its zarr driver run with only the import changed."""
 
 import ast
 import doctest

@@ -1,4 +1,4 @@
-"""Small things that programs see: texts, iteration, domains of stacks."""
+"""Small details that programs see: texts, iteration, domains of stacks."""
 
 import json
 

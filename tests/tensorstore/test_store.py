@@ -1,4 +1,4 @@
-"""Open arrays: what they say of themselves, and what they take and give."""
+"""Open arrays: their properties, the values that they accept, and those that they return."""
 
 import asyncio
 import copy

@@ -1,4 +1,4 @@
-"""Random views of arrays read, and are written, as in the real package and as NumPy says."""
+"""Random views of arrays are read and written as in TensorStore and in NumPy."""
 
 from typing import Any
 
@@ -106,7 +106,7 @@ def test_views_are_written_the_same(chain: Any, driver: str, scalar: bool) -> No
     targets = [view(package, store, expression) for package, store in zip(PACKAGES, stores)]
     if isinstance(targets[0], tuple):
         return
-    if targets[1].size == 0:  # the real package may then write what happens to be in memory
+    if targets[1].size == 0:  # TensorStore may then write arbitrary memory
         before = stores[1].read().result()
         targets[1].write(999).result()
         assert np.array_equal(stores[1].read().result(), before)
@@ -116,7 +116,7 @@ def test_views_are_written_the_same(chain: Any, driver: str, scalar: bool) -> No
         size = int(np.prod(targets[1].shape))
         values = np.arange(500, 500 + size, dtype=np.uint16).reshape(targets[1].shape)
         if "[[" in expression or ", [" in expression or "x[[" in expression or ".T" in expression:
-            values = 777  # which of several values for one element is kept, is not promised
+            values = 777  # which of several values for one element is kept is not specified
     for target in targets:
         target.write(values).result()
     assert np.array_equal(stores[1].read().result(), stores[0].read().result())

@@ -1,4 +1,4 @@
-"""The store that fails on demand: what fails, when, and what is left of it; the same with both executors."""
+"""The store that fails on demand: which operation fails, when, and what it leaves; the same with both executors."""
 
 import errno
 import pickle

@@ -54,7 +54,7 @@ def test_a_users_scripts_pass_a_strict_type_check(tmp_path: Path) -> None:
     done = run("-m", "mypy", *options, "readme.py", "user_script.py", "wrong.py", folder=tmp_path)
     lines = done.stdout.splitlines()
     assert [line for line in lines if not line.startswith("wrong.py")] == [], done.stdout + done.stderr
-    # and what is wrong is found: the package is not taken for one without types
+    # errors are found, so the package does not count as untyped
     numbers = [int(line.split(":")[1]) for line in lines if ": error: " in line]
     assert numbers == [3, 4, 5, 7, 8], done.stdout + done.stderr
 

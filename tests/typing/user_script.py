@@ -13,7 +13,7 @@ import tegula
 
 
 class CountingStore(tegula.MemoryStore):
-    """A store of one's own that counts what is read."""
+    """A user's store that counts reads."""
 
     reads = 0
 

@@ -1,4 +1,4 @@
-"""What the tests of xarray's own wheel need to run here: their markers."""
+"""The markers that the tests of xarray's wheel need."""
 
 import pytest
 
@@ -9,7 +9,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip what xarray's tests ask to skip for one value of a parameter, as xarray's own plug-in does."""
+    """Skip tests that xarray marks as skipped for one value of a parameter, as xarray's own plug-in does."""
     for item in items:
         params = getattr(item, "callspec", None) and item.callspec.params
         for mark in item.iter_markers("skip_if_param"):

@@ -104,9 +104,9 @@ def test_both_engines_read_the_same(
     expected = opened(path, "zarr", decode_cf=decode)
     found = opened(path, "tegula", decode_cf=decode)
     assert_same(found, expected)
-    if not decode:  # writing encodes what is not decoded once more
+    if not decode:  # writing would encode values a second time that were not decoded
         return
-    # what was read can be written again by either
+    # either library can write what was read
     tegula.xarray.write(found, path.with_name("b.zarr"), zarr_format=zarr_format)
     xr.testing.assert_identical(opened(path.with_name("b.zarr"), "zarr"), expected)
     # of strings in Zarr v2 to_zarr writes what zarr-python can't read, with either engine
@@ -116,7 +116,7 @@ def test_both_engines_read_the_same(
 
 
 def described(path: Path) -> dict[str, Any]:
-    """Return what is stored about each array: all but codecs, and the chunks that each library chooses by itself."""
+    """Return the metadata of each array, without codecs and without chunks that each library chooses itself."""
     found = {}
     for name, array in tegula.open_group(path).arrays():
         metadata = array.metadata

@@ -43,7 +43,7 @@ def unpack(archive: str, folder: Path) -> list[tuple[Path, str, str]]:
 
 
 def assert_same(found: Any, expected: Any) -> None:
-    if expected.dtype == object or not expected.dtype.isnative:  # xarray makes the order of bytes the machine's
+    if expected.dtype == object or not expected.dtype.isnative:  # xarray converts to the byte order of the machine
         assert [*map(repr, found.astype(object).flat)] == [*map(repr, expected.astype(object).flat)]
     else:
         assert found.dtype == expected.dtype
@@ -301,7 +301,7 @@ def test_consolidated_metadata_is_used_on_request() -> None:
 
 
 class Unlisted(tegula.MemoryStore):
-    """A store like a plain web server: it has no listing."""
+    """A store without listings, like a plain web server."""
 
     def list_prefix(self, prefix: str) -> Any:
         if not self.listable:

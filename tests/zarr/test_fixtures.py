@@ -1,4 +1,4 @@
-"""Arrays that other libraries have written, in every format, are the same through zarr-python and tegula's store."""
+"""Arrays by other libraries, in every format, are the same through zarr-python over tegula's store."""
 
 import json
 from contextlib import suppress

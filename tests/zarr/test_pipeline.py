@@ -1,4 +1,4 @@
-"""Arrays of zarr-python hold the same with tegula's codec pipeline and with zarr-python's own."""
+"""Arrays of zarr-python have the same elements with tegula's codec pipeline and with zarr-python's own."""
 
 import pickle
 from collections.abc import Callable
@@ -33,7 +33,7 @@ V3: list[dict[str, Any]] = [
 
 @st.composite
 def selections(draw: st.DrawFn, shape: tuple[int, ...]) -> tuple[str, Any]:
-    """Draw a selection that both accept, and the way to ask for it."""
+    """Draw a selection that both accept, and the method that takes it."""
     kind = draw(st.sampled_from(["basic", "basic", "oindex", "vindex", "mask"]))
     if kind == "basic":
         items = []
@@ -66,7 +66,7 @@ def put(array: Any, kind: str, selection: Any, values: Any) -> None:
 
 
 def some(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
-    """Return values among which there are zeros."""
+    """Return values, some of which are zero."""
     return (
         rng.integers(0, 3, shape).astype("i8").astype(dtype)
         if dtype.kind != "c"
@@ -85,7 +85,7 @@ def same(one: Any, two: Any) -> bool:
 def test_writes_and_reads_are_the_same(
     make: Any, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """Whatever is written through either, both read the same from both."""
+    """Both pipelines read the same elements, whichever of them has written."""
     zarr_format = data.draw(st.sampled_from([2, 3]))
     shape = data.draw(st.tuples(st.integers(5, 12), st.integers(5, 12)))
     chunks = data.draw(st.tuples(st.integers(1, 5), st.integers(1, 5)))
@@ -149,7 +149,7 @@ def pipeline() -> Any:
 
 @pytest.fixture
 def answers(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Whether each read and write was done by tegula."""
+    """Record for each read and write whether tegula did it."""
     found: list[bool] = []
 
     def noted(method: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,4 +1,4 @@
-"""Pyramids as jobs: they go on after an interruption, are shared, and refuse what would spoil the result."""
+"""Pyramids as jobs: they continue after an interruption, are shared, and refuse what would spoil the result."""
 
 from __future__ import annotations
 

@@ -157,7 +157,7 @@ def test_copies_and_pickles(json: dict[str, Any]) -> None:
 
 
 def test_codec_arguments_are_for_the_codec() -> None:
-    # the original sets the read chunk here
+    # TensorStore sets the read chunk here
     layout = ChunkLayout(codec_chunk_shape=[1, 2], codec_chunk_aspect_ratio_soft_constraint=[3, 4])
     assert layout.to_json() == {"codec_chunk": {"aspect_ratio_soft_constraint": [3.0, 4.0], "shape": [1, 2]}}
 

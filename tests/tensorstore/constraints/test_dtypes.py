@@ -1,4 +1,4 @@
-"""Data types have the real package's names, and NumPy's dtypes beyond."""
+"""Data types have TensorStore's names; NumPy's dtypes are supported, too."""
 
 import pickle
 from typing import Any
@@ -26,7 +26,7 @@ def test_names(name: str) -> None:
     assert mine is dtype(name) is dtype(mine) is pickle.loads(pickle.dumps(mine))
     assert mine == name
     assert mine.numpy_dtype.kind == theirs.numpy_dtype.kind
-    if name not in ("char", "byte"):  # of one byte here, of none there
+    if name not in ("char", "byte"):  # one byte here, no size in TensorStore
         assert mine.numpy_dtype == theirs.numpy_dtype
     assert np.dtype(mine) == mine.numpy_dtype
 

@@ -80,13 +80,13 @@ def outcomes(build: Any) -> list[Any]:
 
 
 def better(mine: Any, theirs: Any) -> bool:
-    """Say whether a difference is one on purpose."""
+    """Return whether a difference is intended."""
     ours = str(mine)
     return (
         # a fill value keeps its value, or is refused
         ("fill_value" in str(theirs) and "cannot be represented" in ours)
         or ("Specified fill_value" in str(theirs) and "Specified fill_value" in ours)
-        # of two mistakes the other one is told
+        # of two mistakes the error names the other one
         or ("Error parsing array element" in str(theirs) and "Expected array of shape" in ours)
         # numbers are shown as numbers, JSON as JSON
         or ("Invalid fill_value for rank" in str(theirs) and "Invalid fill_value for rank" in ours)
@@ -243,7 +243,7 @@ def test_fill_values_are_never_changed_silently(dtype: str, value: Any) -> None:
 
 def test_a_schema_without_rank() -> None:
     schema = ts.Schema(dtype="uint8")
-    # the original dereferences a null pointer in each of these
+    # TensorStore dereferences a null pointer in each of these
     assert (schema.shape, schema.origin, schema.size) == (None, None, None)
     with pytest.raises(IndexError):
         schema[0]

@@ -1,4 +1,4 @@
-"""Units: every form of the constructor, texts and JSON, as the real package has them."""
+"""Units: every form of the constructor, texts and JSON, as in TensorStore."""
 
 import json
 import math

@@ -89,7 +89,7 @@ def test_reading(chain: Any) -> None:
         found: Any = chain_from_json(chain).to_json()
     except ValueError as error:
         found = 'Error parsing object member "codecs": ' + text(error)
-    # a member that is missing is called so, whatever its kind
+    # the error for a missing member is the same for every kind
     assert found == wanted or "member is missing" in str(found)
 
 
@@ -109,7 +109,7 @@ def test_merging(first: Any, second: Any) -> None:
         found: Any = merged.to_json()
     except ValueError as error:
         found = text(error)
-    if isinstance(wanted, str) and "sharding_indexed" in wanted:  # shows how far merging inside of shards has got
+    if isinstance(wanted, str) and "sharding_indexed" in wanted:  # shows how far merging within shards has come
         found, wanted = str(found).rsplit(": ", 1)[-1], wanted.rsplit(": ", 1)[-1]
     assert found == wanted
 

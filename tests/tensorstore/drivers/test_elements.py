@@ -1,4 +1,4 @@
-"""Stored elements that are structures, strings or bytes read and are written as NumPy says."""
+"""Stored elements that are structures, strings or bytes are read and written as in NumPy."""
 
 from typing import Any
 
@@ -29,7 +29,7 @@ CASES = [
 
 
 class Plain(NodeDriver):
-    """The driver of no format."""
+    """A driver without a format."""
 
     name = "plain"
 
@@ -53,7 +53,7 @@ def stored(dtype: Any, seed: int) -> tegula.Array:
 
 @st.composite
 def indices(draw: Any, shape: tuple[int, ...]) -> tuple[Any, ...]:
-    """Indices as drivers get them; index arrays have one element twice nowhere."""
+    """Draw indices as drivers get them; no index array names an element twice."""
     joint = draw(st.integers(1, 2))
     found: list[Any] = []
     for size in shape:

@@ -50,7 +50,7 @@ def attempt(function: Any) -> Any:
 
 
 def seen_through(view: Any, now: Any) -> list[Any]:
-    """Return what reads and writes of a view do, where `now` shows the whole array."""
+    """Return the effects of reads and writes of a view on the whole array, which `now` shows."""
     filled = np.arange(now.size, dtype=np.int32).reshape(now.shape)
     seen = [
         str(view.domain),

@@ -65,7 +65,7 @@ def test_groups_and_their_members_are_in_the_way(driver: str, tmp_path: Path) ->
     for format in ("zarr2", "zarr3"):
         group = tegula.create_group(tmp_path / format, format=format)
         group.create_array("x", shape=4, dtype="i4")
-        own = driver == format == "zarr3"  # its document is read, and is no array's
+        own = driver == format == "zarr3"  # its document is read, but describes no array
         with pytest.raises(ValueError, match=r"^FAILED_PRECONDITION: " if own else "^ALREADY_EXISTS: "):
             create(driver, tmp_path / format)
         assert tegula.open_group(tmp_path / format)["x"].shape == (4,)

@@ -1,4 +1,4 @@
-"""The formats that TensorStore does not know, formats found out, plain paths, and attributes."""
+"""Formats that TensorStore lacks, detected formats, plain paths, and attributes."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""The `zarr` driver against TensorStore itself: what specs mean, what is stored, and what goes beyond it."""
+"""The `zarr` driver against TensorStore itself: the meaning of specs, the stored values, and what tegula adds."""
 
 import json
 import re
@@ -129,7 +129,7 @@ def filled(draw: st.DrawFn) -> tuple[dict[str, Any], list[Any]]:
         "dtype": draw(st.sampled_from(FLAT)),
         "fill_value": draw(st.sampled_from([None, 0, 7])),
         "order": draw(st.sampled_from("CF")) if rank > 1 else "C",
-        # the others leave it to their library how well they compress
+        # the others use the default level of their library
         "compressor": draw(st.sampled_from([None, {"id": "blosc"}, {"id": "blosc", "shuffle": 0}])),
         "dimension_separator": draw(st.sampled_from("./")),
     }

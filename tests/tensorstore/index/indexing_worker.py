@@ -1,4 +1,4 @@
-"""Evaluates chains of indexing expressions with the real package, in a process of its own: some crash it.
+"""Evaluates chains of indexing expressions with TensorStore, in a process of its own: some crash it.
 
 Each line on standard input is a JSON array of expressions; the answer is a line with the outcome of each, up to the
 first error.
@@ -13,7 +13,7 @@ import numpy as np
 
 
 def outcome(ts: Any, source: str, x: Any) -> tuple[list[str], Any]:
-    """Evaluate an expression: what kind of thing came out and how it is written, and the thing itself."""
+    """Evaluate an expression; return the kind of the result, its text, and the result itself."""
     try:
         value = eval(source, {"ts": ts, "np": np, "x": x})
     except (IndexError, ValueError, TypeError) as error:
@@ -24,7 +24,7 @@ def outcome(ts: Any, source: str, x: Any) -> tuple[list[str], Any]:
 
 
 def outcomes(ts: Any, sources: list[str]) -> list[list[str]]:
-    """Evaluate expressions, each on what came of the one before."""
+    """Evaluate expressions, each on the result of the one before."""
     found, x = [], None
     for source in sources:
         result, x = outcome(ts, source, x)

@@ -1,4 +1,4 @@
-"""The fast path of indexing: whatever it does is what the general path does."""
+"""The fast path of indexing has the same results as the general path."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dimensions and domains: constructors, JSON, texts and set operations as in the real package."""
+"""Dimensions and domains: constructors, JSON, texts and set operations as in TensorStore."""
 
 import copy
 import pickle

@@ -1,4 +1,4 @@
-"""Random chains of indexing expressions mean the same here and in the real package."""
+"""Random chains of indexing expressions mean the same in tegula and TensorStore."""
 
 import importlib.util
 import itertools
@@ -162,13 +162,13 @@ def domains(draw: Any) -> str:
 
 
 class RealPackage:
-    """The real package in another process, which is started anew when it crashes."""
+    """TensorStore in another process, which is started again when it crashes."""
 
     def __init__(self) -> None:
         self.process: subprocess.Popen[str] | None = None
 
     def outcomes(self, sources: list[str]) -> list[list[str]] | None:
-        """Return what comes of each expression; None if the package crashed."""
+        """Return the result of each expression; None if TensorStore crashed."""
         if self.process is None:
             command = [sys.executable, str(Path(__file__).with_name("indexing_worker.py"))]
             self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)

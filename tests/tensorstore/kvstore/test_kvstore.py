@@ -79,7 +79,7 @@ def test_memory(steps: list[tuple[Any, ...]]) -> None:
     stores = [(package, package.KvStore.open("memory://p/").result()) for package in (Own, tensorstore)]
     for step in steps:
         if step[0] == "list" and step[2] and step[1] >= step[2]:
-            continue  # asks TensorStore for all memory there is
+            continue  # makes TensorStore allocate all memory
         found, wanted = (outcome(package, store, step) for package, store in stores)
         assert found == wanted, step
 
@@ -98,7 +98,7 @@ def test_files(steps: list[tuple[Any, ...]]) -> None:
                 continue  # which may end the process, in TensorStore
             if step[0] == "delete" and step[1:] in {("d/", "d0"), ("", "")}:
                 for _, _, path in stores:
-                    shutil.rmtree(path, ignore_errors=True)  # one leaves directories behind that are empty
+                    shutil.rmtree(path, ignore_errors=True)  # one of the two leaves empty directories behind
             found, wanted = (
                 outcome(package, store, step) if path is None else _without(path, outcome(package, store, step))
                 for package, store, path in stores

@@ -1,4 +1,4 @@
-"""Transactions on key-value stores: what is seen inside and outside, what is stored at the end, and what is not."""
+"""Transactions on key-value stores: the values inside and outside, and those that are stored at the end."""
 
 import asyncio
 import pickle
@@ -98,7 +98,7 @@ def test_files(mode: dict[str, Any], steps: list[tuple[Any, ...]], at_end: str) 
 def check(url: str, other: str, mode: dict[str, Any], steps: list[tuple[Any, ...]], at_end: str) -> None:
     found, wanted = told(Own, url, mode, steps, at_end), told(tensorstore, other, mode, steps, at_end)
     if any("mismatch" in str(answer) for answer in wanted):
-        # which of several keys is named first is not said
+        # which of several keys is named first is not specified
         assert [str(answer)[:8] for answer in found] == [str(answer)[:8] for answer in wanted]
     else:
         assert found == wanted

@@ -115,7 +115,7 @@ PARTS = ("domain", "rank", "shape", "origin", "size", "transform", "chunk_layout
 @pytest.mark.parametrize("name", [*VIEWS])
 @pytest.mark.parametrize("part", PARTS)
 def test_views_mean_the_same(name: str, part: str) -> None:
-    if part == "schema" and name in ("slice", "newaxis", "vindex"):  # TensorStore fails where the rank is another one
+    if part == "schema" and name in ("slice", "newaxis", "vindex"):  # TensorStore fails if the rank differs
         assert VIEWS[name](ts.Spec(KNOWN), ts).schema.rank == VIEWS[name](ts.Spec(KNOWN), ts).rank
         return
     both(lambda library: getattr(VIEWS[name](library.Spec(KNOWN), library), part))
@@ -180,7 +180,7 @@ def test_odd_specs_are_refused_the_same(members: Any) -> None:
 )
 def test_as_many_downsample_factors_as_dimensions(factors: list[int], base: Any) -> None:
     spec = {"driver": "downsample", "downsample_factors": factors, "downsample_method": "mean", "base": base}
-    # the rank of a base that is known otherwise is written in another place
+    # the rank of a base that is known from elsewhere is written in another member
     assert outcome(lambda: ts.Spec(spec))[0] == outcome(lambda: tensorstore.Spec(spec))[0]
     if len(factors) != 1 and base is not BASE:
         both(lambda library: library.Spec(spec))
