@@ -214,9 +214,9 @@ def _run(worker: Worker, root: Path, case: str, kind: str, layout: str, workers:
     }  # fmt: skip
     text = f"{damaged} of {count}"
     if unfilled:
-        text += f"; {unfilled} times room without its rows"
+        text += f"; {unfilled} times empty rows"
     if left:
-        text += f"; {left} files left"
+        text += f"; {left} file{'s' * (left != 1)} left"
     return Outcome("kills", f"Killed at {case}: torn or lost", worker.name, text, facts)
 
 

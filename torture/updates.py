@@ -244,7 +244,7 @@ def text_of(facts: dict[str, Any]) -> str:
     for name, number in (
         ("refused", facts["updates"] - facts["acknowledged"]),
         ("doubled", facts.get("doubled", 0)),
-        ("times room without its rows", facts.get("room", 0)),
+        ("times empty rows", facts.get("room", 0)),
         ("resurrected", facts.get("resurrected", 0)),
         ("torn reads", facts["reader"].get("torn", 0)),
         ("failed reads", facts["reader"].get("refused", 0)),
