@@ -1,6 +1,6 @@
 //! Codecs compared with numcodecs and Python's own modules; see `data/make_codecs.py`.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::panic)] // in what the tests share
 
 mod cases;
 

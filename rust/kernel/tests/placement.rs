@@ -1,6 +1,6 @@
 //! Where workers may run. The only test of its process, since each caller of the pool moves its workers.
 #![cfg(target_os = "linux")]
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used)] // in what the tests share
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};

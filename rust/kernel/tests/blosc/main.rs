@@ -1,6 +1,6 @@
 //! Blosc: frames of other writers, frames of its own, and damaged frames.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::panic)] // in what the tests share
 
 mod damage;
 mod parts;

@@ -1,6 +1,6 @@
 //! Small data encoded and decoded by numcodecs and Python's own modules; see `data/make_codecs.py`.
 
-#![allow(clippy::unwrap_used, clippy::panic, dead_code)]
+#![allow(clippy::unwrap_used, clippy::panic, dead_code)] // a program of tests uses some of it
 
 use tegula_kernel::codecs::{Number, Options, build};
 

@@ -2,7 +2,7 @@
 //!
 //! `TEGULA_FUZZ_SEED` and `TEGULA_FUZZ_RUNS` (times the usual number) make other or longer runs.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::panic)] // in what the tests share
 
 mod case;
 mod dense;
