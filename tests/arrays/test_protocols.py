@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tegula
-from tegula.errors import SelectionError, TegulaError
+from tegula.errors import MetadataError, SelectionError, TegulaError
 from tegula.testing import Fault, FaultyStore
 
 
@@ -92,6 +92,12 @@ def test_membership_reads_stored_chunks_and_checks_the_fill_value() -> None:
     assert ((1, 2.5) in records, (1, 3) in records) == (True, False)
     with pytest.raises(TegulaError, match="single elements"):
         assert [1, 2] in one
+
+
+@pytest.mark.parametrize("dtype", [True, "foo", "5,", object()])
+def test_astype_names_a_data_type_that_is_none(dtype: Any) -> None:
+    with pytest.raises(MetadataError, match=r"is not a data type.*'dtype'"):
+        tegula.zeros(3).astype(dtype)
 
 
 @pytest.mark.parametrize("dtype", ["f4", "i8", "c16", "S3"])

@@ -198,6 +198,8 @@ def test_blocks_are_whole_shards_or_chunks(options: dict[str, Any], expected: tu
                 sum(lengths[:n]) % chunk == 0 for lengths, chunk in zip(d.chunks, expected) for n in range(len(lengths))
             )
     assert a.to_dask(chunks=(50, -1)).chunksize == (50, 80)
+    with pytest.raises(MetadataError, match="'chunks'"):
+        a.to_dask(chunks=False)
 
 
 def test_blocks_where_chunks_differ_or_sizes_are_unknown() -> None:

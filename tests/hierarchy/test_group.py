@@ -358,6 +358,8 @@ def test_one_damaged_member_does_not_hide_the_others() -> None:
     with pytest.raises(MetadataError) as caught:
         root["b"]
     assert caught.value.key == "b/zarr.json"
+    with pytest.raises(MetadataError, match="'max_depth'"):
+        root.tree("")  # type: ignore[arg-type]
     text = str(root.tree())
     assert "a (2,)" in text
     assert "b" in text

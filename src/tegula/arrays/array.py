@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, overload
 import numpy as np
 
 from tegula import engine
+from tegula.arrays.keywords import known_keywords
 from tegula.arrays.protocols import ArrayProtocols
 from tegula.deferred import Later
 from tegula.engine.stored import StoredArray
@@ -286,6 +287,7 @@ class Array(ArrayProtocols):
 
     # --- growing and changing
 
+    @known_keywords
     def resize(self, *shape: Any) -> None:
         """Change the shape; elements outside the new shape are deleted, and new elements hold the fill value.
 

@@ -54,7 +54,7 @@ def dask_array(array: Any, dtype: np.dtype[Any], chunks: Any, **options: Any) ->
         chunks = stored  # dask does not know how many bytes an object takes
     try:
         return da.from_array(array, chunks=chunks, **options)
-    except (TypeError, ValueError, NotImplementedError) as error:
+    except (TypeError, ValueError, NotImplementedError, ZeroDivisionError) as error:
         raise MetadataError(f"dask can't divide the shape {array.shape}: {error}", field="chunks") from error
 
 

@@ -14,7 +14,8 @@ __all__ = ["FOREIGN_ATTRIBUTES", "FOREIGN_NAMES", "KeywordError", "check_keyword
 P = ParamSpec("P")
 T = TypeVar("T")
 
-_HAS_OPTIONS: Final = 8  # inspect.CO_VARKEYWORDS; importing inspect takes long
+_HAS_MORE: Final = 4  # inspect.CO_VARARGS; importing inspect takes long
+_HAS_OPTIONS: Final = 8  # inspect.CO_VARKEYWORDS
 _FORMAT = 'format="zarr2" or "zarr3"'
 _FOREIGN: Final = {
     # zarr-python
@@ -229,7 +230,8 @@ def check_keywords(function: str, given: Collection[str], known: Collection[str]
 def known_keywords(function: Callable[P, T]) -> Callable[P, T]:
     """Decorate a function, so that unknown keywords raise the error of `check_keywords`.
 
-    A function with ``**options`` checks those itself. Too many arguments by position are a `KeywordError`, too.
+    A function with ``**options`` checks those itself. Too many arguments by position, and one that is also given by
+    name, are a `KeywordError`, too.
 
     Examples
     --------
@@ -242,16 +244,19 @@ def known_keywords(function: Callable[P, T]) -> Callable[P, T]:
     """
     code: Any = function.__code__
     names = frozenset(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]) - {"self"}
-    name, most, checks_itself = function.__name__, code.co_argcount, bool(code.co_flags & _HAS_OPTIONS)
+    name, most = function.__name__, code.co_argcount
+    takes_more, checks_itself = bool(code.co_flags & _HAS_MORE), bool(code.co_flags & _HAS_OPTIONS)
 
     @wraps(function)
     def checked(*args: P.args, **kwargs: P.kwargs) -> T:
         if not checks_itself and not names.issuperset(kwargs):
             check_keywords(name, kwargs, names)
-        if len(args) > most:
+        if len(args) > most and not takes_more:
             others = ", ".join([f"{other}=" for other in code.co_varnames[most : most + code.co_kwonlyargcount]])
             more = f"; give the others by name: {others}" if others else ""
             raise KeywordError(f"{name} got too many arguments by position{more}")
+        if kwargs and (twice := [given for given in code.co_varnames[: min(len(args), most)] if given in kwargs]):
+            raise KeywordError(f"{name} got {twice[0]} by position and again by name ({twice[0]}=)")
         return function(*args, **kwargs)
 
     return checked

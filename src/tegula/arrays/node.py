@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from tegula import engine
+from tegula.arrays.keywords import FOREIGN_ATTRIBUTES, known_keywords
 from tegula.deferred import Later
 from tegula.errors import ReadOnlyError
 
 if TYPE_CHECKING:
     from tegula import optional
-    from tegula.arrays import keywords
     from tegula.arrays.attributes import Attributes
     from tegula.stores import Store
 else:
-    keywords, optional = Later("tegula.arrays.keywords"), Later("tegula.optional")
+    optional = Later("tegula.optional")
 
 __all__ = ["Node", "opened_by_name"]
 
@@ -85,6 +85,7 @@ class Node(ABC):
         self.attrs.update(attributes)
         return self
 
+    @known_keywords
     def view(self, *, height: int = 640) -> Any:
         """Show the values, members and metadata of the node in a notebook, in a frame served by a background server.
 
@@ -196,7 +197,7 @@ if not TYPE_CHECKING:  # hidden from type checkers
 
     def _missing(self, name):
         """Raise an `AttributeError` that names the equivalent of an attribute of another library or of NumPy."""
-        ours = keywords.FOREIGN_ATTRIBUTES.get(name)
+        ours = FOREIGN_ATTRIBUTES.get(name)
         hint = "" if ours is None else f"; in tegula that is {ours}"
         if not hint and hasattr(type(self), "__array__") and not name.startswith("_") and hasattr(np.ndarray, name):
             hint = f"; read the elements first, as in a[...].{name}"

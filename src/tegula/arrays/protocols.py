@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tegula.arrays.keywords import known_keywords
 from tegula.arrays.properties import ArrayProperties
 from tegula.deferred import Later
-from tegula.errors import UnsupportedError
+from tegula.errors import MetadataError, UnsupportedError
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -41,7 +42,10 @@ class AsType:
 
     def __init__(self, array: ArrayProtocols, dtype: npt.DTypeLike) -> None:
         self._array = array
-        self.dtype: np.dtype[Any] = np.dtype(dtype)
+        try:
+            self.dtype: np.dtype[Any] = np.dtype(dtype)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise MetadataError(f"{dtype!r} is not a data type of NumPy: {error}", field="dtype") from error
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -161,6 +165,7 @@ class ArrayProtocols(ArrayProperties):
             return True
         return any(_is_in(wanted, np.asarray(self[region])) for region in found)
 
+    @known_keywords
     def astype(self, dtype: npt.DTypeLike) -> AsType:
         """Return a view of the array whose elements are converted when they are read, as ``astype`` of h5py does.
 
@@ -168,6 +173,11 @@ class ArrayProtocols(ArrayProperties):
         ----------
         dtype : dtype-like
             The type to convert to, with NumPy's rules for ``ndarray.astype``.
+
+        Raises
+        ------
+        MetadataError
+            If `dtype` is not a data type.
 
         Examples
         --------
@@ -179,6 +189,7 @@ class ArrayProtocols(ArrayProperties):
 
     # --- other libraries
 
+    @known_keywords
     def to_dask(self, chunks: Any = "auto", *, inline_array: bool = False, name: str | bool | None = None) -> Any:
         """Return a dask array over this array; each block is read when it is computed.
 

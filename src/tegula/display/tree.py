@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from tegula.display.info import counted
 from tegula.display.markup import Entry, card, more, muted, nested, printable, shorten, text
-from tegula.errors import TegulaError
+from tegula.errors import MetadataError, TegulaError
 
 __all__ = ["Line", "Tree", "group_tree"]
 
@@ -64,6 +64,8 @@ class Tree:
 
 def group_tree(group: Any, max_depth: int | None = None) -> Tree:
     """Draw a group with its members, at most `max_depth` levels of them; with their formats where these differ."""
+    if max_depth is not None and not (hasattr(max_depth, "__index__") and max_depth >= 0):
+        raise MetadataError(f"max_depth is a number of levels or None, not {max_depth!r}", field="max_depth")
     lines = [Line(0, f"/{group.path}")]
     # a stack, since a hierarchy may be deeper than Python's recursion limit
     ahead = None if hasattr(group, "names") else group._ahead()  # the columns of a table are few

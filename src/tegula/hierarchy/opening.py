@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from tegula import arrays, engine, hierarchy, targets
 from tegula.arrays.array import Array, array_at
+from tegula.arrays.keywords import known_keywords
 from tegula.arrays.node import opened_by_name
 from tegula.deferred import Later
 from tegula.errors import AlreadyExistsError, MetadataError, NotFoundError
@@ -230,6 +231,7 @@ def open_group(target: Any, mode: str = "r", *, consolidated: bool = False, **op
     return node._just_consolidated() if consolidated else node
 
 
+@known_keywords
 def open_table(
     target: Any,
     mode: Literal["r", "r+"] = "r",
