@@ -157,4 +157,4 @@ _ROOMS = "codecs config engine errors formats indexing jobs metadata stores"
 _APART = "arrow bcolz dask references tensorstore testing xarray zarr zarr1"
 
 if not TYPE_CHECKING:  # otherwise type checkers accept any name
-    __getattr__, __dir__ = _on_first_use(__name__, _HOMES, rooms=_ROOMS, apart=_APART, foreign="arrays.keywords")
+    __getattr__, __dir__ = _on_first_use(__name__, _HOMES, rooms=_ROOMS, apart=_APART, foreign="arrays.foreign_names")

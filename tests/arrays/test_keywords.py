@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tegula
-from tegula.arrays.keywords import _FOREIGN, FOREIGN_ATTRIBUTES, FOREIGN_NAMES
+from tegula.arrays.foreign_names import ATTRIBUTES, FOREIGN_NAMES, KEYWORDS
 from tegula.errors import MetadataError, SelectionError
 
 
@@ -43,7 +43,7 @@ def test_other_libraries_keywords_name_the_equivalent(call: str, keyword: str) -
     with pytest.raises(TypeError, match=f"'{keyword}'; (in tegula that is|leave it out:) ") as found:
         calls()[call](**{keyword: None})
     assert isinstance(found.value, MetadataError)
-    assert _FOREIGN[keyword] in str(found.value)
+    assert KEYWORDS[keyword] in str(found.value)
 
 
 @pytest.mark.parametrize("call", ["Group.create_array", "Group.require_array", "Table.add_column"])
@@ -119,7 +119,7 @@ def test_names_of_other_libraries_have_equivalents() -> None:
         assert "(" not in ours or hasattr(tegula, first[2])
     g = tegula.create_group({})
     for node in (g, g.create_array("x", shape=3, dtype="u1")):
-        for name in FOREIGN_ATTRIBUTES:
+        for name in ATTRIBUTES:
             if not hasattr(node, name):
                 with pytest.raises(AttributeError, match="in tegula that is "):
                     getattr(node, name)
@@ -129,7 +129,7 @@ def test_names_of_other_libraries_have_equivalents() -> None:
 
 def test_no_own_keyword_counts_as_foreign() -> None:
     ours = {*tegula.create_array.__wrapped__.__code__.co_varnames}
-    assert not ours & {*_FOREIGN} - {"store", "data", "storage_options"}
+    assert not ours & {*KEYWORDS} - {"store", "data", "storage_options"}
 
 
 @pytest.mark.parametrize("name", ["mean", "sum", "reshape", "tolist"])

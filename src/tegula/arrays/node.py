@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from tegula import engine
-from tegula.arrays.keywords import FOREIGN_ATTRIBUTES, known_keywords
+from tegula.arrays.keywords import known_keywords
 from tegula.deferred import Later
 from tegula.errors import ReadOnlyError
 
 if TYPE_CHECKING:
     from tegula import optional
+    from tegula.arrays import foreign_names
     from tegula.arrays.attributes import Attributes
     from tegula.stores import Store
 else:
-    optional = Later("tegula.optional")
+    foreign_names, optional = Later("tegula.arrays.foreign_names"), Later("tegula.optional")
 
 __all__ = ["Node", "opened_by_name"]
 
@@ -197,7 +198,7 @@ if not TYPE_CHECKING:  # hidden from type checkers
 
     def _missing(self, name):
         """Raise an `AttributeError` that names the equivalent of an attribute of another library or of NumPy."""
-        ours = FOREIGN_ATTRIBUTES.get(name)
+        ours = foreign_names.ATTRIBUTES.get(name)
         hint = "" if ours is None else f"; in tegula that is {ours}"
         if not hint and hasattr(type(self), "__array__") and not name.startswith("_") and hasattr(np.ndarray, name):
             hint = f"; read the elements first, as in a[...].{name}"
