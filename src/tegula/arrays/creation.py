@@ -30,6 +30,7 @@ __all__ = [
     "sharded",
     "usual_chunks",
     "with_checksum",
+    "writable_format",
 ]
 
 
@@ -62,7 +63,7 @@ def new_array(
     See `tegula.create_array` for the parameters, `ArrayMetadata` for `extra`, `new_array_of` for `filled`, and
     `tegula.engine.creating.create_node` for `reserved` and `has_parent`.
     """
-    item = _writable_format(format, store)
+    item = writable_format(format, store)
     draft = array_metadata(
         item, as_shape(shape), as_data_type(dtype), chunks, order=order, fill_value=fill_value, codecs=codecs
     )
@@ -131,14 +132,15 @@ def new_group(
 
     See `tegula.engine.creating.create_node` for `reserved` and `has_parent`.
     """
-    item = _writable_format(format, store)
+    item = writable_format(format, store)
     if not item.has_groups:
         raise UnsupportedError(f"{format} has no groups", path=path)
     metadata = GroupMetadata(attributes=_attributes(attributes), format=format)
     return engine.create_node(store, path, item, metadata, overwrite, reserved=reserved, has_parent=has_parent)
 
 
-def _writable_format(name: str, store: Store) -> Format:
+def writable_format(name: str, store: Store) -> Format:
+    """Return the format of a new node, or raise an error if it or the store can only be read."""
     item = find_format(name)
     if not item.writable:
         raise UnsupportedError(f"{name} can be read, but not written", field="format")

@@ -12,12 +12,12 @@ import numpy.typing as npt
 
 from tegula import engine
 from tegula.arrays.array import Array, change_rows
-from tegula.arrays.creation import completing, new_array, usual_chunks
+from tegula.arrays.creation import completing, new_array, usual_chunks, writable_format
 from tegula.engine.creating import create_node
 from tegula.engine.deleting import delete_node
 from tegula.engine.documents import documents_of
 from tegula.engine.pool import gather
-from tegula.errors import MetadataError, ReadOnlyError, TegulaError, UnsupportedError
+from tegula.errors import MetadataError, TegulaError, UnsupportedError
 from tegula.formats import find_format
 from tegula.metadata.data_types import as_data_type
 from tegula.metadata.nodes import ArrayMetadata, GroupMetadata
@@ -162,11 +162,7 @@ def new_table(
     **options: Any,
 ) -> GroupMetadata:
     """Create a table in a store and return its metadata; see `tegula.create_table` for the parameters."""
-    item = find_format(format)
-    if not item.writable:
-        raise UnsupportedError(f"{format} can be read, but not written", field="format")
-    if store.read_only:
-        raise ReadOnlyError("the store was opened for reading", path=store.url)
+    item = writable_format(format, store)
     if attributes is not None and not isinstance(attributes, Mapping):
         raise MetadataError(f"attributes must be a mapping, not {attributes!r:.80}", field="attributes")
     members = () if item.has_tables else None

@@ -21,7 +21,6 @@ from tegula.jobs.checking.boxes import BoxCheck, check_boxes
 from tegula.jobs.checking.documents import Place, below, own_keys
 from tegula.jobs.checking.examination import Examination
 from tegula.jobs.checking.lengths import check_counts, check_directory
-from tegula.jobs.checking.names import foreign, is_record, is_system_file
 from tegula.jobs.units import Box
 from tegula.metadata.nodes import ArrayMetadata
 from tegula.stores import Store
@@ -309,14 +308,7 @@ def check_arrays(exam: Examination, place: Place) -> None:
 
 def _report_key(exam: Examination, place: Place, checked: list[_Checked], key: str, obstructed: set[str]) -> None:
     """Report a key below an array that is neither a chunk nor a document."""
-    if is_record(key):
-        return
-    if is_system_file(key):
-        exam.add_system_files(key)
-        return
-    of_others = foreign(key)
-    if of_others is not None:
-        exam.find(of_others[0], place.path, key, of_others[1])
+    if exam.find_foreign(place.path, key):
         return
     name = key[len(place.prefix) :]
     parts = name.split("/")

@@ -12,6 +12,7 @@ from typing import Any
 from tegula.display.info import counted
 from tegula.errors import StoreError, TegulaError
 from tegula.jobs.checking.findings import KINDS, CheckReport, Finding, Severity
+from tegula.jobs.checking.names import foreign, is_record, is_system_file
 from tegula.jobs.sharing import Share
 from tegula.stores import Store
 
@@ -141,6 +142,18 @@ class Examination:
                         self._repairs.append(repair)
                     repair.findings.append(finding)
             self.unread += kind in _HIDES
+
+    def find_foreign(self, path: str, key: str) -> bool:
+        """Report a key of another program; return whether a key is one, or a record of a job, which is not reported."""
+        if is_record(key):
+            return True
+        if is_system_file(key):
+            self.add_system_files(key)
+            return True
+        found = foreign(key)
+        if found is not None:
+            self.find(found[0], path, key, found[1])
+        return found is not None
 
     def add_system_files(self, *keys: str) -> None:
         """Collect keys of system files, which `close` reports in one finding."""

@@ -201,7 +201,8 @@ def _members(exam: Examination, place: Place) -> list[str]:
             if holds:
                 return True, part
             if of_others:
-                _find_foreign(part, place, prefix)
+                for key in part.store.list_prefix(prefix):
+                    part.find_foreign(place.path, key)
             if number and not place.damaged:
                 keys_below = f"there are {number} keys" if number > 1 else "there is one key"
                 part.find("stray-prefix", place.path, prefix, f"{keys_below} below it, but no node")
@@ -250,26 +251,10 @@ def _report_key(exam: Examination, place: Place, key: str) -> None:
     """Report a key directly below a group that is not one of its documents."""
     if key[len(place.prefix) :] in own_keys(place) or place.damaged:
         return
-    of_others = foreign(key)
-    if is_record(key):
+    if exam.find_foreign(place.path, key):
         return
-    if is_system_file(key):
-        exam.add_system_files(key)
-    elif of_others is not None:
-        exam.find(of_others[0], place.path, key, of_others[1])
-    elif place.nodes or key[len(place.prefix) :] not in ALL_KEYS:
+    if place.nodes or key[len(place.prefix) :] not in ALL_KEYS:
         exam.find("stray-key", place.path, key, "it is not a document of the group", severity="note")
-
-
-def _find_foreign(exam: Examination, place: Place, prefix: str) -> None:
-    for key in exam.store.list_prefix(prefix):
-        of_others = foreign(key)
-        if is_record(key):
-            continue
-        if is_system_file(key):
-            exam.add_system_files(key)
-        elif of_others is not None:
-            exam.find(of_others[0], place.path, key, of_others[1])
 
 
 def _find_odd_names(exam: Examination, prefix: str) -> None:
