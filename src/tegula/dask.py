@@ -21,7 +21,7 @@ from tegula.engine.deleting import remove_array
 from tegula.errors import MetadataError, SelectionError, StoreError, TegulaError
 from tegula.hierarchy.creators import create_array
 from tegula.hierarchy.opening import open_array
-from tegula.indexing.normalise import itemise
+from tegula.indexing.normalise import as_slice, itemise
 from tegula.metadata.chunk_grids import ChunkGrid
 from tegula.optional import library
 from tegula.stores import MappingStore, MemoryStore, ObjectStore, Store
@@ -181,16 +181,12 @@ def _write_block(
     if process_name() != home:
         _check_shared(target, part, storage)
     if np.size(block):
-        target[tuple(_as_slice(item) if isinstance(item, range) else item for item in part)] = np.asarray(block)
+        target[tuple(as_slice(item) if isinstance(item, range) else item for item in part)] = np.asarray(block)
     return np.ones((1,) * np.ndim(block), bool)
 
 
 def _second(_: Any, target: Array) -> Array:
     return target
-
-
-def _as_slice(numbers: range) -> slice:
-    return slice(numbers.start, None if numbers.stop < 0 else numbers.stop, numbers.step)
 
 
 def _check_shared(target: Array, part: Place, storage: str) -> None:

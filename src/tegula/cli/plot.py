@@ -21,6 +21,7 @@ from tegula.errors import SelectionError, TegulaError, UnsupportedError
 from tegula.extracts.selections import split_selection
 from tegula.extracts.windows import Window, window
 from tegula.hierarchy.group import Group, open_node
+from tegula.indexing.normalise import as_slice
 from tegula.jobs.converting.masks import mask_of
 from tegula.stores.secrets import redacted
 from tegula.tables.table import Table
@@ -219,7 +220,7 @@ def _coordinates(array: Array, part: Window, number: int) -> tuple[Any, str]:
     try:
         beside = open_node(array.store, f"{above}/{name}".lstrip("/"), read_only=True)
         if isinstance(beside, Array) and beside.shape == (array.shape[number],) and beside.dtype.kind in "iufM":
-            values = beside[axis.start : axis.stop if axis.stop >= 0 else None : axis.step]
+            values = beside[as_slice(axis)]
             if np.isfinite(values).all():
                 return values, _title(beside)
     except TegulaError:  # the axis then shows indices

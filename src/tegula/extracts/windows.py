@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from tegula.arrays.array import Array
 from tegula.indexing import split_fields
-from tegula.indexing.normalise import itemise
+from tegula.indexing.normalise import as_slice, itemise
 from tegula.tables.table import Table
 
 __all__ = ["Window", "window"]
@@ -91,7 +91,7 @@ class Window:
     def read(self) -> npt.NDArray[Any]:
         """Read all values."""
         # ints are read as slices: an element of an object array may be no array
-        parts = tuple(_as_slice(axis if isinstance(axis, range) else range(axis, axis + 1)) for axis in self.axes)
+        parts = tuple(as_slice(axis if isinstance(axis, range) else range(axis, axis + 1)) for axis in self.axes)
         values = np.asarray(self.array[(*self.fields, *(parts or (...,)))], self.dtype)
         return values.reshape(self.shape)
 
@@ -164,7 +164,3 @@ def _parts(axis: range, chunk: int, row_bytes: int, block_bytes: int) -> Iterato
         count = -(-room // abs(axis.step))
         yield axis[done : done + count]
         done += count
-
-
-def _as_slice(axis: range) -> slice:
-    return slice(axis.start, axis.stop if axis.stop >= 0 else None, axis.step) if len(axis) else slice(0, 0)

@@ -14,6 +14,7 @@ from tegula.arrays.array import Array
 from tegula.arrays.chunking import whole_chunks
 from tegula.engine.pool import gather
 from tegula.errors import MetadataError, NotFoundError, SelectionError, TegulaError, UnsupportedError
+from tegula.indexing.normalise import as_slice
 
 __all__ = [
     "BlockMatches",
@@ -164,12 +165,9 @@ def chosen_rows(selection: Any, length: int) -> int | slice | npt.NDArray[np.int
         return slice(0, length, 1)
     if isinstance(selection, slice):
         try:
-            start, stop, step = selection.indices(length)
+            return as_slice(range(length)[selection])
         except (TypeError, ValueError) as error:
             raise SelectionError(f"{selection!r:.80} is not a selection of rows: {error}") from error
-        if not range(start, stop, step):
-            return slice(0, 0, 1)
-        return slice(start, None if stop < 0 else stop, step)
     if isinstance(selection, tuple):
         raise SelectionError("rows have one axis; select rows, or columns by name")
     try:

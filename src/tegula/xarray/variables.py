@@ -19,6 +19,7 @@ from tegula.arrays.array import Array
 from tegula.codecs import serializer_position
 from tegula.errors import UnsupportedError
 from tegula.formats import find_format
+from tegula.indexing.normalise import as_slice
 from tegula.metadata.nodes import inner_codecs
 from tegula.optional import library
 
@@ -89,10 +90,7 @@ class LazyArray(BackendArray):
 
 def _from_the_start(item: Any, size: int) -> Any:
     if isinstance(item, slice):
-        start, stop, step = item.indices(size)
-        if not range(start, stop, step):
-            return slice(0, 0)
-        return slice(start, None if stop < 0 else stop, step)
+        return as_slice(range(size)[item])
     if isinstance(item, np.ndarray):
         return np.where(item < 0, item + size, item) if item.dtype.kind == "i" else item
     return item + size if item < 0 else item

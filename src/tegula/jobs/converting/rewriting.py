@@ -12,6 +12,7 @@ import numpy.typing as npt
 from tegula.arrays.array import Array
 from tegula.engine.visiting import cells, check_number
 from tegula.errors import CodecError
+from tegula.indexing.normalise import as_slice
 from tegula.jobs.comparing.differences import equal_json
 from tegula.jobs.converting.precision import Loss, Precision
 from tegula.jobs.converting.targets import Axis
@@ -169,8 +170,7 @@ def _read_block(source: Array, axes: list[Axis | int], block: tuple[slice, ...])
             continue
         part = next(parts)
         start, step, _ = axis
-        first, stop = start + part.start * step, start + part.stop * step
-        selection.append(slice(first, None if stop < 0 else stop, step))
+        selection.append(as_slice(range(start + part.start * step, start + part.stop * step, step)))
     return _as_text(np.asarray(source[tuple(selection)]), source)
 
 

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from tegula.indexing.normalise import as_slice
 from tegula.jobs.downsampling.blocks import METHODS, downsample_values, downsampled_bounds, supports
 from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
 from tegula.tensorstore.constraints.schema import Schema
@@ -152,7 +153,7 @@ class DownsampleDriver(AdapterDriver):
             first, last = _range(item)
             low, high = domain.inclusive_min[axis], domain.exclusive_max[axis]
             boxes.append((max(first * factor, low), min((last + 1) * factor, high)) if last >= first else (low, low))
-            rest.append(_relative(item, first, last))
+            rest.append(_relative(item, first))
         cells = self._below.read(tuple(slice(low, max(low, high), 1) for low, high in boxes))
         reduced = downsample_values(cells, [low for low, _ in boxes], self.factors, self.method)
         joint = array_rank(indices)
@@ -261,12 +262,9 @@ def _range(item: Any) -> tuple[int, int]:
     return item, item
 
 
-def _relative(item: Any, first: int, last: int) -> Any:
+def _relative(item: Any, first: int) -> Any:
     if isinstance(item, slice):
-        if last < first:
-            return slice(0, 0)
-        start, stop = item.start - first, item.stop - first
-        return slice(start, None if stop < 0 else stop, item.step)
+        return as_slice(range(item.start - first, item.stop - first, item.step))
     return item - first
 
 
