@@ -10,10 +10,11 @@ from typing import Annotated
 import typer
 
 from tegula.cli.progress import progress_line
-from tegula.cli.reporting import AllowPickle, AsJson, QuietButJson, as_options, one_line, print_json, print_message
+from tegula.cli.reporting import AllowPickle, AsJson, QuietButJson, as_options, print_json, print_message
 from tegula.cli.running import Dask, Ledger, Workers, running
 from tegula.cli.targets import Node, StorageOptions, open_target, split_target, target_argument
 from tegula.display.info import human_bytes
+from tegula.display.markup import printable
 from tegula.errors import TegulaError
 from tegula.jobs.checking.check import CheckReport, Finding
 from tegula.jobs.checking.check import check as check_node
@@ -92,16 +93,16 @@ def _lines(report: CheckReport, quiet: bool, dry_run: bool) -> Iterator[str]:
         for found in report.findings:
             if found.severity != severity or (quiet and (severity != "error" or found.repaired)):
                 continue
-            yield one_line(as_options(str(found)))
+            yield printable(as_options(str(found)))
             if found.repaired:
-                yield one_line(f"    done: {found.repair}")
+                yield printable(f"    done: {found.repair}")
                 continue
             if found.repair is not None and dry_run:
-                yield one_line(f"    would be repaired: {found.repair}")
+                yield printable(f"    would be repaired: {found.repair}")
             elif found.repair is not None:
-                yield one_line(f"    --repair: {found.repair}")
+                yield printable(f"    --repair: {found.repair}")
             elif severity != "note":
-                yield one_line(f"    {as_options(found.remedy)}")
+                yield printable(f"    {as_options(found.remedy)}")
     left_out = sum(report.counts.values()) - len(report.findings)
     if left_out and not quiet:
         yield f"... and {left_out} more"
@@ -111,7 +112,7 @@ def _lines(report: CheckReport, quiet: bool, dry_run: bool) -> Iterator[str]:
 
 def _summary(report: CheckReport) -> Iterator[str]:
     stored, decoded = human_bytes(report.nbytes_stored), human_bytes(report.nbytes_decoded)
-    yield one_line(f"{report.source}: {report.summary}")
+    yield printable(f"{report.source}: {report.summary}")
     absent = "chunk is" if report.missing_chunks == 1 else "chunks are"
     missing = f"; {report.missing_chunks:,} {absent} not stored" if report.missing_chunks else ""
     yield f"{stored} read, {decoded} decoded{missing}"

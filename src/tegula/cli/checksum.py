@@ -7,9 +7,10 @@ from typing import Annotated
 import typer
 
 from tegula.cli.progress import progress_line
-from tegula.cli.reporting import AllowPickle, AsJson, columns, one_line, print_json, print_message
+from tegula.cli.reporting import AllowPickle, AsJson, columns, print_json, print_message
 from tegula.cli.running import Dask, Ledger, Workers, running
 from tegula.cli.targets import StorageOptions, Target, open_target
+from tegula.display.markup import printable
 from tegula.jobs.summing.checksum import checksum as checksum_of_node
 
 __all__ = ["checksum"]
@@ -44,8 +45,8 @@ def checksum(
     elif found.ok and quiet:
         typer.echo(found.digest)
     elif not quiet:
-        rows = [[digest, f"/{one_line(path)}"] for path, digest in found.arrays.items() if path]
-        rows += [[found.digest, one_line(target)]] if found.ok else []
+        rows = [[digest, f"/{printable(path)}"] for path, digest in found.arrays.items() if path]
+        rows += [[found.digest, printable(target)]] if found.ok else []
         if rows:
             typer.echo(columns(rows))
     for path, reason in found.failed.items():

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from tegula.cli.progress import progress_line
-from tegula.cli.reporting import AllowPickle, AsJson, QuietButJson, one_line, print_json, print_message
+from tegula.cli.reporting import AllowPickle, AsJson, QuietButJson, print_json, print_message
 from tegula.cli.running import Dask, Ledger, Workers, running
 from tegula.cli.targets import (
     Setting,
@@ -18,6 +18,7 @@ from tegula.cli.targets import (
     setting_option,
     target_argument,
 )
+from tegula.display.markup import printable
 from tegula.errors import TegulaError
 from tegula.jobs.comparing.compare import Comparison
 from tegula.jobs.comparing.compare import compare as compare_nodes
@@ -79,7 +80,7 @@ def compare(
 
 def _print(report: Comparison) -> None:
     for found in report.differences:
-        typer.echo(one_line(str(found)))
+        typer.echo(printable(str(found)))
     left_out = sum(report.counts.values()) - len(report.differences)
     if left_out:
         typer.echo(f"... and {left_out} more")

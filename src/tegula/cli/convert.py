@@ -13,7 +13,7 @@ import typer
 
 from tegula.cli.completion import complete_codecs
 from tegula.cli.progress import progress_line
-from tegula.cli.reporting import AllowPickle, AsJson, QuietButJson, columns, one_line, print_json, print_message
+from tegula.cli.reporting import AllowPickle, AsJson, QuietButJson, columns, print_json, print_message
 from tegula.cli.running import Dask, MaxMemory, Part, Resume, VisibleEarly, Workers, resuming, running
 from tegula.cli.targets import (
     StorageOptions,
@@ -24,6 +24,7 @@ from tegula.cli.targets import (
     target_argument,
 )
 from tegula.display.info import human_bytes
+from tegula.display.markup import printable
 from tegula.errors import SelectionError
 from tegula.extracts.selections import parse_selection
 from tegula.jobs.converting.convert import ConvertReport
@@ -283,7 +284,7 @@ def _print_report(report: ConvertReport, as_json: bool, quiet: bool) -> None:
         typer.echo(columns(_rows(report), right=[3] if report.dry_run else [3, 4, 5]))
         typer.echo(report.summary)
         for name, passes in report.passes.items():
-            typer.echo(f"/{one_line(name)}: {passes.summary}")
+            typer.echo(f"/{printable(name)}: {passes.summary}")
     if not (as_json or quiet):
         for item in report.arrays:
             for note in item.notes:
@@ -309,7 +310,7 @@ def _rows(report: ConvertReport) -> list[list[str]]:
         done = [human_bytes(item.nbytes_after), str(item.chunks_copied), verified]
         if report.dry_run:
             done = [", ".join(item.codecs)]
-        facts = [f"/{one_line(item.path)}", str(item.shape), str(item.chunks), human_bytes(item.nbytes_before)]
+        facts = [f"/{printable(item.path)}", str(item.shape), str(item.chunks), human_bytes(item.nbytes_before)]
         more = [*([str(item.shards or "-")] if sharded else []), *([item.error or "-"] if lossy else [])]
         rows.append([*facts, *done, *more])
     return rows

@@ -12,10 +12,11 @@ import tegula
 from tegula import config, executors
 from tegula.cli.completion import complete_target
 from tegula.cli.probing import examine, sentences
-from tegula.cli.reporting import AsJson, columns, one_line, print_json
+from tegula.cli.reporting import AsJson, columns, print_json
 from tegula.cli.running import is_archive
 from tegula.cli.targets import StorageOptions, split_target
 from tegula.codecs import known_codecs, runs_in_kernel
+from tegula.display.markup import printable
 from tegula.errors import UnsupportedError
 from tegula.optional import HOW_TO_BUILD, import_failure
 from tegula.stores import Store
@@ -79,7 +80,7 @@ def _examine(target: str, options: dict[str, Any], write: bool, as_json: bool) -
     if as_json:
         print_json(facts)
     else:
-        typer.echo(columns([(title, one_line(text)) for title, text in sentences(facts)]))
+        typer.echo(columns([(title, printable(text)) for title, text in sentences(facts)]))
     if facts["reading"] is not None:
         raise typer.Exit(1)
 

@@ -9,7 +9,7 @@ import typer
 
 from tegula.cli.convert import parse_codecs, parse_lengths, parse_option, parse_rules
 from tegula.cli.progress import progress_line
-from tegula.cli.reporting import AsJson, QuietButJson, columns, one_line, print_json
+from tegula.cli.reporting import AsJson, QuietButJson, columns, print_json
 from tegula.cli.running import Dask, MaxMemory, Part, Resume, VisibleEarly, Workers, resuming, running
 from tegula.cli.targets import (
     StorageOptions,
@@ -21,6 +21,7 @@ from tegula.cli.targets import (
 )
 from tegula.cli.values import parse_value
 from tegula.display.info import counted
+from tegula.display.markup import printable
 from tegula.jobs.downsampling.downsample import Pyramid
 from tegula.jobs.downsampling.downsample import downsample as downsample_array
 
@@ -156,5 +157,5 @@ def _rows(found: Pyramid) -> list[list[str]]:
     rows = [["array", "shape", "chunks", f"scale of {names}"]]
     for level in found.levels:
         scale = ",".join(f"{one:g}" for one in level.scale)
-        rows.append([f"/{one_line(level.path)}", str(level.shape), str(level.chunks), scale])
+        rows.append([f"/{printable(level.path)}", str(level.shape), str(level.chunks), scale])
     return rows

@@ -10,9 +10,10 @@ import numpy as np
 import typer
 
 from tegula.arrays.array import Array
-from tegula.cli.reporting import AllowPickle, AsJson, columns, one_line, print_json
+from tegula.cli.reporting import AllowPickle, AsJson, columns, print_json
 from tegula.cli.targets import StorageOptions, Target, open_target
 from tegula.display.info import counted
+from tegula.display.markup import printable
 from tegula.errors import UnsupportedError
 from tegula.extracts.values import array_to_json
 from tegula.extracts.windows import window
@@ -55,12 +56,12 @@ def _as_table(values: np.ndarray[Any, Any]) -> str:
     names = values.dtype.names or ()
     cells = [[_cell(item[name]) for name in names] for item in array_to_json(values)]
     right = [column for column, name in enumerate(names) if values.dtype[name].kind in "biuf"]
-    return columns([[one_line(name) for name in names], *cells], right=right)
+    return columns([[printable(name) for name in names], *cells], right=right)
 
 
 def _cell(value: Any) -> str:
     text = value if isinstance(value, str) else "" if value is None else json.dumps(value, ensure_ascii=False)
-    return one_line(text)
+    return printable(text)
 
 
 def _as_array(values: np.ndarray[Any, Any]) -> str:

@@ -6,8 +6,9 @@ from typing import Annotated, Any
 
 import typer
 
-from tegula.cli.reporting import AsJson, Quiet, one_line, print_json
+from tegula.cli.reporting import AsJson, Quiet, print_json
 from tegula.cli.targets import StorageOptions, split_target, target_argument
+from tegula.display.markup import printable
 from tegula.jobs.managing import clean_job, list_jobs, show_job
 
 __all__ = ["app"]
@@ -37,7 +38,7 @@ def list_(
         return
     for state in found:
         done = f"{state.units_done} of {state.units} units"
-        typer.echo(one_line(f"/{state.path}: {state.state}, {state.operation} of {state.source}, {done} done"))
+        typer.echo(printable(f"/{state.path}: {state.state}, {state.operation} of {state.source}, {done} done"))
     if not found:
         typer.echo("no job is under way or was interrupted there")
 
@@ -67,4 +68,4 @@ def clean(
     store, inner = split_target(target)
     state = clean_job(store, inner, force=force, storage_options=dict(storage_option or ()))
     if not quiet:
-        typer.echo(one_line(f"removed: {state.operation} of {state.source} to {state.target}"))
+        typer.echo(printable(f"removed: {state.operation} of {state.source} to {state.target}"))

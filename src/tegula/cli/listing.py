@@ -11,9 +11,10 @@ from typing import Annotated, Any, Final
 import typer
 
 from tegula.arrays.array import Array
-from tegula.cli.reporting import AsJson, columns, one_line, print_json, print_message
+from tegula.cli.reporting import AsJson, columns, print_json, print_message
 from tegula.cli.targets import Node, StorageOptions, Target, open_target, split_target
 from tegula.display.info import Info, counted, human_bytes
+from tegula.display.markup import printable
 from tegula.display.tree import group_tree
 from tegula.errors import TegulaError
 from tegula.hierarchy.group import Group
@@ -208,7 +209,7 @@ def tree(
         elif not isinstance(node, Array):
             typer.echo(str(group_tree(node, depth)))
         else:
-            typer.echo(one_line(f"/{node.path} {node.shape} {node.metadata.data_type}"))
+            typer.echo(printable(f"/{node.path} {node.shape} {node.metadata.data_type}"))
 
 
 def _branch(name: str, root: Node, depth: int | None) -> dict[str, Any]:
@@ -298,7 +299,7 @@ def _members(group: Group | Table, recursive: bool) -> Iterator[tuple[str, Node 
 
 def _print_name(name: str) -> None:
     """Print a name as it is; on a terminal, escape characters that could control the terminal."""
-    typer.echo(one_line(name) if _on_terminal() else name, color=True)
+    typer.echo(printable(name) if _on_terminal() else name, color=True)
 
 
 def _on_terminal() -> bool:
@@ -321,5 +322,5 @@ def _print_listing(found: list[dict[str, Any]], long: bool, as_json: bool) -> No
         size = "-" if stored is None else human_bytes(stored)
         shape, dtype = str(item.get("shape", "-")), item.get("dtype", "-")
         dtype = dtype if len(dtype) <= _WIDEST_TYPE else f"{dtype[: _WIDEST_TYPE - 1]}…"
-        rows.append([item["kind"], item["format"], shape, dtype, size, one_line(item["name"])])
+        rows.append([item["kind"], item["format"], shape, dtype, size, printable(item["name"])])
     typer.echo(columns(rows, right=[4]))

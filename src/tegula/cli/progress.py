@@ -10,8 +10,8 @@ from importlib.util import find_spec
 from math import prod
 from typing import Any
 
-from tegula.cli.reporting import one_line
 from tegula.cli.targets import Node
+from tegula.display.markup import printable
 from tegula.errors import TegulaError
 from tegula.jobs.units import arrays_below, with_known_members
 
@@ -95,7 +95,7 @@ class _Line:
 
     def show(self, path: str, done: int) -> None:
         """Set the number of bytes done, and show the path."""
-        self._bar.update(self._task, completed=done, description=one_line(path) or "array")
+        self._bar.update(self._task, completed=done, description=printable(path) or "array")
 
 
 @contextmanager

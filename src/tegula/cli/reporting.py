@@ -20,7 +20,6 @@ __all__ = [
     "QuietButJson",
     "as_options",
     "columns",
-    "one_line",
     "print_json",
     "print_message",
 ]
@@ -49,7 +48,7 @@ def print_message(kind: str, message: object) -> None:
     """
     redacted = import_module("tegula.stores.secrets").redacted  # imported here: most commands print no message
     line = as_options(redacted(" ".join(str(message).splitlines())))
-    typer.echo(f"tegula: {kind}: {one_line(line)}", err=True)
+    typer.echo(f"tegula: {kind}: {printable(line)}", err=True)
 
 
 def as_options(text: str) -> str:
@@ -62,17 +61,6 @@ def as_options(text: str) -> str:
     """
     text = _ARGUMENT.sub(lambda match: f"--{match[1].replace('_', '-')}", text)
     return _STORAGE.sub(lambda match: f"--{match[1] or ''}storage-option".replace("_", "-"), text)
-
-
-def one_line(text: str) -> str:
-    r"""Escape characters that are not printable, which names of files may have.
-
-    Examples
-    --------
-    >>> print(one_line("a\nb"))
-    a\nb
-    """
-    return printable(text)
 
 
 def print_json(value: Any) -> None:

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from tegula.cli.reporting import one_line
 from tegula.cli.targets import StorageOptions, Target, open_target
+from tegula.display.markup import printable
 from tegula.server.running import serve as start
 from tegula.stores.secrets import redacted
 
@@ -53,7 +53,7 @@ def serve(
         origins = ("*",) if allow_origin is None else tuple(allow_origin)
         with start(node, host=host, port=port, token=token, allow_origins=origins, open_browser=open_browser) as server:
             try:
-                typer.echo(f"serving {one_line(redacted(target))} at {server.open_url}")
+                typer.echo(f"serving {printable(redacted(target))} at {server.open_url}")
                 typer.echo("press Ctrl-C to stop", err=True)
                 server.wait()
             except KeyboardInterrupt:

@@ -9,9 +9,10 @@ from typing import Final
 import typer
 
 from tegula.cli.progress import progress_line
-from tegula.cli.reporting import AllowPickle, AsJson, QuietButJson, columns, one_line, print_json, print_message
+from tegula.cli.reporting import AllowPickle, AsJson, QuietButJson, columns, print_json, print_message
 from tegula.cli.running import Dask, Ledger, Workers, running
 from tegula.cli.targets import StorageOptions, Target, open_target
+from tegula.display.markup import printable
 from tegula.jobs.measuring.statistics import Statistics, short, statistics
 
 __all__ = ["stats"]
@@ -98,7 +99,7 @@ def _fitted(found: Statistics) -> list[list[str]]:
 
 def _rows(found: Statistics, width: int) -> list[list[str]]:
     """Return the rows of a table without the data types, which `tegula ls -l` prints."""
-    return [[one_line(row[0]), *row[2:]] for row in found.rows(width)]
+    return [[printable(row[0]), *row[2:]] for row in found.rows(width)]
 
 
 def _width(rows: list[list[str]]) -> int:
