@@ -320,8 +320,9 @@ def test_a_refusal_is_absence_only_if_it_is_said_to_be(crude: CrudeS3) -> None:
     assert store.get("a") is None
     assert store.get("a", (0, 0), with_generation=True) == (None, ABSENT)
     assert store.size("a") is None
-    with pytest.raises(MetadataError, match="missing"):
-        opened(crude, missing=(200,))
+    for wrong in ((200,), [[404]], "404", None):
+        with pytest.raises(MetadataError, match="missing"):
+            opened(crude, missing=wrong)
 
 
 def test_new_credentials_are_asked_for_once_the_old_ones_are_refused(crude: CrudeS3) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
 from itertools import islice
@@ -329,14 +329,11 @@ def _reopen(
     return kind(make_store(class_name, settings), prefix, **options)
 
 
-def _statuses(missing: Sequence[int]) -> frozenset[int]:
-    try:
-        found = frozenset(missing)
-    except TypeError:
-        found = frozenset([missing])  # type: ignore[list-item]
+def _statuses(missing: Any) -> frozenset[int]:
+    found = [*missing] if isinstance(missing, Iterable) else [missing]
     if not all(type(status) is int and 400 <= status < 500 for status in found):
         raise MetadataError("missing must list status codes from 400 to 499, such as (403, 404)", field="missing")
-    return found
+    return frozenset(found)
 
 
 def _url_of(kind: str, store: Any, prefix: str) -> str:
