@@ -45,7 +45,7 @@ def _import(module: str) -> dict[str, float]:
 def _contender(name: str, text: str) -> Any:
     # only now, so that the timed import does not include them
     make = import_module("contenders").make
-    Case = import_module("cases").Case  # noqa: N806
+    Case = import_module("cases").Case  # noqa: N806 - a class
     return make(name), Case(**json.loads(text))
 
 

@@ -114,7 +114,7 @@ def test_calls_that_start_calls_are_never_short_of_threads() -> None:
     for _ in range(200):
         done = threading.Event()
         first = Call(lambda done=done: done.wait(30))
-        second = Call(lambda: Pool.start(pool, Call(done.set)))  # noqa: B023
+        second = Call(lambda: Pool.start(pool, Call(done.set)))  # noqa: B023 - called in the same round
         pool.start(first)
         pool.start(second)
         wait_until(lambda first=first: first._over)

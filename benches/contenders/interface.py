@@ -41,7 +41,7 @@ class Contender(ABC):
         """Return a context with the settings that hold while it is timed."""
         return nullcontext()
 
-    def forget(self) -> None:  # noqa: B027
+    def forget(self) -> None:  # noqa: B027 - most need not
         """Give back cached memory."""
 
     def version(self) -> str:
@@ -51,7 +51,7 @@ class Contender(ABC):
     def open(self, case: Case, path: Path) -> Any:
         """Open an array to read and write."""
 
-    def close(self, array: Any) -> None:  # noqa: B027
+    def close(self, array: Any) -> None:  # noqa: B027 - most need not
         """Close an array."""
 
     def make(self, case: Case, path: Path, rows: int | None = None) -> Any:

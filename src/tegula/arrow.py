@@ -81,7 +81,7 @@ def dataset(table: Table) -> Any:
     return TableDataset(table)
 
 
-class TableDataset(_dataset.FileSystemDataset):  # type: ignore[misc, name-defined]
+class TableDataset(_dataset.FileSystemDataset):  # type: ignore[misc, name-defined]  # pyarrow has no types
     """A table as a pyarrow dataset; made by `dataset`.
 
     Operations that pyarrow carries out with scanners read the table; all others look for a file that does not exist,

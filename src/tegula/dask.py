@@ -142,7 +142,7 @@ def _placed(region: Any, shape: tuple[int, ...], given: Sequence[int]) -> Place:
         raise SelectionError(f"a region must consist of ints and slices, not {region!r:.80}")
     try:
         place = tuple(
-            range(size)[item] if isinstance(item, slice) else int(item)  # type: ignore[arg-type]
+            range(size)[item] if isinstance(item, slice) else int(item)  # type: ignore[arg-type]  # checked above
             for item, size in zip(items, shape)
         )
     except (TypeError, ValueError) as error:

@@ -71,7 +71,7 @@ def on_first_use(
         setattr(sys.modules[package], name, value)
         return value
 
-    def __dir__() -> list[str]:  # noqa: N807
+    def __dir__() -> list[str]:  # noqa: N807 - as above
         known = vars(sys.modules[package])
         return sorted({*known, *known.get("__all__", ()), *places})
 

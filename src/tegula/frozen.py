@@ -116,7 +116,7 @@ class Frozen(metaclass=_Maker):
         cls = type(self)
         cls._count += 1
         if cls._count == _OFTEN and cls.__init__ is Frozen.__init__:
-            cls.__init__ = _compiled(cls)  # type: ignore[method-assign]
+            cls.__init__ = _compiled(cls)  # type: ignore[method-assign]  # of this class alone
         if args:
             if cls._kw_only or len(args) > len(cls._places):
                 raise TypeError(f"{cls.__name__} does not take {len(args)} values without names")

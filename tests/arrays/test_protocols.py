@@ -176,7 +176,7 @@ def test_nodes_are_compared_by_path_and_metadata() -> None:
     assert {a: 1}[tegula.open(store, path="a")] == 1
     for other in (None, "a", b"a", object(), store):
         assert a != other
-        assert not a == other  # noqa: SIM201
+        assert not a == other  # noqa: SIM201 - another operator
 
 
 def test_numpy_reads_arrays_for_reductions_and_copies() -> None:

@@ -55,7 +55,7 @@ class ForkServer:
 
 def _child(operation: str, path: str, fault: dict[str, Any], out: int) -> None:
     from faults import Fault, armed  # noqa: PLC0415 — the program imports them before it forks
-    from operations import OPERATIONS  # noqa: PLC0415
+    from operations import OPERATIONS  # noqa: PLC0415 — as above
 
     known = {*sys.modules}
     calls = fault.pop("calls", None)
@@ -68,8 +68,8 @@ def _child(operation: str, path: str, fault: dict[str, Any], out: int) -> None:
 
 
 def _main() -> None:
-    import faults  # noqa: F401, PLC0415
-    import operations  # noqa: F401, PLC0415
+    import faults  # noqa: F401, PLC0415 — for the children
+    import operations  # noqa: F401, PLC0415 — as above
 
     for line in sys.stdin:
         operation, path, fault = json.loads(line)

@@ -30,7 +30,7 @@ def executable() -> str:
 def chromium() -> Iterator[Any]:
     """Run Chromium."""
     path = executable()
-    from playwright.sync_api import sync_playwright  # noqa: PLC0415
+    from playwright.sync_api import sync_playwright  # noqa: PLC0415 - tests are skipped where there is no Chromium
 
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-dev-shm-usage"])

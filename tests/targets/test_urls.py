@@ -130,7 +130,7 @@ def test_a_fragment_that_no_server_is_sent_is_refused(url: str) -> None:
 
 def test_a_package_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     try:
-        import paramiko  # noqa: F401, PLC0415
+        import paramiko  # noqa: F401, PLC0415 - whether it is installed
     except ImportError:
         with pytest.raises(UnsupportedError, match="paramiko") as caught:
             tegula.open("sftp://me:hidden@host/x")

@@ -69,7 +69,7 @@ def references(
             node,
             target,
             form.value,
-            zarr_format=zarr_format,  # type: ignore[arg-type]
+            zarr_format=zarr_format,  # type: ignore[arg-type]  # typer allows 2 and 3 only
             path=path,
             unsupported=unsupported.value,
             inline_threshold=inline_threshold,

@@ -263,10 +263,11 @@ def _without_records(dtype: np.dtype[Any]) -> np.dtype[Any]:
         return np.dtype((_without_records(dtype.base), dtype.shape))
     if dtype.fields is None or dtype.names is None:
         return dtype
-    fields = {
+    fields: Any = {
         "names": [*dtype.names],
         "formats": [_without_records(dtype[name]) for name in dtype.names],
         "offsets": [dtype.fields[name][1] for name in dtype.names],
         "itemsize": dtype.itemsize,
     }
-    return np.dtype(fields, align=dtype.isalignedstruct)  # type: ignore[call-overload, no-any-return]
+    found: np.dtype[Any] = np.dtype(fields, align=dtype.isalignedstruct)
+    return found

@@ -36,7 +36,7 @@ class Connection(HttpToolsProtocol):
         self._quick = getattr(self.app, "quick", None)
         self._is_answered = False
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # uvicorn makes none other
         """Note a new connection; its first request must come soon."""
         super().connection_made(transport)
         self._deadline = self.loop.call_later(_HEAD_SECONDS, self._give_up)

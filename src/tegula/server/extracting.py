@@ -238,6 +238,6 @@ def download(content: Content, path: str, selection: str, format: str) -> Downlo
 
 
 def _chained(first: bytes, pieces: Iterator[bytes]) -> Iterator[bytes]:
-    with closing(pieces):  # type: ignore[type-var]
+    with closing(pieces):  # type: ignore[type-var]  # a generator
         yield first
         yield from pieces

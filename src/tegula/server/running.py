@@ -206,7 +206,7 @@ def serve(
             raise UnsupportedError(f"{reason}, or {optional.tegula_command('server')}")
     if isinstance(target, Node):
         check_options(target, storage_options)
-        node: Any = target[path] if path else target  # type: ignore[index]
+        node: Any = target[path] if path else target  # type: ignore[index]  # an array has fields at most
     else:
         node = open_node(target, path=path, storage_options=storage_options)
     is_local = host in _LOCAL_NAMES

@@ -142,7 +142,7 @@ class ReferenceStore(Store):
             for place in {*places} - {*bounded}:
                 pieces[place] = len(asked), 0, None
                 asked.append((name, several[place].part))
-            ranges = [(several[place].part[0], sum(several[place].part)) for place in bounded]  # type: ignore[arg-type]
+            ranges = [(several[place].part[0], sum(several[place].part)) for place in bounded]  # type: ignore[arg-type]  # no None
             for start, stop, inside in spans_of(ranges, _GAP if store.concurrency else 0):
                 pieces.update({bounded[at]: (len(asked), first - start, last - start) for at, first, last in inside})
                 asked.append((name, (start, stop - start)))
