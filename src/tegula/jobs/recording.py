@@ -123,6 +123,7 @@ class Recording:
         is_taken: Callable[[], bool],
     ) -> bool:
         """Make room for a new job; return false if another process begins the job in the meantime."""
+        # a job to join, or one that is complete
         ledger = self.ledger
         if ledger.is_done:
             ledger.remove()
@@ -132,6 +133,8 @@ class Recording:
         if self.resumes and (found := self._completed(is_taken, overwrite=overwrite)) is not None:
             self.is_complete, self.left_out = True, found
             return True
+
+        # what is in the way
         if self._may_delete(overwrite):
             discard(ledger.store, ledger.path)
             clear()

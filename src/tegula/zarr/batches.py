@@ -246,6 +246,7 @@ def _points(batch: Sequence[Item], prefix: str, keys: ChunkKeyEncoding, grid: Ch
     chunks = [place_of(item[0].path, keys, ndim) for item in batch]
     if not _fits(batch, [found[1] for found in chunks if found is not None], grid):
         return None
+    # the indices of each chunk along each axis, and their places in the result
     for (_, _, inner, outer, _), found in zip(batch, chunks):
         if found is None or found[0] != prefix or type(inner) is not tuple or len(inner) != ndim:
             return None
@@ -258,6 +259,7 @@ def _points(batch: Sequence[Item], prefix: str, keys: ChunkKeyEncoding, grid: Ch
             indices[axis].append(part + cut.start(number))
             limits[axis] = max(limits[axis], cut.start(number) + cut.length(number))
         places.append(place)
+    # each place of the result must be filled
     where = np.concatenate(places)
     seen = np.zeros(len(where), bool)
     if len(where) and not (int(where.min()) >= 0 and int(where.max()) < len(where)):
@@ -265,6 +267,7 @@ def _points(batch: Sequence[Item], prefix: str, keys: ChunkKeyEncoding, grid: Ch
     seen[where] = True
     if not seen.all():
         return None
+    # the indices in the order of the result
     points = []
     for parts in indices:
         along = np.empty(len(where), np.int64)

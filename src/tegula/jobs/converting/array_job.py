@@ -392,6 +392,8 @@ class ArrayJob:
         done = copied = stored = before = after = 0
         mode = self._mode(source, planned, target)
         passes = self._passes(source, planned, target)
+
+        # in units, by a runner
         if passes is not None or not self._conduct.runner.shares_memory:
             grid = block_grid(source, target) if passes is None else regular_grid(passes.passes[-1].unit)
             piece = Piece(name, target.shape, grid, 0, {}, "")
@@ -403,6 +405,8 @@ class ArrayJob:
             stored, after = new.amount_stored()
             sizes = {"copied": total["copied"], "stored": stored, "before": _bytes_stored(source), "after": after}
             return sizes | self._lost(planned, loss_of(total))
+
+        # in blocks, by decoding and encoding them
         if mode == "rewrite":
             loss = Loss()
             for size, part in rewrite(source, planned.axes, target, planned.target.precision):
@@ -414,6 +418,8 @@ class ArrayJob:
             stored, after = new.amount_stored()
             sizes = {"copied": 0, "stored": stored, "before": _bytes_stored(source), "after": after}
             return sizes | self._lost(planned, loss)
+
+        # chunk by chunk, as they are
         most = self._options.max_memory
         with _limited(None if most is None else most // (2 * max(1, old.chunk_nbytes, new.chunk_nbytes))):
             for moved in copy_chunks(old, new):

@@ -96,6 +96,7 @@ def passes_of(
     """
     if not target.metadata.grid.is_regular or not target.shape:
         return None
+    # the chunks that are read, in steps of the selection
     inner = source.metadata.grid.largest_chunk()
     if source._stored.chain.sharding is not None:
         inner = source._stored.chain.sharding.inner_shape
@@ -105,9 +106,12 @@ def passes_of(
             depth *= length
         else:
             reads.append(max(1, -(-length // abs(axis[1]))))
-    far = max(source.store.concurrency, target.store.concurrency)
+
+    # the size of an element, which is in memory with both types if these differ
     sizes = [_itemsize(source), _itemsize(target)]
     itemsize = max(sizes) if source.dtype == target.dtype else sum(sizes)
+
+    far = max(source.store.concurrency, target.store.concurrency)
     writes = target.metadata.grid.largest_chunk()
     try:
         return plan_passes(
