@@ -15,8 +15,9 @@ import typer
 from tegula import optional
 from tegula.arrays.array import Array
 from tegula.cli.files import output as open_output
-from tegula.cli.reporting import Quiet, one_line, print_message
+from tegula.cli.reporting import Quiet, print_message
 from tegula.cli.targets import StorageOptions, open_target, target_argument
+from tegula.display.markup import printable
 from tegula.errors import SelectionError, TegulaError, UnsupportedError
 from tegula.extracts.selections import split_selection
 from tegula.extracts.windows import Window, window
@@ -81,7 +82,7 @@ def plot(
             raise UnsupportedError(
                 f"the selection has {len(part.shape)} axes; select one or two of them, as in {path}[0, :, :]", path=path
             )
-        title = one_line(redacted(target))
+        title = printable(redacted(target))
         axes.set_title(title if len(title) < 80 else f"…{title[-79:]}")
     with open_output(output) as stream, _drawing(matplotlib):
         figure.savefig(stream, format=output.suffix[1:].lower(), dpi=150)
@@ -156,7 +157,7 @@ def _draw_columns(axes: Any, part: Window) -> str:
         raise UnsupportedError("there are no columns of numbers")
     index = next(axis for axis in part.axes if isinstance(axis, range))
     for name in names[:_MOST_LINES]:
-        axes.plot(index, values[name], linewidth=1, label=one_line(name))
+        axes.plot(index, values[name], linewidth=1, label=printable(name))
     axes.set_xlabel("row")
     axes.legend()
     left = f"only the first {_MOST_LINES} columns are drawn" if len(names) > _MOST_LINES else ""
@@ -206,7 +207,7 @@ def _title(array: Array) -> str:
     attributes = array.metadata.attributes
     name = attributes.get("long_name") or attributes.get("standard_name") or array.name
     units = attributes.get("units")
-    return one_line(f"{name} ({units})" if units else str(name))
+    return printable(f"{name} ({units})" if units else str(name))
 
 
 def _coordinates(array: Array, part: Window, number: int) -> tuple[Any, str]:
@@ -225,4 +226,4 @@ def _coordinates(array: Array, part: Window, number: int) -> tuple[Any, str]:
                 return values, _title(beside)
     except TegulaError:  # the axis then shows indices
         pass
-    return np.asarray(axis), one_line(str(name))
+    return np.asarray(axis), printable(str(name))
