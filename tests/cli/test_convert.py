@@ -55,6 +55,10 @@ def test_precision_and_a_file_with_the_report(tmp_path: Path) -> None:
     convert(tmp_path / "x", tmp_path / "z", "--dry-run", "--quiet", "--report", tmp_path / "r.html")
     assert (tmp_path / "r.html").read_text("utf-8").startswith("<!DOCTYPE html>")
     assert not (tmp_path / "z").exists()
+    # a file that can't be written is an error before the work, not after it
+    command = ["convert", str(tmp_path / "x"), str(tmp_path / "z"), "--report", str(tmp_path / "none" / "r.json")]
+    assert CliRunner().invoke(app, command).exit_code == 1
+    assert not (tmp_path / "z").exists()
     wrong = (("--report", "r.txt"), ("--dtype", "t="), ("--scale-offset", "x"), ("--bitround", "1.5"))
     for option, value in wrong:
         result = CliRunner().invoke(app, ["convert", str(tmp_path / "x"), str(tmp_path / "z"), option, value])

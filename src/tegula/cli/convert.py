@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from contextlib import nullcontext
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,6 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from tegula.cli.completion import complete_codecs
+from tegula.cli.files import output
 from tegula.cli.progress import progress_line
 from tegula.cli.reporting import AllowPickle, AsJson, QuietButJson, columns, print_json, print_message
 from tegula.cli.running import Dask, MaxMemory, Part, Resume, VisibleEarly, Workers, resuming, running
@@ -158,14 +160,16 @@ def convert(
     if path is not None and inner:
         raise typer.BadParameter("TARGET already names the path, as ::INNER", param_hint="--path")
     options["resume"] = resuming(resume, store)
-    # convert, and print the report
-    with (
-        open_target(source, "r", storage_option, allow_pickle=allow_pickle) as node,
-        progress_line(quiet, node) as progress,
-    ):
-        report = convert_node(node, store, path=path or inner, progress=progress, **options)
-    if report_file is not None:
-        Path(report_file).write_text(report.to_json() if report_file.endswith(".json") else report.to_html(), "utf-8")
+    # convert, and print the report; its file is opened first, so that a long job does not end with an error
+    with output(Path(report_file)) if report_file is not None else nullcontext() as file:
+        with (
+            open_target(source, "r", storage_option, allow_pickle=allow_pickle) as node,
+            progress_line(quiet, node) as progress,
+        ):
+            report = convert_node(node, store, path=path or inner, progress=progress, **options)
+        if file is not None:
+            text = report.to_json() if str(report_file).endswith(".json") else report.to_html()
+            file.write(text.encode())
     _print_report(report, as_json, quiet)
     if not report.ok:
         raise typer.Exit(1)
