@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import re
 import subprocess
@@ -27,6 +28,7 @@ from tegula.jobs.ledger import DIRECTORY, Ledger
 from tegula.jobs.owners import Owner
 from tegula.jobs.plans import Plan
 from tegula.metadata.chunk_grids import regular_grid
+from tegula.testing import Fault, FaultyStore
 
 VALUES = np.arange(600, dtype="i4").reshape(20, 30)
 pytestmark = pytest.mark.usefixtures("small_units")
@@ -208,6 +210,14 @@ def test_an_owner_gives_signs_of_life_while_a_unit_takes_long(monkeypatch: pytes
     tegula.convert(slow, target, codecs="zstd", resume=True)
     assert len(seen) == 3
     assert not [key for key in target.list() if ".tegula_job" in key]
+
+
+def test_a_full_disk_is_what_the_error_is_about() -> None:
+    """A new array of bcolz has no document with its length yet, which must not count as deleted."""
+    source, target = tegula.create_array({}, data=np.arange(100.0), chunks=10), FaultyStore(MemoryStore())
+    target.arm(Fault(errno.ENOSPC, on="set", keys=r"\.blp$", skip=2))
+    with pytest.raises(StoreError, match="No space left"):
+        tegula.convert(source, target, format="bcolz", resume=True)
 
 
 def test_without_a_ledger_arrays_are_seen_when_they_are_complete(tmp_path: Path) -> None:

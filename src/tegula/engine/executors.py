@@ -88,7 +88,7 @@ def _recover(
     """Repeat an operation if another process has changed the length of the array, else raise the error."""
     if isinstance(error, MemoryError):
         raise array.out_of_memory(error) from error
-    if not array.metadata.dense:
+    if not array.metadata.dense or not array.metadata.documents:  # the length of a new array is stored last
         raise error
     retry_with_current_length(array, plan, act, error)
 
