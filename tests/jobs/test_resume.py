@@ -318,6 +318,9 @@ def test_a_target_that_a_living_process_works_on_is_refused() -> None:
                 tegula.convert(source, target, codecs="zstd", **options)
         with pytest.raises(tegula.AlreadyExistsError, match="another job works on it"):
             tegula.convert(source, target, codecs="zstd", part=(1, 2))
+        for overwrite in (False, True):
+            with pytest.raises(tegula.AlreadyExistsError, match="another job works on it"):
+                tegula.copy(source, target, overwrite=overwrite)
         assert tegula.jobs.show_job(target).state == "running"
         with pytest.raises(tegula.AlreadyExistsError):
             tegula.jobs.clean_job(target)

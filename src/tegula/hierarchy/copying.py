@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Final
@@ -82,8 +82,11 @@ def copy(
     progress: CopyProgress | None = None,
     storage_options: Mapping[str, Any] | None = None,
     target_storage_options: Mapping[str, Any] | None = None,
+    check: Callable[[Store, str], object] = lambda store, path: None,
 ) -> CopyReport:
     """Copy a node in this process, without a ledger; parameters, result and errors are those of `tegula.copy`.
+
+    `check` refuses a target, before anything is deleted there.
 
     Examples
     --------
@@ -98,6 +101,7 @@ def copy(
         _read_node(store, old)  # before anything is created for the target
         visited = listable(store, old)
         with target_store(target, path, target_options) as (new_store, new):
+            check(new_store, new)
             return copy_node(visited, old, new_store, new, overwrite=overwrite, progress=progress)
 
 

@@ -17,6 +17,7 @@ from tegula.hierarchy import copying
 from tegula.hierarchy.copier import Copier, CopyProgress
 from tegula.hierarchy.copying import CopyReport
 from tegula.jobs.ledger import Ledger, is_ledger_key, share_of
+from tegula.jobs.managing import refuse_running
 from tegula.jobs.plans import Plan, Unit, fingerprint_of
 from tegula.jobs.recording import Recording
 from tegula.jobs.runners.runner import Runner, Work, check_reachable, runner_of
@@ -104,7 +105,9 @@ def copy(
     """
     where: dict[str, Any] = {"storage_options": storage_options, "target_storage_options": target_storage_options}
     if not resume and runner is None and workers is None and part is None:
-        return copying.copy(source, target, path=path, overwrite=overwrite, progress=progress, **where)
+        return copying.copy(
+            source, target, path=path, overwrite=overwrite, progress=progress, check=refuse_running, **where
+        )
     target_options = options_of_both(source, target, storage_options, target_storage_options)
     share = share_of(part)
     with (

@@ -12,13 +12,13 @@ from typing import Any
 from tegula.display.markup import printable
 from tegula.engine.deleting import remove_incomplete
 from tegula.errors import AlreadyExistsError, NotFoundError
-from tegula.jobs.ledger import DIRECTORY, Ledger
+from tegula.jobs.ledger import DIRECTORY, Ledger, survives
 from tegula.jobs.owners import Owner
 from tegula.stores import LocalStore, Store
 from tegula.targets.paths import clean, local_path, place
 from tegula.targets.stores import store_of
 
-__all__ = ["JobState", "clean_job", "discard", "list_jobs", "show_job"]
+__all__ = ["JobState", "clean_job", "discard", "list_jobs", "refuse_running", "show_job"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,9 +201,8 @@ def discard(store: Store, path: str, *, force: bool = False) -> None:
     """Delete everything that a job has written, and its ledger; do nothing if there is no job."""
     ledger = Ledger(store, path)
     plan = ledger.plan()
-    live = [owner for owner in ledger.owners().values() if owner.is_alive]
-    if live and not force:
-        raise AlreadyExistsError(f"another job works on it ({live[0]})", path=place(store, path))
+    if not force:
+        refuse_running(store, path)
     if plan is not None and not ledger.is_done:
         prefix = f"{path}/" if path else ""
         arrays = [f"{prefix}{item['name']}".rstrip("/") for item in plan.get("arrays", ())]
@@ -211,6 +210,13 @@ def discard(store: Store, path: str, *, force: bool = False) -> None:
         for node in arrays + groups:
             remove_incomplete(store, node, chunks=node in arrays)
     ledger.remove()
+
+
+def refuse_running(store: Store, path: str) -> None:
+    """Raise an error if a process works on a job at a path; without a ledger, it keeps a claim there."""
+    live = [owner for owner in Ledger(store, path).owners().values() if owner.is_alive] if survives(store) else []
+    if live:
+        raise AlreadyExistsError(f"another job works on it ({live[0]})", path=place(store, path))
 
 
 def _state_of(store: Store, path: str) -> JobState | None:
