@@ -77,6 +77,33 @@ def test_a_job_that_was_killed_while_it_made_a_group_writes_the_attributes_when_
         assert tegula.compare(source, target)
 
 
+class Stopping(MemoryStore):
+    """Raises Ctrl-C instead of storing one of the values."""
+
+    left = 10**9
+
+    def set(self, *args: Any, **options: Any) -> Any:
+        self.left -= 1
+        if self.left == 0:
+            raise KeyboardInterrupt
+        return super().set(*args, **options)
+
+
+def test_a_job_that_was_interrupted_between_two_documents_of_an_array_writes_both() -> None:
+    source, clean = tegula.create_array({}, data=np.arange(6), chunks=3), MemoryStore()
+    tegula.convert(source, clean, format="zarr1", resume=True)
+    for number in range(1, 50):
+        target = Stopping()
+        target.left = number
+        with suppress(KeyboardInterrupt):
+            tegula.convert(source, target, format="zarr1", resume=True)
+        tegula.convert(source, target, format="zarr1", resume=True)
+        assert {*target.list()} == {*clean.list()}
+        if target.left > 0:
+            return
+    raise AssertionError("the conversion stores values without end")
+
+
 def test_the_same_command_after_the_end_finds_the_target_complete() -> None:
     source, target = a_source(), MemoryStore()
     tegula.convert(source, target, resume=True)

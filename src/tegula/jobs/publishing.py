@@ -81,14 +81,15 @@ def publish(
     AlreadyExistsError
         If another program has created a node here since the job began.
     """
-    final = replace(read_back(item, metadata, path), documents={})
+    final = read_back(item, metadata, path)
+    names, final = final.documents.keys(), replace(final, documents={})
     created = options | {"filled": False, "reserved": True, "has_chunks": True, "has_parent": has_parent}
     for attempt in range(_RETRIES):
         found = engine.fetch_documents(store, path, item.keys)
         node = None
         with suppress(TegulaError):
             node = item.parse(found)
-        if isinstance(node, ArrayMetadata) and replace(node, documents={}) == final:
+        if isinstance(node, ArrayMetadata) and replace(node, documents={}) == final and names <= found.keys():
             return Array(engine.stored_array(store, path, node, **options), path, read_only=True)
         if node is not None and not _is_beginning(node, final):
             break  # another program has created this node, which stays
