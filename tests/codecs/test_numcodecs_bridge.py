@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 import zarr
 
-from tegula.errors import CodecError, MetadataError
+from tegula.errors import CodecError, MetadataError, UnsupportedError
 
 ARRAYS = [
     ("<i4", ("numcodecs.delta", {"dtype": "<i4"})),
@@ -52,6 +52,16 @@ def test_filters_before_the_array_to_bytes_codec(build, dtype, codec):
         assert len(plain.encode(np.asarray(chunk, order=layout))) == plain.encoded_size((3, 4))
     with pytest.raises(CodecError):
         plain.decode(bytes(plain.encode(chunk))[:-1], (3, 4))
+
+
+@pytest.mark.parametrize(
+    "codecs", [[("numcodecs.delta", {}), "bytes"], ["bytes", ("numcodecs.delta", {"dtype": "|b1"})]]
+)
+def test_booleans_are_not_encoded_as_differences(build, codecs):
+    chain = build(codecs, "?", 1)
+    with pytest.raises(UnsupportedError, match="booleans"):
+        chain.encode(np.array([True, False, True]))
+    assert chain.decode(b"\1\0\0", (3,)).all()  # as numcodecs decodes what it has encoded
 
 
 @pytest.mark.parametrize(("dtype", "codec"), ARRAYS, ids=str)

@@ -102,6 +102,7 @@ class _Filter(ArrayCodec):
         return fill.astype(self.data_type.numpy)
 
     def encode(self, chunk: Chunk) -> Chunk:
+        _refuse_booleans(self.name, self.codec)
         contiguous = np.ascontiguousarray(chunk).reshape(chunk.shape)
         # some filters return a flat array, and bitround returns integers of the same size
         return _view(self.codec.encode(contiguous), self.data_type.numpy).reshape(self.shape(chunk.shape))
@@ -109,6 +110,12 @@ class _Filter(ArrayCodec):
     def decoder(self, shape: Shape) -> Decoder:
         decode, dtype = self.codec.decode, self.before.numpy
         return lambda chunk: _view(decode(np.ascontiguousarray(chunk)), dtype).reshape(shape)
+
+
+def _refuse_booleans(name: str, codec: Any) -> None:
+    """Refuse to encode booleans with delta: numcodecs decodes most of them as True."""
+    if name == "numcodecs.delta" and codec.dtype.kind == "b":
+        raise UnsupportedError("booleans can't be restored from their differences; use another codec", codec=name)
 
 
 def _view(found: Any, dtype: np.dtype[Any]) -> Chunk:
@@ -190,6 +197,7 @@ class _Buffer(BufferCodec):
         return decode
 
     def encode(self, data: Data) -> Data:
+        _refuse_booleans(self.name, self.codec)
         return self.codec.encode(data)
 
 
