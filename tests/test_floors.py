@@ -56,7 +56,7 @@ ROOMS: dict[str, set[str]] = {
     "arrow": _OPERATIONS,
     "dask": _NODES,
     "references": _OPERATIONS,
-    "xarray": _OPERATIONS,
+    "xarray": {*_OPERATIONS, "dask"},
     "zarr": {*_OPERATIONS, "showing"},
     # floor 6: a program that other programs run, too
     "server": {*_NODES, "jobs", "extracts", "showing"},

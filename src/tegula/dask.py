@@ -33,6 +33,8 @@ __all__ = ["store"]
 _OPTIONS = frozenset(CREATION) | {"dtype", "format", "overwrite", "allow_pickle"}
 Place: TypeAlias = tuple[int | range, ...]
 """The elements to write: one index or several along each axis of the target."""
+Part: TypeAlias = tuple[int | slice, ...]
+"""The same as a selection."""
 
 
 def store(
@@ -160,10 +162,8 @@ def _write_blocks(array: Any, target: Array, place: Place) -> Any:
     """Return a dask array with one element for each block, which is true once the block is written."""
     return array.map_blocks(
         _write_block,
-        target=target,
+        target=SharedTarget(target),
         place=place,
-        home=process_name(),
-        storage=_storage(target.store),
         # a unique name, so that dask never takes an earlier result for this write
         name=f"tegula-store-{uuid.uuid4().hex}",
         chunks=tuple((1,) * number for number in array.numblocks),
@@ -172,24 +172,40 @@ def _write_blocks(array: Any, target: Array, place: Place) -> Any:
     )
 
 
-def _write_block(
-    block: Any, target: Array, place: Place, home: str, storage: str, block_info: Any = None
-) -> npt.NDArray[np.bool_]:
+def _write_block(block: Any, target: SharedTarget, place: Place, block_info: Any = None) -> npt.NDArray[np.bool_]:
     """Write one block to its part of the target."""
     bounds = iter(block_info[0]["array-location"])
     part = tuple(item[slice(*next(bounds))] if isinstance(item, range) else item for item in place)
-    if process_name() != home:
-        _check_shared(target, part, storage)
     if np.size(block):
         target[tuple(as_slice(item) if isinstance(item, range) else item for item in part)] = np.asarray(block)
     return np.ones((1,) * np.ndim(block), bool)
+
+
+class SharedTarget:
+    """An array that tasks write to, which refuses writes of other processes that would lose elements.
+
+    Parameters
+    ----------
+    array : Array
+        The array.
+    """
+
+    def __init__(self, array: Array) -> None:
+        self._array = array
+        self._home = process_name()
+        self._storage = _storage(array.store)
+
+    def __setitem__(self, part: Part, block: Any) -> None:
+        if process_name() != self._home:
+            _check_shared(self._array, part, self._storage)
+        self._array[part] = block
 
 
 def _second(_: Any, target: Array) -> Array:
     return target
 
 
-def _check_shared(target: Array, part: Place, storage: str) -> None:
+def _check_shared(target: Array, part: Part, storage: str) -> None:
     """Refuse to write from another process if elements would be lost."""
     how = "compute with scheduler='threads', or store the array in a directory or a bucket"
     if storage == "memory":
@@ -216,10 +232,10 @@ def _storage(store: Store) -> Literal["memory", "single writer", "shared"]:
     return "single writer" if store.single_writer else "shared"
 
 
-def _is_whole(grid: ChunkGrid, part: Place, shape: tuple[int, ...]) -> bool:
+def _is_whole(grid: ChunkGrid, part: Part, shape: tuple[int, ...]) -> bool:
     """Return whether the elements consist of whole chunks (shards)."""
     for item, axis, size in zip(part, grid.axes, shape):
-        numbers = item if isinstance(item, range) else range(item, item + 1)
+        numbers = range(size)[item] if isinstance(item, slice) else range(item, item + 1)
         if not numbers:
             continue
         first, last = sorted((numbers[0], numbers[-1]))

@@ -61,6 +61,18 @@ def test_chunks_of_dask_need_not_be_those_of_the_store(scheduler: str, shards: A
     np.testing.assert_array_equal(read(tmp_path / "a.zarr")["a"], values)
 
 
+@pytest.mark.parametrize(("kind", "compute"), [("memory", True), ("dict", False), ("file", True)])
+def test_what_other_processes_would_lose_is_refused(kind: str, compute: bool, tmp_path: Path) -> None:
+    local = tegula.FsspecStore(pytest.importorskip("fsspec").filesystem("file"), str(tmp_path / "a"))
+    target: Any = {"memory": tegula.MemoryStore(), "dict": {}, "file": local}[kind]
+    ds = xr.Dataset({"a": ("x", da.ones(8, chunks=3))})
+    processes = dask.config.set(scheduler="processes", num_workers=1)
+    with processes, pytest.raises(tegula.StoreError, match="scheduler='threads'"):
+        dask.compute(write(ds, target, encoding={"a": {"chunks": 4}}, compute=compute))
+    write(ds, target, mode="a")  # by threads
+    assert read(target)["a"].values.tolist() == [1] * 8
+
+
 def test_uneven_chunks_of_dask_are_stored(tmp_path: Path) -> None:
     ds = xr.Dataset({"a": ("x", da.from_array(np.arange(20), chunks=((3, 7, 2, 8),)))})
     write(ds, tmp_path / "a.zarr")

@@ -10,6 +10,7 @@ import xarray as xr
 from xarray.backends.common import ArrayWriter
 
 from tegula.arrays.node import Node, opened_by_name
+from tegula.dask import SharedTarget
 from tegula.engine import read_metadata
 from tegula.errors import AlreadyExistsError, MetadataError, NotFoundError, UnsupportedError
 from tegula.formats import find_format
@@ -158,6 +159,7 @@ def write(
         raise
 
     # chunked elements
+    elements.targets = [SharedTarget(array) for array in elements.targets]
     if not compute:
         writes = elements.sync(compute=False, chunkmanager_store_kwargs=chunkmanager_store_kwargs)
         return import_module("dask").delayed(_finish)(writes, opened)
