@@ -73,6 +73,25 @@ def test_what_other_processes_would_lose_is_refused(kind: str, compute: bool, tm
     assert read(target)["a"].values.tolist() == [1] * 8
 
 
+class Foreign:
+    """A chunked array of a library other than dask."""
+
+    shape, ndim, dtype, chunks = (4,), 1, np.dtype("f8"), ((2, 2),)
+
+    def __array_function__(self, *_: Any) -> Any:
+        return NotImplemented
+
+    def __array_ufunc__(self, *_: Any, **__: Any) -> Any:
+        return NotImplemented
+
+
+def test_chunked_arrays_of_other_libraries_are_refused_before_anything_is_deleted(tmp_path: Path) -> None:
+    write(days(0, 2), tmp_path / "a.zarr")
+    with pytest.raises(tegula.UnsupportedError, match="only those of dask"):
+        write(xr.Dataset({"a": ("x", Foreign())}), tmp_path / "a.zarr", mode="w")
+    xr.testing.assert_identical(read(tmp_path / "a.zarr"), days(0, 2))
+
+
 def test_uneven_chunks_of_dask_are_stored(tmp_path: Path) -> None:
     ds = xr.Dataset({"a": ("x", da.from_array(np.arange(20), chunks=((3, 7, 2, 8),)))})
     write(ds, tmp_path / "a.zarr")

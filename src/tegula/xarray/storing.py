@@ -75,6 +75,7 @@ class GroupWriter:
     def encoded(self, dataset: xr.Dataset, encoding: Mapping[Any, Mapping[str, Any]]) -> EncodedDataset:
         """Encode a data set. All errors in the data set are raised here, before anything is stored."""
         names = {name: _stored_name(name) for name in dataset.variables}
+        _check_chunked(dataset)
         self._check_encoding(dataset, encoding)
         region = {}
         if self.region is not None:
@@ -246,6 +247,17 @@ class GroupWriter:
 
 class _UnsupportedVariable(UnsupportedError, ValueError):
     """A variable that the format can't hold; a ``ValueError`` in ``Dataset.to_zarr``."""
+
+
+def _check_chunked(dataset: xr.Dataset) -> None:
+    """Refuse chunked arrays of other libraries than dask, which can't write to arrays of tegula."""
+    for name, variable in dataset.variables.items():
+        if variable.chunks is not None and not hasattr(variable.data, "__dask_graph__"):
+            library = type(variable.data).__module__.partition(".")[0]
+            raise UnsupportedError(
+                f"the variable {name!r:.80} is a chunked array of {library}; only those of dask can be written: "
+                "compute it first"
+            )
 
 
 def _stored_name(name: Hashable) -> str:
