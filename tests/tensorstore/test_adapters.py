@@ -2,6 +2,7 @@
 
 import asyncio
 import pickle
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -273,3 +274,53 @@ def test_blocks_read_by_any_indices() -> None:
         assert np.array_equal(view.oindex[rows + low, columns + lowest].read().result(), whole[np.ix_(rows, columns)])
         assert np.array_equal(view.vindex[rows + low, columns + lowest].read().result(), whole[rows, columns])
         assert np.array_equal(view[:, columns + lowest].read().result(), whole[:, columns])
+
+
+def _three_by_two(module: Any, name: str, units: Any = None, **options: Any) -> Any:
+    spec = {"driver": "zarr3", "kvstore": "memory://" + name}
+    return module.open(spec, dtype="int8", shape=[3, 2], dimension_units=units, **options).result()
+
+
+def test_the_units_of_layers() -> None:
+    def units(module: Any) -> Any:
+        context = module.Context()
+        make = partial(_three_by_two, module, create=True, context=context)
+        a, b, c, d = make("a", ["nm", "4m"]), make("b", ["nm", None]), make("c", ["2nm", None]), make("d")
+        made = [module.stack([a, b]), module.concat([d, a], axis=0), module.overlay([a, c, a]), module.stack([d])]
+        made += [module.overlay([a.T, a[:, ::2]]), module.overlay([a, c], dimension_units=["s", None]), made[0].T]
+        made += [module.overlay([a.spec(minimal_spec=True), b.spec()], context=context)]
+        found = [(array.dimension_units, array.spec().dimension_units, array.schema.dimension_units) for array in made]
+        return repr(found), [array.spec().to_json().get("schema") for array in made]
+
+    assert units(ts) == units(tensorstore)
+
+
+def test_layers_that_cannot_be_read_or_written() -> None:
+    def outcomes(module: Any) -> Any:
+        context = module.Context()
+        array = _three_by_two(module, "a", create=True, context=context)
+        opened = partial(_three_by_two, module, "a", context=context)
+        layers = {
+            "a": array,
+            "r": opened(read=True),
+            "w": opened(write=True),
+            "d": module.downsample(array, [1, 1], "min"),
+        }
+        found: list[Any] = []
+        for names in ("r", "w", "d", "ra", "ar", "wa", "wr", "rw", "dr"):
+            given = [layers[name] for name in names]
+            for join in (module.stack, module.overlay, partial(module.concat, axis=1)):
+                for mode in ({}, {"read": True}, {"write": True}, {"read": True, "write": True}, {"read": False}):
+                    try:
+                        made = join(given, context=context, **mode)
+                    except ValueError as error:
+                        found.append((names, mode, str(error).partition(" [")[0]))
+                        continue
+                    for use in (lambda view: view.read().result().tolist(), lambda view: view.write(1).result()):
+                        try:
+                            found.append((names, mode, made.mode, use(made[:1])))
+                        except ValueError as error:
+                            found.append((names, mode, made.mode, str(error).partition(" [")[0]))
+        return found
+
+    assert outcomes(ts) == outcomes(tensorstore)

@@ -204,7 +204,7 @@ def overlay(
     layers : sequence of (TensorStore or Spec)
         The arrays. Specs must have a domain, and are opened when first needed.
     read, write : bool, optional
-        The access that is required; by default both.
+        The access that at least one layer must allow; by default all that the layers allow.
     context : Context, optional
         The source of shared resources.
     transaction : Transaction, optional
@@ -355,12 +355,11 @@ def _stacked(
     shared = _shared_transaction(layers, transaction)
     driver = StackDriver(made, schema, context or default_context(), shared)
     read, write = mode
-    for opened in [layer.opened.driver for layer in made if layer.opened is not None]:
-        if read and "r" not in opened.mode:
-            raise invalid("a layer can't be read")
-        if write and "w" not in opened.mode:
-            raise invalid("a layer can't be written")
-    driver.mode = mode_of(bool(read), bool(write)) if read or write else "rw"
+    allowed = set("".join("rw" if layer.opened is None else layer.opened.driver.mode for layer in made) or "rw")
+    for wanted, letter, name in ((read, "r", "Read"), (write, "w", "Write")):
+        if wanted and letter not in allowed:
+            raise invalid(f"{name} mode not supported")
+    driver.mode = mode_of(bool(read), bool(write)) if read or write else mode_of("r" in allowed, "w" in allowed)
     store = TensorStore._of(driver, None, shared)
     return store if transaction is None or transaction is shared else store.with_transaction(transaction)
 

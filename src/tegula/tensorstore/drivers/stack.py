@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from contextlib import suppress
 from copy import copy
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -24,9 +24,14 @@ from tegula.tensorstore.json.binding import MISSING, array_of, member, obj
 from tegula.tensorstore.spec.interface import Driver, DriverSpec, Indices, Opening
 from tegula.tensorstore.spec.spec import Spec
 
+if TYPE_CHECKING:
+    from tegula.tensorstore.constraints.unit import Unit
+
 __all__ = ["Layer", "StackDriver", "StackSpec", "checked_layers"]
 
 _Values = npt.NDArray[Any]
+_Units: TypeAlias = "tuple[Unit | None, ...]"
+_ACCESS = {"r": "Read", "w": "Write"}
 
 
 class Layer:
@@ -43,6 +48,8 @@ class Layer:
         The domain of the layer in the stack.
     dtype : dtype or None
         The data type; None if unknown.
+    dimension_units : tuple of (Unit or None), optional
+        The units of the dimensions; None if unknown.
     spec : Spec or None
         The spec to open.
     opened : Viewed or None
@@ -54,7 +61,7 @@ class Layer:
         If the domain is unknown.
     """
 
-    __slots__ = ("domain", "dtype", "opened", "spec")
+    __slots__ = ("dimension_units", "domain", "dtype", "opened", "spec")
 
     def __init__(self, source: Spec | Viewed) -> None:
         domain = source.domain
@@ -62,6 +69,7 @@ class Layer:
             raise invalid("Domain must be specified")
         self.domain = domain
         self.dtype = source.dtype
+        self.dimension_units = source.dimension_units
         self.spec = source if isinstance(source, Spec) else None
         self.opened = None if isinstance(source, Spec) else source
 
@@ -109,6 +117,11 @@ class StackSpec(VirtualSpec):
             return None
         return _hull([domain for domain in domains if domain is not None])
 
+    def get_schema(self) -> Schema:
+        schema = super().get_schema()
+        schema.update(dimension_units=_merged_units(schema, [layer.dimension_units for layer in self.layers]))
+        return schema
+
     def open(self, request: Opening) -> Driver:
         sources = []
         for spec in self.layers:
@@ -154,7 +167,7 @@ class StackDriver(Driver):
                 raise invalid("Domain must be specified")
             domain = _hull([layer.domain for layer in layers])
         self.domain = domain
-        self.dimension_units = schema.dimension_units
+        self.dimension_units = _merged_units(schema, [layer.dimension_units for layer in layers])
         self.chunk_layout = ChunkLayout()
         self.slow = any(layer.opened is None or layer.opened.driver.slow for layer in layers)
         self._edges = [
@@ -167,23 +180,27 @@ class StackDriver(Driver):
             )
             for axis in range(domain.rank)
         ]
-        self._found: dict[tuple[int, ...], Viewed] = {}
+        self._found: dict[tuple[int, ...], int] = {}
 
-    def _layer_at(self, numbers: tuple[int, ...]) -> Viewed:
-        """Return the topmost layer at a cell of the grid formed by the layers' bounds."""
+    def _layer_at(self, numbers: tuple[int, ...], access: Literal["r", "w"] | None = None) -> Viewed:
+        """Return the topmost layer at a cell of the grid formed by the layers' bounds, for reading or writing."""
         if numbers not in self._found:
             self._found[numbers] = self._find_layer(numbers)
-        return self._found[numbers]
+        number = self._found[numbers]
+        layer = self.layers[number].open(Opening(self._context, self._transaction, "r" in self.mode, "w" in self.mode))
+        if access and access not in layer.driver.mode:
+            raise invalid(f"Layer {number}: {_ACCESS[access]} mode not supported")
+        return layer
 
-    def _find_layer(self, numbers: tuple[int, ...]) -> Viewed:
+    def _find_layer(self, numbers: tuple[int, ...]) -> int:
         inside = [
             int(edges[number]) if 0 <= number < len(edges) else None for edges, number in zip(self._edges, numbers)
         ]
         if all(start is not None for start in inside):
-            for layer in reversed(self.layers):
+            for number, layer in reversed(list(enumerate(self.layers))):
                 ends = zip(layer.domain.inclusive_min, inside, layer.domain.exclusive_max)
                 if all(start is not None and low <= start < high for low, start, high in ends):
-                    return layer.open(Opening(self._context, self._transaction, "r" in self.mode, "w" in self.mode))
+                    return number
         shown = ", ".join("-4611686018427387903" if start is None else str(start) for start in inside)
         raise invalid(f'Cell with origin={{{shown}}} missing layer mapping in "stack" driver')
 
@@ -200,12 +217,13 @@ class StackDriver(Driver):
     def read(self, indices: Indices) -> _Values:
         result = np.empty(result_shape(indices), self.dtype.numpy_dtype)
         for numbers, part, place in cells(indices, self._locate):
-            result[place] = self._layer_at(numbers).read(part)
+            result[place] = self._layer_at(numbers, "r").read(part)
         return result
 
     def write(self, indices: Indices, values: _Values) -> None:
-        for numbers, part, place in cells(indices, self._locate):
-            self._layer_at(numbers).write(part, values[place])
+        parts = [(self._layer_at(numbers, "w"), part, place) for numbers, part, place in cells(indices, self._locate)]
+        for layer, part, place in parts:
+            layer.write(part, values[place])
 
     def spec(self, *, minimal: bool = False) -> DriverSpec:
         spec = StackSpec()
@@ -253,6 +271,15 @@ def checked_layers(sources: Sequence[Spec | Viewed], schema: Schema, mismatch: s
                 f"of {rank}"
             )
     return layers
+
+
+def _merged_units(schema: Schema, layers: Sequence[_Units | None]) -> _Units | None:
+    """Return the units that a schema gives, and those on which the layers that have one agree."""
+    known = [units for units in layers if units is not None]
+    if not known:
+        return schema.dimension_units
+    merged = [units.pop() if len(units) == 1 else None for units in (set(found) - {None} for found in zip(*known))]
+    return tuple(own or unit for own, unit in zip(schema.dimension_units or [None] * len(merged), merged))
 
 
 def _hull(domains: Sequence[IndexDomain]) -> IndexDomain:

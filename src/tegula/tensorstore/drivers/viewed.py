@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tegula.tensorstore.constraints.dtypes import dtype
+from tegula.tensorstore.constraints.schema_views import units_through
 from tegula.tensorstore.index.domain import IndexDomain
 from tegula.tensorstore.index.output_maps import OutputIndexMap
 from tegula.tensorstore.index.transform import IndexTransform, compose, identity
 from tegula.tensorstore.spec.interface import Driver, Indices
 from tegula.tensorstore.views import select
+
+if TYPE_CHECKING:
+    from tegula.tensorstore.constraints.unit import Unit
 
 __all__ = [
     "Viewed",
@@ -54,6 +58,12 @@ class Viewed:
     def dtype(self) -> dtype:
         """The data type of the elements."""
         return self.driver.dtype
+
+    @property
+    def dimension_units(self) -> tuple[Unit | None, ...] | None:
+        """The unit of each dimension of the view; None if unknown."""
+        units = self.driver.dimension_units
+        return None if units is None else units_through(units, self.view)
 
     def read(self, indices: Indices) -> _Values:
         """Read as `Driver.read` does."""
