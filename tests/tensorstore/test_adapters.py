@@ -324,3 +324,31 @@ def test_layers_that_cannot_be_read_or_written() -> None:
         return found
 
     assert outcomes(ts) == outcomes(tensorstore)
+
+
+@pytest.mark.parametrize("dtype", ["ustring", "string", "json", "float64", "bool"])
+@pytest.mark.parametrize("fill", [1 + 2j, 7.0, None])
+def test_the_fill_value_of_a_converted_array(dtype: str, fill: Any) -> None:
+    def fills(module: Any) -> Any:
+        spec = {"driver": "zarr3", "kvstore": "memory://"}
+        options = {
+            "dtype": "complex64" if isinstance(fill, complex) else "float32",
+            "fill_value": fill,
+            "shape": [2, 3],
+        }
+        array = module.open(spec, create=True, context=module.Context(), **options).result()
+        found: list[Any] = []
+        for made in (module.cast(array, dtype), module.cast(array.spec(), dtype)):
+            for view in (made, made.T):
+                value = view.fill_value
+                found.append(None if value is None else (value.dtype, value.shape, value.tolist()))
+                found.append(view.schema.to_json().get("fill_value"))
+        return found
+
+    assert fills(ts) == fills(tensorstore)
+
+
+def test_a_converted_array_in_memory_has_no_url() -> None:
+    for module in (ts, tensorstore):
+        with pytest.raises(NotImplementedError, match="URL representation not supported"):
+            module.array([1]).astype(module.int8).url  # noqa: B018

@@ -155,7 +155,7 @@ def fill_through(fill: npt.NDArray[Any], domain: IndexDomain | None, transform: 
             indices.append(_along(found, rank, transform, size, origin if domain else None))
         if domain is None and not isinstance(indices[-1], np.ndarray) and size != 1:
             raise invalid(f"Error transforming fill_value: shape {braces(fill.shape)}, but no domain")
-    return stripped(np.asarray(fill[tuple(indices)]))
+    return stripped(fill[(*indices, ...)])
 
 
 def _along(found: OutputIndexMap, rank: int, transform: IndexTransform, size: int, origin: int | None) -> Any:

@@ -35,7 +35,6 @@ class CastSpec(VirtualSpec):
     """The spec of a converted array; the base has no view, as its view becomes that of the cast."""
 
     name: ClassVar[str] = "cast"
-    uses_kvstore: ClassVar[bool] = True
     resource_kinds: ClassVar[Mapping[str, str]] = {}
     base: Spec
     inner_view: IndexTransform | None = None
@@ -71,6 +70,9 @@ class CastSpec(VirtualSpec):
         below = self.base.schema
         if below.rank is not None:
             schema.update(rank=below.rank, domain=below.domain, chunk_layout=below.chunk_layout, codec=below.codec)
+        found, wanted, fill = below.dtype, schema.dtype, below.fill_value
+        if found is not None and wanted is not None and fill is not None and convertible(found.name, wanted.name):
+            schema.update(fill_value=convert(fill, found.name, wanted.name, wanted.numpy_dtype))
         return schema
 
     def get_domain(self) -> IndexDomain | None:
@@ -90,6 +92,11 @@ class CastSpec(VirtualSpec):
         other.base = Spec._of(below, base._view)
         other.kvstore = other.base.kvstore
         return other
+
+    @property
+    def uses_kvstore(self) -> bool:  # type: ignore[override]
+        """Whether the base is in a key-value store."""
+        return self.base._driver.uses_kvstore
 
     def url_suffix(self) -> str:
         assert self.schema.dtype is not None
