@@ -1,5 +1,6 @@
 """The ``json`` driver: values inside JSON documents."""
 
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -98,3 +99,34 @@ def test_in_a_transaction() -> None:
         assert inner.read().result()[()] == 2
         assert whole.read().result()[()] == {"a": 1}
     assert whole.read().result()[()] == {"a": 1, "b": 2}
+
+
+@pytest.mark.parametrize(
+    "text", ["1e400", "[-1e999]", '"\\ud800"', '{"\\uDC00": 1}', "NaN", '"\\ud83d\\ude00"', "1e308", "1e-400"]
+)
+def test_values_that_could_not_be_written_again_are_not_json(text: str) -> None:
+    """A write beside such a value replaced it by null."""
+    stored = []
+    for package in (ts, tensorstore):
+        context = package.Context()
+        keys = package.KvStore.open("memory://", context=context).result()
+        keys["k"] = f'{{"old":{text}}}'.encode()
+        array = package.open({**SPEC, "json_pointer": "/new"}, context=context).result()
+        with suppress(ValueError):
+            array.write(1).result()
+        stored.append(keys["k"])
+    assert stored[0] == stored[1]
+
+
+@pytest.mark.parametrize("value", ["1e400", '"\\ud800"'])
+def test_attributes_that_could_not_be_written_again(value: str) -> None:
+    context = ts.Context()
+    array = ts.open(
+        {"driver": "zarr3", "kvstore": "memory://"}, create=True, dtype="int8", shape=[2], context=context
+    ).result()
+    document = array.kvstore["zarr.json"].replace(
+        b'"node_type"', b'"attributes":{"a":' + value.encode() + b'},"node_type"'
+    )
+    array.kvstore["zarr.json"] = document
+    with pytest.raises(ValueError, match="Invalid JSON"):
+        ts.open({"driver": "zarr3", "kvstore": "memory://"}, context=context).result()

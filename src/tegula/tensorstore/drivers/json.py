@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from copy import copy
 from math import isfinite
@@ -22,7 +21,7 @@ from tegula.tensorstore.errors import annotate, as_status, invalid, status
 from tegula.tensorstore.index.domain import IndexDomain
 from tegula.tensorstore.json.binding import MISSING, dump, known_only, member, obj, string
 from tegula.tensorstore.json.pointer import parse_pointer, replaced, resolve
-from tegula.tensorstore.json.values import to_json_value
+from tegula.tensorstore.json.values import parse, to_json_value
 from tegula.tensorstore.kvstore.kvstore import KvStore
 from tegula.tensorstore.spec.interface import Driver, Indices, Opening, OpenMode
 
@@ -149,7 +148,7 @@ class JsonDriver(Driver):
         if raw is None:
             return MISSING, generation
         try:
-            return json.loads(bytes(raw).decode("utf-8-sig"), parse_constant=_no_constant), generation
+            return parse(bytes(raw)), generation
         except (ValueError, RecursionError):
             raise annotate(status("FAILED_PRECONDITION", "Invalid JSON"), self._doing("reading")) from None
 
@@ -202,7 +201,3 @@ def _finite(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _finite(item) for name, item in value.items()}
     return [_finite(item) for item in value] if isinstance(value, list) else value
-
-
-def _no_constant(name: str) -> None:
-    raise ValueError(f"{name} is not JSON")

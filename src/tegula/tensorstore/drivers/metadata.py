@@ -6,7 +6,6 @@ written; `tegula.formats` reads the array from them.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Self
@@ -21,6 +20,7 @@ from tegula.tensorstore.constraints.zarr3_codecs import Chain
 from tegula.tensorstore.drivers.elements import Elements
 from tegula.tensorstore.errors import StatusError, as_status, status
 from tegula.tensorstore.json.binding import MISSING, array, at, dump, integer, invalid, member, obj
+from tegula.tensorstore.json.values import parse
 
 __all__ = ["Metadata", "Reader", "described", "mismatch", "parsed"]
 
@@ -142,7 +142,7 @@ class Reader:
 def parsed(
     raw: bytes, read: Callable[[dict[str, Any]], Metadata], code: str, parse_int: Callable[[str], Any] = int
 ) -> Metadata:
-    """Read a stored document; NaN and Infinity are not allowed in it.
+    """Read a stored document.
 
     Parameters
     ----------
@@ -161,7 +161,7 @@ def parsed(
         If the document does not describe an array.
     """
     try:
-        value = json.loads(raw.decode("utf-8-sig"), parse_constant=_no_constant, parse_int=parse_int)
+        value = parse(raw, parse_int)
     except (ValueError, RecursionError):
         raise status(code, "Invalid JSON") from None
     try:
@@ -171,10 +171,6 @@ def parsed(
     if found.fill is not None:
         found.fill.flags.writeable = False
     return found
-
-
-def _no_constant(name: str) -> None:
-    raise ValueError(f"{name} is not JSON")
 
 
 def described(describe: Callable[[dict[str, Any]], ArrayMetadata], members: dict[str, Any]) -> ArrayMetadata:

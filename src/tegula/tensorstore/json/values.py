@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+import json
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NoReturn
 
 import numpy as np
 
 from tegula.tensorstore.errors import StatusError, ValueStatusError, invalid, type_error
 from tegula.tensorstore.json.binding import float_text
 
-__all__ = ["NumberRangeError", "conversion_error", "pretty", "sound_text", "to_json_value"]
+__all__ = ["NumberRangeError", "conversion_error", "parse", "pretty", "sound_text", "to_json_value"]
 
 _WIDTH = 80
 _DEPTH = 100
@@ -27,6 +30,29 @@ def conversion_error(error: Exception) -> StatusError:
     if isinstance(error, OverflowError):
         return NumberRangeError("INVALID_ARGUMENT", str(error))
     return type_error(str(error)) if isinstance(error, TypeError) else invalid(str(error))
+
+
+def parse(document: bytes, parse_int: Callable[[str], Any] = int) -> Any:
+    """Return the value of a JSON document, every part of which can be written again.
+
+    Raises
+    ------
+    ValueError, RecursionError
+        If the document is not JSON, or has NaN, a number that no float can hold, or a lone surrogate.
+    """
+    text = document.decode("utf-8-sig")
+    value = json.loads(text, parse_constant=_no_number, parse_float=_finite_float, parse_int=parse_int)
+    if re.search(r"\\u[dD]", text):
+        json.dumps(value, ensure_ascii=False, default=str).encode()
+    return value
+
+
+def _finite_float(text: str) -> float:
+    return number if math.isfinite(number := float(text)) else _no_number(text)
+
+
+def _no_number(text: str) -> NoReturn:
+    raise ValueError(f"{text} is not a number in JSON")
 
 
 def to_json_value(value: Any, room: int = _DEPTH) -> Any:
