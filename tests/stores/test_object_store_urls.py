@@ -208,6 +208,17 @@ def test_an_account_key_is_base64(key: Any) -> None:
     assert SECRET not in "".join(traceback.format_exception(caught.value))
 
 
+@pytest.mark.parametrize(
+    "key", [SECRET, f"https://account.blob.core.windows.net/box?sv=1&sig={SECRET}", f"sv=1&{SECRET}"]
+)
+def test_a_signature_is_a_query(key: str) -> None:
+    with pytest.raises(MetadataError, match="query of a signed URL") as caught:
+        open_url("az://box/x", {"account_name": "a", "sas_key": key})
+    assert SECRET not in str(caught.value)
+    for good in (f"?sv=1&sig={SECRET}%3D%3D", f"&sv=1&sig={SECRET}==&", f"sv%3D1%26sig%3D{SECRET}"):
+        assert open_url("az://box/x", {"account_name": "a", "sas_key": good}).kind == "az"
+
+
 def test_http_is_allowed_where_the_endpoint_asks_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sort_options("s3", {"endpoint": "http://localhost"}).client == {"allow_http": True}
     assert sort_options("s3", {"endpoint": "http://localhost", "allow_http": False}).client == {"allow_http": False}

@@ -9,11 +9,13 @@ provider for a kind of credentials, an environment variable that it would prefer
 from __future__ import annotations
 
 import os
+import re
 from base64 import b64decode
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, Final
+from urllib.parse import unquote
 
 from tegula.errors import MetadataError
 
@@ -42,6 +44,7 @@ _IN_TURN: Final[Mapping[str, Sequence[str]]] = {
     "gs": ("service_account", "service_account_key", "application_credentials"),
 }  # fmt: skip
 """Settings for credentials; if the environment and the options have different ones, obstore uses the first of them."""
+_is_parameter = re.compile(r"\w+=").match
 _EXCLUSIVE: Final = ("service_account", "service_account_key")  # obstore refuses the combination
 
 
@@ -140,6 +143,11 @@ def _check_values(kind: str, given: Mapping[str, Any]) -> None:
         b64decode(given.get("account_key", ""), validate=True)
     except ValueError:
         raise MetadataError("account_key is text in base64", field="account_key") from None
+    parts = unquote(given.get("sas_key", "")).lstrip("?").split("&")
+    if not all(_is_parameter(part.strip()) for part in parts if part.strip()):
+        raise MetadataError(
+            "sas_key is the query of a signed URL, such as sv=…&sig=…, and not the URL", field="sas_key"
+        )
 
 
 def _plain(variable: str, prefixes: Sequence[str]) -> str:
