@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from typing import Final
 
 from tegula.errors import StoreError
 from tegula.stores.arguments import ByteRange, clip_range
@@ -10,6 +11,8 @@ from tegula.stores.file_systems import is_absence
 from tegula.stores.single_writer import SingleWriterStore
 
 __all__ = ["CheckedRanges", "Limits"]
+
+_ATTEMPTS: Final = 20
 
 Limits = tuple[int | None, int | None]
 """Start and stop of a range, as in Python's slices; a negative start without a stop is a suffix."""
@@ -65,8 +68,29 @@ class CheckedRanges(SingleWriterStore):
         size = self.size(key)
         if size is None:
             return None
+        if byte_range is not None and byte_range[0] < 0:
+            return self._read_end(key, byte_range, size)
         first, stop = clip_range(byte_range or (0, None), size)
         return self.read(key, (first, stop - first)) if stop > first else b""
+
+    def _read_end(self, key: str, byte_range: ByteRange, size: int) -> bytes | None:
+        """Return a range that is counted from the end; read it again if a value with another end has been stored."""
+        error = StoreError("the value has changed each time a range of it was read", key=key)
+        for _ in range(_ATTEMPTS):
+            first, stop = clip_range(byte_range, size)
+            if first == stop:
+                return b""
+            try:
+                found = self.read(key, (first, stop - first))
+            except StoreError as failure:
+                found, error = None, failure
+            now = self.size(key)
+            if now is None:
+                return None
+            if now == size and found is not None and len(found) == stop - first:
+                return found
+            size = now
+        raise error
 
     def answer(self, key: str, byte_range: ByteRange | None, found: bytes | Exception) -> bytes | None:
         """Return the requested value or range from the storage's answer.
@@ -86,9 +110,11 @@ class CheckedRanges(SingleWriterStore):
             if size is None:
                 return None
             first, stop = clip_range(byte_range or (0, None), size)
-            if first < stop:
-                raise self.failure("read", key, found)
-            return b""
+            if first == stop:
+                return b""
+            if byte_range is not None and byte_range[0] < 0:  # some file systems have no suffixes
+                return self.read_sized(key, byte_range)
+            raise self.failure("read", key, found)
         if byte_range is None:
             return bytes(found)
         start, length = byte_range
@@ -106,5 +132,5 @@ class CheckedRanges(SingleWriterStore):
         if len(found) == size:
             return bytes(found[first:stop])
         if start < 0:  # a suffix longer than the value, which the storage misread
-            return self.read(key, (first, stop - first))
+            return self.read_sized(key, byte_range)
         raise StoreError(f"the storage sent {len(found)} bytes of a range of {stop - first}", key=key)
