@@ -257,6 +257,13 @@ def test_unknown_members_are_kept() -> None:
     assert [*store.list_prefix("data/")] == ["data/__0.blp", "data/__1.blp"]
 
 
+@pytest.mark.parametrize("value", [None, "25", [25], 1e400, True])
+def test_an_expected_length_that_is_no_number_is_ignored(value: Any) -> None:
+    metadata = parsed({"expectedlen": value})
+    assert "expectedlen" not in metadata.extra
+    assert BCOLZ.serialize(metadata) == documents({"expectedlen": value})
+
+
 def test_the_columns_of_a_ctable() -> None:
     raw = {"__rootdirs__": b'{"names": ["z", "a", "\\u00fc b"], "dirs": {"z": "/old/place"}}\n', "__attrs__": b"{}\n"}
     metadata = BCOLZ.parse(raw)

@@ -151,7 +151,8 @@ def _parse_carray(documents: Mapping[str, bytes], attributes: Mapping[str, Any])
         raise MetadataError("a carray has at least one axis", key="meta/sizes", field="shape")
     data_type = _data_type(member(storage, "dtype", "meta/storage"))
     chunklen = integers([member(storage, "chunklen", "meta/storage")], "chunklen", "meta/storage", least=1)[0]
-    extra = {name: storage[name] for name in ("expectedlen",) if name in storage}
+    expectedlen = storage.get("expectedlen")
+    extra = {"expectedlen": expectedlen} if type(expectedlen) is int else {}  # it is a hint: damage to it does no harm
     cbytes = sizes.get("cbytes")
 
     # bcolz stores each object in a chunk of its own, whatever `chunklen` says
