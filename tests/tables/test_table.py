@@ -8,6 +8,8 @@ import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
+from functools import partial
 from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import Any
@@ -232,9 +234,12 @@ def test_rows_are_written_in_every_form(table: tegula.Table) -> None:
         *((7, 8.5, "zz"), (5, 2.5, "zz"), (1, 2.0, "zz"), (3, 4.0, "zz"), (4, 0.25, "zz"), (5, 2.5, "zz")),
         (6, 0.75, "zz"),
     ]
-    for wrong in ((1, 2), {"x": [1]}, {"s": ["long"]}, {"i": [0.5]}, 5, "a"):
+    before = table[...]
+    inexact = [(1.5, 2, "a"), (1, 2, "long"), [(1, 2, "a"), (3, 4, "long")], [1], (2**40, 2, "a")]
+    for wrong in (*inexact, (1, 2), {"x": [1]}, {"s": ["long"]}, {"i": [0.5]}, 5, "a"):
         with pytest.raises(TegulaError):
             table[3:4] = wrong
+    assert table[...].tobytes() == before.tobytes()
 
 
 WRONG_ROWS: list[Any] = [
@@ -660,7 +665,7 @@ def test_it_can_be_pickled_and_compared(format: str, tmp_path: Path) -> None:
     assert pickle.loads(pickle.dumps(tegula.open_table(tmp_path / "t"))).read_only is not False
 
 
-@pytest.mark.parametrize("values", [["a", "x\0"], [b"a", b"x\0"], np.array(["a", "x\0"], object)])
+@pytest.mark.parametrize("values", [["a", "x\0"], [b"a", b"x\0"], np.array(["a", "x\0"], object), [["a", "x\0"]]])
 def test_text_that_numpy_would_cut_is_refused(values: Any) -> None:
     table = tegula.create_table({}, {"t": np.array(["a"], "U3")})
     store = tegula.MemoryStore()
@@ -670,6 +675,50 @@ def test_text_that_numpy_would_cut_is_refused(values: Any) -> None:
         tegula.create_table(store, {"t": values})
     assert len(table) == 1
     assert [*store.list()] == []
+
+
+RECORD = np.dtype([("n", "i4"), ("s", "S2")])
+
+
+@pytest.mark.parametrize(
+    ("dtype", "values"),
+    [
+        ("M8[ns]", np.array(["3000-01-01"], "M8[s]")),
+        ("M8[ns]", ["3000-01-01"]),
+        ("M8[ns]", np.array([datetime(3000, 1, 1)], object)),
+        ("M8[D]", ["2020-01-01T12:00"]),
+        ("M8[D]", [datetime(2020, 1, 1, 12)]),
+        ("M8[s]", [1.5]),
+        ("M8[s]", np.array([5], "m8[s]")),
+        ("m8[ns]", np.array([10**12], "m8[D]")),
+        ("V3", np.array([b"abcde"], "V5")),
+        (RECORD, np.array([(2**40, b"a")], [("n", "i8"), ("s", "S2")])),
+        (RECORD, np.array([(1, b"abc")], [("n", "i4"), ("s", "S3")])),
+        (RECORD, np.array([5])),
+        ("i4", np.ma.array([5], mask=[True])),
+        ("U3", np.ma.array(["a"], mask=[True])),
+        (RECORD, np.ma.array([(1, b"a")], RECORD, mask=[(True, False)])),
+    ],
+)
+def test_values_that_a_type_can_not_hold_are_refused(dtype: Any, values: Any) -> None:
+    table = tegula.create_table({}, np.zeros(1, [("a", dtype)]), format="zarr3")
+    for change in (table.append, partial(table.__setitem__, slice(0, 1))):
+        with pytest.raises(MetadataError):
+            change({"a": values})
+    assert table[...].tobytes() == np.zeros(1, table.dtype).tobytes()
+
+
+def test_values_of_another_type_are_kept() -> None:
+    table = tegula.create_table({}, np.empty(0, [("t", "M8[s]"), ("d", "m8[ms]"), ("r", RECORD), ("f", "f4")]))
+    table.append({"t": ["1960-01-01T00:00:01", ""], "d": [5, None], "r": np.zeros(2, RECORD), "f": [1, 2]})
+    swapped = np.array([(b"x", 7)], [("s", "S5"), ("n", "u8")])
+    day = np.array(["2020-01-01"], "M8[D]")
+    table.append({"t": day, "d": np.array([2], "m8[s]"), "r": swapped, "f": np.ma.array([1.5], mask=[True])})
+    table.append({"t": [np.nan], "d": [datetime(1, 1, 2) - datetime(1, 1, 1)], "r": swapped, "f": [0]})
+    assert table["t"][...].astype(str).tolist() == ["1960-01-01T00:00:01", "NaT", "2020-01-01T00:00:00", "NaT"]
+    np.testing.assert_array_equal(table["d"][...], np.array([5, "NaT", 2000, 86_400_000], "m8[ms]"))
+    assert table["r"][2:].tolist() == [(7, b"x")] * 2
+    assert np.isnan(table["f"][...]).tolist() == [False, False, True, False]
 
 
 @pytest.mark.parametrize("format", ["bcolz", "zarr3"])

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tegula.arrays.values import as_data, as_values
+from tegula.arrays.values import as_data, as_element, as_values
 from tegula.errors import MetadataError
 from tegula.metadata.data_types import DataType
 from tegula.tables.arrow_input import ArrowRows, columns_of_arrow, is_arrow, rows_of_piece
@@ -47,7 +47,7 @@ def as_columns(rows: Any, names: Sequence[str] | None = None) -> dict[str, Any]:
     elif is_arrow(rows):
         columns = columns_of_arrow(rows)
     elif isinstance(rows, (np.ndarray, np.void)) and rows.dtype.names is not None:
-        records = np.atleast_1d(np.asarray(rows))
+        records = np.atleast_1d(rows)
         columns = {name: records[name] for name in rows.dtype.names}
     elif names is not None and isinstance(rows, (list, tuple)):
         if len(rows) != len(names):
@@ -71,14 +71,31 @@ def as_rows(values: Any, dtype: np.dtype[Any]) -> dict[str, Any]:
     MetadataError
         If the values are not rows of that type.
     """
-    if isinstance(values, (tuple, list)):
-        try:
-            values = np.array(values, dtype)
-        except (TypeError, ValueError, OverflowError) as error:
-            raise MetadataError(f"the values are not rows: {error}") from error
+    if isinstance(values, tuple):
+        single = {name: items[0] for name, items in _split([values], dtype).items()}
+        return {name: as_element(value) if dtype[name].kind == "O" else value for name, value in single.items()}
+    if isinstance(values, list):
+        return _split(values, dtype)
     if isinstance(values, (np.ndarray, np.void)) and values.shape == () and values.dtype.names is not None:
         return {name: values[name] for name in values.dtype.names}
     return as_columns(values)
+
+
+def _split(rows: list[Any], dtype: np.dtype[Any]) -> dict[str, Any]:
+    """Split tuples or records into columns."""
+    names = dtype.names or ()
+    for row in rows:
+        if not isinstance(row, tuple) and getattr(row, "dtype", np.dtype(object)).names is None:
+            raise MetadataError(f"the values are not rows: {row!r:.60} is neither a tuple nor a record")
+        if len(row) != len(names):
+            raise MetadataError(f"the values are not rows: there are {len(names)} columns, not {len(row)}")
+    if not rows:
+        return {name: np.empty(0, dtype)[name] for name in names}
+    columns = {name: [row[number] for row in rows] for number, name in enumerate(names)}
+    try:  # the values of a column of records are tuples again
+        return {n: np.array(v, dtype[n].base) if dtype[n].base.names else v for n, v in columns.items()}
+    except (TypeError, ValueError, OverflowError) as error:
+        raise MetadataError(f"the values are not rows: {error}") from error
 
 
 def pieces_to_append(rows: Any, columns: Mapping[str, Any]) -> Iterator[Any]:
@@ -156,15 +173,9 @@ def fitted(name: str, values: Any, data_type: DataType) -> Array:
     """
     try:
         if data_type.variable:
-            return _variable(as_values(values, data_type, data_type.numpy), data_type)
-        array = _plain_text(as_column(values))
-        dtype = data_type.numpy
-        if array.dtype == dtype:
-            return array
-        if dtype.kind in "US":
-            return _text(array, dtype)
+            return _variable(as_values(_unmasked(values), data_type, data_type.numpy), data_type)
         with np.errstate(all="ignore"):
-            return _converted(array, dtype)
+            return _exact(_plain_text(as_column(values)), data_type.numpy)
     except MetadataError as error:
         error.within(field=name)
         raise
@@ -178,16 +189,31 @@ def as_column(values: Any) -> Array:
     Raises
     ------
     MetadataError
-        If the values do not form an array, or NumPy would cut something off.
+        If the values do not form an array, NumPy would cut something off, or a value is masked that neither NaN nor NaT
+        can represent.
 
     Examples
     --------
     >>> as_column(["a", "bc"])
     array(['a', 'bc'], dtype='<U2')
     """
-    if isinstance(values, (list, tuple)):
+    array = as_data(_unmasked(values))
+    if isinstance(values, (list, tuple)) and array.dtype.kind in "US":
         _refuse_nul(values)
-    return as_data(values)
+    return array
+
+
+def _unmasked(values: Any) -> Any:
+    """Replace masked values by NaN or NaT."""
+    if not isinstance(values, np.ma.MaskedArray):
+        return values
+    if b"\1" not in np.ma.getmask(values).tobytes():  # a mask of booleans, or of records of booleans
+        return np.asarray(values)
+    if values.dtype.kind in "fc":
+        return values.filled(np.nan)
+    if values.dtype.kind in "mM":
+        return values.filled(values.dtype.type("NaT"))
+    raise MetadataError(f"a value is masked, and {values.dtype} can't represent missing ones")
 
 
 def _plain_text(array: Array) -> Array:
@@ -203,7 +229,9 @@ def _plain_text(array: Array) -> Array:
 def _refuse_nul(items: Iterable[Any]) -> None:
     """Refuse text that ends in NUL, which NumPy would cut off as padding."""
     for item in items:
-        if isinstance(item, (str, bytes)) and item[-1:] in ("\0", b"\0"):
+        if isinstance(item, (list, tuple)):
+            _refuse_nul(item)
+        elif isinstance(item, (str, bytes)) and item[-1:] in ("\0", b"\0"):
             raise MetadataError(f"{item!r:.60} ends in NUL, which NumPy would cut off")
 
 
@@ -227,18 +255,65 @@ def _text(array: Array, dtype: np.dtype[Any]) -> Array:
     return array.astype(dtype)
 
 
+def _exact(array: Array, dtype: np.dtype[Any]) -> Array:
+    """Convert an array; only floating-point numbers may be rounded."""
+    if array.dtype == dtype:
+        return array
+    if dtype.kind in "US":
+        return _text(array, dtype)
+    if dtype.kind in "mM":
+        return _times(array, dtype)
+    return _converted(array, dtype) if dtype.names is None else _records(array, dtype)
+
+
 def _converted(array: Array, dtype: np.dtype[Any]) -> Array:
-    if array.dtype.kind in "US" and dtype.kind != "M" and array.size:
+    if array.dtype.kind in "US" and array.size:
         raise MetadataError(f"text is given for a column of {dtype}")
+    if dtype.type is np.void and array.size:
+        raise MetadataError(f"{array.dtype} is given for a column of {dtype}")
     if array.dtype.kind == "c" and dtype.kind in "biuf":
         raise MetadataError(f"complex numbers are given for a column of {dtype}")
     if array.dtype.kind == "O" and dtype.kind in "biufc" and any(item is None for item in array.flat):
         raise MetadataError("a value is missing")
     converted = array.astype(dtype)
     same_kind = array.dtype.kind == dtype.kind and np.can_cast(array.dtype, dtype, "safe")
-    if dtype.kind not in "biumM" or same_kind or (dtype.kind in "mM" and array.dtype.kind not in "mM"):
-        return converted
-    if not np.array_equal(converted, array, equal_nan=dtype.kind in "mM"):
-        where = np.argmax(np.not_equal(converted, array).ravel())
-        raise MetadataError(f"{array.flat[where]!s:.60} is not a value of {dtype}")
+    if dtype.kind in "biu" and not same_kind:
+        _check_exact(converted == array, array, dtype)
     return converted
+
+
+def _times(array: Array, dtype: np.dtype[Any]) -> Array:
+    """Convert to times of the column's unit: they must lie on its ticks, and within its range."""
+    found = array
+    if array.dtype.kind == "O" or (array.dtype.kind in "US" and dtype.kind == "M"):
+        found = array.astype(f"{dtype.kind}8")  # in the unit that these values need
+        if array.dtype.kind != "O":  # years that are out of that unit's range
+            seconds = array.astype("M8[s]")
+            _check_exact((found.astype("M8[s]") == seconds) | np.isnat(seconds), array, dtype)
+    if found.dtype.kind not in f"biuf{dtype.kind}" and array.size:
+        raise MetadataError(f"{array.dtype} is given for a column of {dtype}")
+    converted = found.astype(dtype)
+    back = converted.astype(found.dtype if found.dtype.kind == dtype.kind else np.int64)
+    _check_exact((back == found) | (np.isnat(converted) & np.isnan(found)), array, dtype)
+    return converted
+
+
+def _records(array: Array, dtype: np.dtype[Any]) -> Array:
+    """Convert records field by field: by name if they have the same names, otherwise in order."""
+    names, given = dtype.names or (), array.dtype.names or ()
+    if array.dtype.kind == "O" or not array.size:
+        return array.astype(dtype)
+    if len(given) != len(names):
+        raise MetadataError(f"{array.dtype} is given for a column of {dtype}")
+    out = np.zeros(array.shape, dtype)
+    for name, old in zip(names, names if {*given} == {*names} else given):
+        part = _exact(array[old], dtype[name].base)
+        if part.shape != out[name].shape:
+            raise MetadataError(f"{array.dtype} is given for a column of {dtype}")
+        out[name] = part
+    return out
+
+
+def _check_exact(same: Any, array: Array, dtype: np.dtype[Any]) -> None:
+    if not np.all(same):
+        raise MetadataError(f"{array.flat[np.argmin(same)]!s:.60} is not a value of {dtype}")
