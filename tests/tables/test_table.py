@@ -673,6 +673,8 @@ def test_text_that_numpy_would_cut_is_refused(values: Any) -> None:
         table.append({"t": values})
     with pytest.raises(MetadataError, match="ends in NUL"):
         tegula.create_table(store, {"t": values})
+    with pytest.raises(MetadataError, match="ends in NUL"):
+        tegula.create_table({}, {"n": range(len(values))}).add_column("t", values)
     assert len(table) == 1
     assert [*store.list()] == []
 
@@ -706,6 +708,10 @@ def test_values_that_a_type_can_not_hold_are_refused(dtype: Any, values: Any) ->
         with pytest.raises(MetadataError):
             change({"a": values})
     assert table[...].tobytes() == np.zeros(1, table.dtype).tobytes()
+    if not isinstance(values, np.ma.MaskedArray):
+        return
+    with pytest.raises(MetadataError):
+        table.add_column("b", values)
 
 
 def test_values_of_another_type_are_kept() -> None:

@@ -15,7 +15,6 @@ from tegula.arrays.array import Array, change_rows
 from tegula.arrays.filling import CREATION
 from tegula.arrays.keywords import check_keywords
 from tegula.arrays.node import opened_by_name
-from tegula.arrays.values import as_data
 from tegula.engine.deleting import delete_node
 from tegula.engine.pool import gather
 from tegula.errors import (
@@ -46,7 +45,7 @@ from tegula.tables.queries import (
     rows_that_match,
     split_names,
 )
-from tegula.tables.row_input import as_rows, fitted, fitted_rows, pieces_to_append
+from tegula.tables.row_input import as_column, as_rows, fitted, fitted_rows, pieces_to_append
 from tegula.tables.scan import Scan
 from tegula.targets.paths import clean
 from tegula.targets.stores import creating
@@ -517,7 +516,7 @@ class Table(TableProperties):
                 raise MetadataError("the columns differ in length; repair() cuts them to the shortest")
             if values is None and dtype is None:
                 raise MetadataError("a column needs values, or a dtype", field=name)
-            data = len(self) if values is None else as_data(values)
+            data = len(self) if values is None else as_column(values)
             if not isinstance(data, int) and self._names and data.shape[:1] != (len(self),):
                 raise MetadataError(f"values of shape {data.shape} are given for {len(self)} rows", field=name)
             path = f"{self._path}/{name}" if self._path else name
