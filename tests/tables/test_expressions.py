@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from contextlib import suppress
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -110,6 +111,44 @@ def test_times_are_compared_with_text() -> None:
     ]
     with pytest.raises(MetadataError):
         compile_expression("day >= 'soon'").evaluate({"day": days})
+
+
+SECONDS = {
+    "ns": Fraction(1, 10**9),
+    "25us": Fraction(25, 10**6),
+    "s": Fraction(1),
+    "h": Fraction(3600),
+    "D": Fraction(86400),
+}
+LIMIT = 2**63 - 1
+TICKS = st.integers(-3, 3) | st.integers(-LIMIT, LIMIT) | st.sampled_from([-LIMIT, LIMIT])
+
+
+@given(st.data())
+def test_times_of_any_units_are_compared_exactly(data: st.DataObject) -> None:
+    (one, a), (two, b) = (data.draw(st.tuples(st.sampled_from([*SECONDS]), st.lists(TICKS, min_size=1))) for _ in "ab")
+    b = b[:1]
+    if data.draw(st.booleans()):  # at a tick of the other unit, or beside it
+        beside = int(a[0] * SECONDS[one] / SECONDS[two]) + data.draw(st.integers(-1, 1))
+        b = [max(-LIMIT, min(LIMIT, beside))]
+    kind = data.draw(st.sampled_from("Mm"))
+    times = {"a": np.array(a).view(f"{kind}8[{one}]"), "b": np.array(b).view(f"{kind}8[{two}]")[0]}
+    for symbol in ("<", "<=", "==", "!=", ">=", ">"):
+        expected = [eval(f"{x * SECONDS[one]!r} {symbol} {b[0] * SECONDS[two]!r}") for x in a]
+        assert compile_expression(f"a {symbol} b").evaluate(times).tolist() == expected
+
+
+def test_times_out_of_range_of_a_column_are_compared() -> None:
+    times = np.array(["2020-01-01", "NaT"], "M8[ns]")
+    for text in (
+        "t < '9999'",
+        "t < '3000-01'",
+        "'1500-01-01' < t",
+        "t != '3000-01-01T12:00'",
+        "t not in ['3000-01-01']",
+    ):
+        assert compile_expression(text).evaluate({"t": times}).tolist() == [True, "<" not in text], text
+    assert not compile_expression("a < b").evaluate({"a": np.array("NaT", "M8[D]"), "b": times}).any()
 
 
 def test_names_are_the_variables_in_order() -> None:

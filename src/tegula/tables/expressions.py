@@ -22,6 +22,7 @@ __all__ = ["FUNCTIONS", "REDUCTIONS", "Expression", "compile_expression", "compi
 
 _MAX_LENGTH = 20_000
 _MAX_DEPTH = 100
+_MAX_TIME = 2**63 - 1
 _MAX_BITS = 1024  # limit for a whole number computed from constants
 
 _ARITHMETIC: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
@@ -467,7 +468,44 @@ def _comparison(node: ast.Compare, values: Mapping[str, Any]) -> Any:
 
 def _compared(compare: np.ufunc, left: Any, right: Any) -> Any:
     left, right = _alike(left, right)
+    kinds = [value.dtype.kind if isinstance(value, (np.ndarray, np.generic)) else "" for value in (left, right)]
+    if kinds in (["M", "M"], ["m", "m"]) and left.dtype != right.dtype:
+        return _compared_times(compare, left, right)
     return compare(left, right)
+
+
+def _compared_times(compare: np.ufunc, left: Any, right: Any) -> Any:
+    """Compare times of different units, also those that the finer unit can't hold, which NumPy gets wrong."""
+    both = [_in_days(left), _in_days(right)]
+    if any(np.datetime_data(values.dtype)[0] == "generic" for values in both):
+        return compare(left, right)
+    common = _tick(np.promote_types(both[0].dtype, both[1].dtype))
+    factors = [int(_tick(values.dtype) // common) for values in both]
+    if all(factor == 1 or _fits(values, _MAX_TIME // factor) for values, factor in zip(both, factors)):
+        return compare(*both)
+    # compare in the coarser unit, and where these are equal the ticks of the finer one that are left
+    if min(factors) > 1:
+        raise MetadataError("times are out of range of the unit in which they can be compared", field="expression")
+    steps = [max(factors) // factor for factor in factors]
+    whole = [values.astype(np.int64) // step for values, step in zip(both, steps)]
+    rest = [values.astype(np.int64) % step for values, step in zip(both, steps)]
+    found = np.where(whole[0] != whole[1], compare(*whole), compare(*rest))
+    return np.where(np.isnat(left) | np.isnat(right), compare is np.not_equal, found)
+
+
+def _in_days(values: Any) -> Any:
+    """Convert months and years, whose length varies, to days."""
+    return values.astype("M8[D]") if values.dtype.kind == "M" and np.datetime_data(values.dtype)[0] in "YM" else values
+
+
+def _tick(dtype: np.dtype[Any]) -> np.timedelta64:
+    unit, count = np.datetime_data(dtype)
+    return np.timedelta64(count, unit)  # type: ignore[call-overload, no-any-return]
+
+
+def _fits(values: Any, limit: int) -> bool:
+    numbers = values.astype(np.int64)
+    return bool(np.all(((numbers >= -limit) & (numbers <= limit)) | np.isnat(values)))
 
 
 def _isin(values: Any, items: list[Any]) -> Any:
