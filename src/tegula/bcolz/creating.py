@@ -287,7 +287,11 @@ def arange(
 def _part(first: float, step: float, element: np.dtype[Any], begin: int, end: int) -> npt.NDArray[Any]:
     """Return the numbers from `begin` to `end` of an arange; floats are rounded exactly as NumPy rounds them."""
     if element.kind != "f":
-        return np.arange(first + begin * step, first + end * step, step, dtype=element)[: end - begin]
+        try:
+            return np.arange(first + begin * step, first + end * step, step, dtype=element)[: end - begin]
+        except (TypeError, ValueError, OverflowError) as error:
+            kind = KindError if isinstance(error, TypeError) else MetadataError
+            raise kind(f"arange can't make numbers of {element}: {error}", field="dtype") from error
     base = element.type(first)
     numbers: npt.NDArray[Any] = np.arange(begin, end).astype(element) * (element.type(first + step) - base) + base
     return numbers.astype(element, copy=False)
