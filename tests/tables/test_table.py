@@ -714,6 +714,15 @@ def test_values_that_a_type_can_not_hold_are_refused(dtype: Any, values: Any) ->
         table.add_column("b", values)
 
 
+def test_single_times_of_pandas_are_kept() -> None:
+    pandas = pytest.importorskip("pandas")
+    table = tegula.create_table({}, np.empty(0, [("t", "M8[ns]"), ("d", "m8[ns]")]))
+    time = "2020-01-01T00:00:00.000000001"
+    table.append({"t": [pandas.Timestamp(time), pandas.NaT], "d": [pandas.Timedelta(1), pandas.NaT]})
+    np.testing.assert_array_equal(table["t"][...], np.array([time, "NaT"], "M8[ns]"))
+    np.testing.assert_array_equal(table["d"][...], np.array([1, "NaT"], "m8[ns]"))
+
+
 def test_values_of_another_type_are_kept() -> None:
     table = tegula.create_table({}, np.empty(0, [("t", "M8[s]"), ("d", "m8[ms]"), ("r", RECORD), ("f", "f4")]))
     table.append({"t": ["1960-01-01T00:00:01", ""], "d": [5, None], "r": np.zeros(2, RECORD), "f": [1, 2]})

@@ -285,17 +285,27 @@ def _converted(array: Array, dtype: np.dtype[Any]) -> Array:
 def _times(array: Array, dtype: np.dtype[Any]) -> Array:
     """Convert to times of the column's unit: they must lie on its ticks, and within its range."""
     found = array
-    if array.dtype.kind == "O" or (array.dtype.kind in "US" and dtype.kind == "M"):
-        found = array.astype(f"{dtype.kind}8")  # in the unit that these values need
-        if array.dtype.kind != "O":  # years that are out of that unit's range
-            seconds = array.astype("M8[s]")
-            _check_exact((found.astype("M8[s]") == seconds) | np.isnat(seconds), array, dtype)
+    if array.dtype.kind == "O":
+        items = [_time_of(item) for item in array.flat]
+        found = np.array(items, f"{dtype.kind}8").reshape(array.shape)  # in the unit that these values need
+    elif array.dtype.kind in "US" and dtype.kind == "M":
+        found, seconds = array.astype("M8"), array.astype("M8[s]")
+        # years that are out of the range of the unit that others need
+        _check_exact((found.astype("M8[s]") == seconds) | np.isnat(seconds), array, dtype)
     if found.dtype.kind not in f"biuf{dtype.kind}" and array.size:
         raise MetadataError(f"{array.dtype} is given for a column of {dtype}")
     converted = found.astype(dtype)
     back = converted.astype(found.dtype if found.dtype.kind == dtype.kind else np.int64)
     _check_exact((back == found) | (np.isnat(converted) & np.isnan(found)), array, dtype)
     return converted
+
+
+def _time_of(item: Any) -> Any:
+    """Return one time as NumPy takes it, which takes neither nanoseconds nor NaT from the times of pandas."""
+    if item != item:  # noqa: PLR0124, NaN or NaT
+        return None
+    to_numpy = getattr(item, "to_datetime64", None) or getattr(item, "to_timedelta64", None)
+    return item if to_numpy is None else to_numpy()
 
 
 def _records(array: Array, dtype: np.dtype[Any]) -> Array:
