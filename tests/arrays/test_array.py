@@ -227,6 +227,18 @@ def test_empty_chunks_are_kept_on_request() -> None:
         assert stored(plain) == 1
 
 
+@pytest.mark.parametrize("format", ["zarr1", "zarr2"])
+def test_zeros_are_stored_if_the_fill_value_is_undefined(format: str) -> None:
+    array = tegula.create_array(MemoryStore(), shape=8, chunks=2, dtype="i4", fill_value=None, format=format)
+    assert (array[...].tolist(), stored(array)) == ([0] * 8, 0)
+    array[:3] = 0
+    assert stored(array) == 2
+    copies = [MemoryStore(), MemoryStore()]
+    tegula.copy(array, copies[0])
+    tegula.convert(array, copies[1], format=format, chunks=4)
+    assert [stored(tegula.open_array(store)) for store in copies] == [2, 2]
+
+
 def test_a_shard_of_kept_empty_chunks_holds_them_all() -> None:
     array = tegula.create_array(
         MemoryStore(), shape=(4, 4), chunks=(1, 2), shards=(4, 4), dtype="i2", codecs=None, write_empty_chunks=True

@@ -51,6 +51,8 @@ EXCLUDED = {
     "test_non_existent_store": "compares the text of the error, which is of the same type",
     "test_load_async": "needs a plug-in of pytest; run below",
     "test_zarr_fill_value_setting": "xarray's engine ignores use_zarr_fill_value_as_mask=False, which it asks for",
+    "test_to_zarr_compute_false[zarr_format=2]": "expects no chunk of zeros where the fill value is undefined, "
+    "though zarr-python 2 reads arbitrary memory then",
 }
 
 
@@ -67,7 +69,7 @@ def to_zarr(
 
 @pytest.fixture(autouse=True)
 def _replaced(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    reason = EXCLUDED.get(request.function.__name__)
+    reason = EXCLUDED.get(request.function.__name__) or EXCLUDED.get(request.node.name)
     if reason is not None and request.cls.__module__ != request.function.__module__:
         pytest.skip(reason)
     for kind in (xr.Dataset, xr.DataArray, xr.DataTree):

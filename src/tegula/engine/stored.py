@@ -191,7 +191,12 @@ class StoredArray(frozen.Frozen):
 
     @property
     def keeps_empty(self) -> bool:
-        """``True`` if chunks equal to the fill value are stored; always if the store has no conditional delete."""
+        """``True`` if chunks equal to the fill value are stored; always if it is undefined, and may be any value."""
+        return self.metadata.fill_value is None or self.stores_every_chunk
+
+    @property
+    def stores_every_chunk(self) -> bool:
+        """``True`` if an array that is filled has no missing chunks; always if the store has no conditional delete."""
         if self.metadata.dense or not self.store.conditional_delete:
             return True
         return config.current().write_empty_chunks if self.write_empty is None else self.write_empty

@@ -138,8 +138,19 @@ def test_copied_chunks_equal_encoded_ones(
     one, two = tegula.open_array(moved), tegula.open_array(written)
     assert one.metadata == two.metadata
     assert one[...].tobytes() == two[...].tobytes()
-    assert sorted(moved.list()) == sorted(written.list())
+    if one.fill_value is not None:
+        assert sorted(moved.list()) == sorted(written.list())
+    else:  # zeros are written for missing chunks, since the fill value is undefined
+        assert {*moved.list()} <= {*written.list()}
     assert line.nbytes_after == one.nbytes_stored()
+
+
+def test_every_chunk_is_written_if_the_fill_value_becomes_undefined() -> None:
+    source = tegula.create_array(MemoryStore(), shape=8, chunks=2, dtype="V3", format="zarr3")
+    source[0] = b"abc"
+    report = tegula.convert(source, target := MemoryStore(), format="zarr1", verify=True)
+    assert report.ok
+    assert (tegula.open_array(target).fill_value, tegula.open_array(target).nchunks_initialized()) == (None, 4)
 
 
 def test_explicit_chunks_and_codecs_are_used() -> None:

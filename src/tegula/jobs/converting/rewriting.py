@@ -37,7 +37,7 @@ def check_amount(source: Array, target: Array, precision: Precision | None = Non
         If it would: the target stores every chunk, or its fill value is not the new value of the source's.
     """
     old, new = source._stored, target._stored
-    if not old.metadata.dense and (new.keeps_empty or not _same_fill(source, target, precision)):
+    if not old.metadata.dense and (new.stores_every_chunk or not _same_fill(source, target, precision)):
         check_number(new, target.nchunks if target.nshards is None else target.nshards, "storing every chunk")
 
 
@@ -136,7 +136,7 @@ def stored_blocks(
     """
     number = prod(grid.counts(target.shape))
     stored = [source._stored, *([target._stored] if compared else [])]
-    may_lack = compared or not target._stored.keeps_empty
+    may_lack = compared or not target._stored.stores_every_chunk
     same_fill = may_lack and _same_fill(source, target, precision)
     if not (same_fill and all(array.is_sparse(number, target.nbytes) for array in stored)):
         return None

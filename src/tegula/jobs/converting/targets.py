@@ -77,7 +77,7 @@ class Target:
     notes : tuple of str
         Notes on what could not be kept.
     complete : bool
-        Whether absent chunks have to be written, since the fill value has changed.
+        Whether absent chunks have to be written, since the fill value has changed or is no longer defined.
     recoded : bool
         Whether codecs were given, which may differ from those of the source.
     misfits : tuple of Rules
@@ -212,6 +212,7 @@ def target_metadata(
         notes.append(precision.summary)
     draft, complete = keep_mask(source, draft, item, notes)
     adapted = _adapted(item, draft, chosen, notes)
+    complete |= old.fill_value is not None and adapted.fill_value is None
     if old.fill_value is None and adapted.fill_value is not None:
         notes.append(f"the fill value was undefined and is now {adapted.fill_value.item()!r:.80}")
     metadata = sharded(item, adapted, shards) if shards else adapted

@@ -143,7 +143,7 @@ def check_amount(source: Array, target: Array, reduction: Reduction) -> None:
 
 def _is_sparse_alike(source: Array, target: Array, reduction: Reduction) -> bool:
     """Return whether chunks that are not stored become chunks that need not be stored."""
-    return not target._stored.keeps_empty and _keeps_fill(source, reduction)
+    return not target._stored.stores_every_chunk and _keeps_fill(source, reduction)
 
 
 def _keeps_fill(source: Array, reduction: Reduction) -> bool:
