@@ -429,3 +429,15 @@ def test_zero_fields_in_zarr1(dtype: Any, stored: int | None) -> None:
     array = tegula.create_array(store, shape=3, dtype=dtype, format="zarr1")
     assert json.loads(store["meta"])["fill_value"] == stored
     assert array[:].tobytes() == bytes(array.nbytes)
+
+
+def test_lzma_with_filters_and_without_a_preset_in_zarr1() -> None:
+    codec = {"id": "lzma", "format": 3, "filters": [{"id": 3, "dist": 4}, {"id": 33, "preset": 1}]}
+    stores: list[dict[str, bytes]] = [{}, {}]
+    tegula.create_array(stores[0], shape=3, dtype="i4", codecs=codec, format="zarr2")[:] = [1, 2, 3]
+    tegula.convert(stores[0], stores[1], format="zarr1")
+    meta = json.loads(stores[1]["meta"])
+    assert meta["compression_opts"] == {"check": 0, "format": 3, "preset": None, "filters": codec["filters"]}
+    del meta["compression_opts"]["preset"]
+    stores[1]["meta"] = json.dumps(meta).encode()
+    assert tegula.open_array(stores[1])[:].tolist() == [1, 2, 3]

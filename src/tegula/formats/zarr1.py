@@ -157,9 +157,14 @@ def _compressor(name: Any, options: Any) -> CodecSpec | None:
         level = options if type(options) is int else 1
         return CodecSpec("numcodecs.bz2" if name == "bz2" else "numcodecs.zlib", {"level": level})
     if name == "lzma":
-        given = options if isinstance(options, dict) else {}
-        return CodecSpec("numcodecs.lzma", {k: given.get(k, v) for k, v in _LZMA_DEFAULTS.items()})
+        return CodecSpec("numcodecs.lzma", _lzma_options(options if isinstance(options, dict) else {}))
     raise UnsupportedError(f"Zarr v1 has no compression {name!r:.80}", key="meta", field="compression")
+
+
+def _lzma_options(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return all four options; custom filters have presets of their own."""
+    defaults = {**_LZMA_DEFAULTS, "preset": None} if given.get("filters") else _LZMA_DEFAULTS
+    return {name: given.get(name, value) for name, value in defaults.items()}
 
 
 def _fill_from_json(value: Any, data_type: DataType, key: str) -> Fill | None:
@@ -228,7 +233,7 @@ def _compression(codecs: list[CodecSpec]) -> tuple[str, Any]:
     if codec.name == "numcodecs.blosc":
         return "blosc", {name: codec.configuration.get(name, value) for name, value in _BLOSC_DEFAULTS.items()}
     if codec.name == "numcodecs.lzma":
-        return "lzma", {name: codec.configuration.get(name, value) for name, value in _LZMA_DEFAULTS.items()}
+        return "lzma", _lzma_options(codec.configuration)
     return codec.name.removeprefix("numcodecs."), codec.configuration.get("level", 1)
 
 
@@ -348,5 +353,5 @@ def _adapt_compressor(codec: CodecSpec) -> CodecSpec:
     if codec.name == "numcodecs.lzma":
         if options.get("check") == -1:
             options["check"] = 0
-        return CodecSpec(codec.name, {k: options.get(k, v) for k, v in _LZMA_DEFAULTS.items()})
+        return CodecSpec(codec.name, _lzma_options(options))
     raise UnsupportedError("Zarr v1 supports only the compressors blosc, zlib, bz2 and lzma", codec=codec.name)
