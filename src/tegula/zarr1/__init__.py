@@ -1,7 +1,7 @@
-"""The interface of zarr 1.x: replace ``import zarr`` by ``from tegula import zarr1 as zarr``.
+"""The interface of zarr 1.x: replace ``import zarr`` with ``from tegula import zarr1 as zarr``.
 
-New arrays are in the format Zarr v1, with the documents that zarr 1.1 writes. Arrays in the other formats of tegula can
-be opened too.
+New arrays are in the format Zarr v1, with the documents that zarr 1.1 writes. Arrays in all other formats of tegula can
+be opened, too.
 
 >>> from tegula import zarr1 as zarr
 >>> z = zarr.zeros((20, 20), chunks=(10, 10), dtype="i4", compression="zlib")
@@ -14,13 +14,13 @@ tegula.zarr1.Array((20, 20), int32, chunks=(10, 10), order=C)
 
 Intended differences from zarr 1.1:
 
-- Selections are those of NumPy: steps, index arrays and masks work.
+- Selections are those of NumPy: they may have steps, index arrays and masks.
 - Elements that a resize cuts off do not come back when the array grows again. Appending along a negative axis works.
   Elements that were never written are zero if the fill value is ``None``, instead of random memory.
 - Concurrent writes of threads, and of processes through a `DirectoryStore`, are never lost, with or without a
   synchronizer. Readers only see complete values.
-- Opening creates or deletes nothing unless the mode asks for it. If ``meta`` is lost, chunks are not deleted.
-- Errors are those of tegula and of zarr 1.1 at once: ``except ValueError`` keeps working.
+- Opening creates and deletes nothing unless the mode asks for it. If ``meta`` is lost, the chunks stay.
+- Errors have the classes of tegula and of zarr 1.1 at once: ``except ValueError`` keeps working.
 
 The modules of zarr 1.1 exist too: ``tegula.zarr1.storage``, ``tegula.zarr1.blosc`` and so on.
 """

@@ -1,4 +1,4 @@
-"""The array of zarr 1.x: its attributes and methods over a tegula array."""
+"""The class `Array` of zarr 1.x: its attributes and methods, which call those of a tegula array."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = ["Array", "SynchronizedArray"]
 
 
 class Array:
-    """An array in an initialized store.
+    """An array in a store that `init_store` has initialized.
 
     Chunks that are written are stored even if all elements equal the fill value.
 
@@ -37,9 +37,9 @@ class Array:
     store : MutableMapping or tegula store
         The store: a `DirectoryStore`, a ``dict``, or any mapping of keys to bytes.
     readonly : bool
-        Raise an error when the array is changed.
+        Refuse all changes of the array.
     synchronizer : ThreadSynchronizer or ProcessSynchronizer, optional
-        Keeps writers apart where the store can't.
+        Lets one process at a time write to a store without locks of its own.
 
     Raises
     ------
@@ -112,19 +112,19 @@ class Array:
 
     @property
     def fill_value(self) -> Any:
-        """Value of elements that were never written, as stored in ``meta``; ``None`` if it is undefined."""
+        """Value of elements that were never written, as ``meta`` has it; ``None`` if it is undefined."""
         return self._meta["fill_value"] if self._meta else self._array.fill_value
 
     @property
     def order(self) -> str:
-        """Order of the elements within a chunk, ``"C"`` or ``"F"``, as stored in ``meta``."""
+        """Order of the elements within a chunk, ``"C"`` or ``"F"``, as ``meta`` has it."""
         if self._meta:
             return str(self._meta["order"])
         return "F" if any(codec.name == "transpose" for codec in self._array.metadata.codecs) else "C"
 
     @property
     def attrs(self) -> Attributes:
-        """The user's attributes, a mapping that is read from and written to the store."""
+        """User attributes: a mapping that reads the store, and writes each change to it."""
         return Attributes(self._stored_attributes, self._change_attributes, self._array._get_place)
 
     def _stored_attributes(self) -> Mapping[str, Any]:
@@ -156,7 +156,7 @@ class Array:
 
     @property
     def nbytes_stored(self) -> int:
-        """Bytes of all values in the store, with the documents; -1 if unknown.
+        """Bytes of all values in the store, including the documents; -1 if unknown.
 
         A mapping that is neither a ``dict`` nor a tegula store needs an attribute ``size``.
         """
@@ -201,7 +201,7 @@ class Array:
             self._array[selection] = value
 
     def resize(self, *args: Any) -> None:
-        """Change the shape; elements that are cut off are lost, new elements hold the fill value.
+        """Change the shape. Elements that are cut off are lost; new elements have the fill value.
 
         Parameters
         ----------
@@ -211,7 +211,7 @@ class Array:
         Raises
         ------
         MetadataError
-            If the number of dimensions differs.
+            If the new shape has another number of dimensions.
 
         Examples
         --------
@@ -228,7 +228,7 @@ class Array:
             self._array.resize(lengths)
 
     def append(self, data: Any, axis: int = 0) -> None:
-        """Append data along a dimension; data that are appended concurrently follow each other.
+        """Append data along a dimension. Data of concurrent calls are stored one after the other.
 
         Parameters
         ----------
@@ -288,12 +288,12 @@ class Array:
 
 
 class SynchronizedArray(Array):
-    """An array with a synchronizer; functions that create arrays return it if they are given a synchronizer.
+    """An array with a synchronizer. Functions that take a synchronizer return an array of this class if they get one.
 
     Parameters
     ----------
     store, synchronizer, readonly
-        As for `Array`; note the order.
+        As for `Array`, in another order.
 
     Examples
     --------

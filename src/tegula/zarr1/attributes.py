@@ -23,9 +23,9 @@ _STYLE = Style(indent=4, sort_keys=True)
 
 
 class Attributes(attributes.Attributes):
-    """The attributes stored under a key, which is created if it is missing.
+    """The attributes under a key of a store. A missing key is created, unless `readonly` is true.
 
-    Each change is applied to the attributes as they are stored at that moment, so that concurrent changes are not lost.
+    Each change is applied to the attributes that are stored at that moment, so that no concurrent change is lost.
 
     Parameters
     ----------
@@ -34,12 +34,12 @@ class Attributes(attributes.Attributes):
     key : str
         The key of the attributes.
     readonly : bool
-        Raise an error when they are changed.
+        Refuse all changes.
 
     Raises
     ------
     MetadataError
-        When they are read, if the stored value is not a JSON object.
+        If the stored value is not a JSON object; raised when the attributes are read.
 
     Examples
     --------
@@ -94,7 +94,7 @@ class SynchronizedAttributes(Attributes):
     store, key, readonly
         As for `Attributes`.
     synchronizer : ThreadSynchronizer or ProcessSynchronizer
-        Keeps writers apart where the store can't.
+        Lets one process at a time write to a store without locks of its own.
 
     Examples
     --------
@@ -118,7 +118,7 @@ class SynchronizedAttributes(Attributes):
 
 
 def write_lock(synchronizer: Any, store: Any) -> AbstractContextManager[Any]:
-    """Return a lock that keeps other processes out if the store itself can't, else a context without effect."""
+    """Return a lock that excludes other processes if the store has none, else a context manager without effect."""
     if isinstance(synchronizer, ProcessSynchronizer) and isinstance(store, MappingStore):
         return synchronizer.lock()
     return nullcontext()

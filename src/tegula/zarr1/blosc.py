@@ -1,4 +1,4 @@
-"""``zarr.blosc``: version, compressors and threads of Blosc; compression and decompression of buffers."""
+"""``zarr.blosc``: the version, compressors and threads of Blosc, and functions that compress and decompress buffers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = [
 ]
 
 use_threads: bool | None = None
-"""Accepted for compatibility, without effect: a thread processes whole chunks."""
+"""For programs that set it. It has no effect: each chunk is compressed by one thread."""
 
 
 def _library() -> Any:
@@ -74,7 +74,13 @@ def compname_to_compcode(cname: str | bytes) -> int:
 
 
 def get_nthreads() -> int:
-    """Return the number of chunks that are processed in parallel."""
+    """Return the number of chunks that are processed in parallel.
+
+    Examples
+    --------
+    >>> get_nthreads() >= 1
+    True
+    """
     return config.current().threads
 
 

@@ -1,4 +1,4 @@
-"""The arguments ``compression`` and ``compression_opts``, normalized to the values that zarr 1.1 stores."""
+"""The arguments ``compression`` and ``compression_opts``, and the form in which zarr 1.1 stores them."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ def normalise_compression(compression: str | None, options: Any) -> tuple[str, A
     name = _NAMES.get(compression) if compression is None or isinstance(compression, str) else None
     if name is None:
         names = ", ".join(str(known) for known in _NAMES)
-        raise MetadataError(f"there is no compression {compression!r:.80}; choose one of {names}", field="compression")
+        raise MetadataError(f"there is no compressor {compression!r:.80}; choose one of {names}", field="compression")
     if name == "none":
         if options is not None:
-            raise MetadataError("there are no options without compression", field="compression_opts")
+            raise MetadataError("there are no options without a compressor", field="compression_opts")
         return name, None
     if name in ("zlib", "bz2"):
         return name, _integer("level", options, 1, range(0 if name == "zlib" else 1, 10))
@@ -101,7 +101,8 @@ def _integer(name: str, value: Any, default: int, allowed: Sequence[int]) -> int
     except (TypeError, ValueError, OverflowError) as error:
         raise MetadataError(f"{name} must be a number, not {value!r:.80}", field="compression_opts") from error
     if number not in allowed:
-        raise MetadataError(f"{name} can't be {value!r:.80}", field="compression_opts")
+        choices = f"{allowed[0]} to {allowed[-1]}" if isinstance(allowed, range) else ", ".join(map(str, allowed))
+        raise MetadataError(f"{name} must be {choices}, not {value!r:.80}", field="compression_opts")
     return number
 
 

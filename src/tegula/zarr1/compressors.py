@@ -1,4 +1,4 @@
-"""``zarr.compressors``: the compressors by name."""
+"""``zarr.compressors``: the classes of compressors, by name."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class _Compressor:
         return normalise_compression(cls.canonical_name, compression_opts)[1]
 
     def compress(self, array: npt.ArrayLike) -> bytes:
-        """Return the stored bytes of a chunk with the given elements."""
+        """Return the bytes that are stored for a chunk of these elements."""
         values = np.asarray(array)
         z = self._chunk(values)
         z[...] = values
@@ -62,7 +62,7 @@ class _Compressor:
         Raises
         ------
         CodecError
-            If the bytes are not those of such a chunk.
+            If `cdata` is not such a chunk.
         """
         z = self._chunk(array)
         z.store[_key(array)] = bytes(cdata)
@@ -97,28 +97,53 @@ class BloscCompressor(_Compressor):
 
 
 class ZlibCompressor(_Compressor):
-    """The compressor zlib; its option is the level."""
+    """The compressor zlib; its option is the level.
+
+    Examples
+    --------
+    >>> ZlibCompressor.normalize_opts(None)
+    1
+    """
 
     canonical_name = "zlib"
     default_level = 1
 
 
 class BZ2Compressor(_Compressor):
-    """The compressor bzip2; its option is the level."""
+    """The compressor bzip2; its option is the level.
+
+    Examples
+    --------
+    >>> BZ2Compressor.normalize_opts(None)
+    1
+    """
 
     canonical_name = "bz2"
     default_level = 1
 
 
 class LZMACompressor(_Compressor):
-    """The compressor LZMA; its options are ``format``, ``check``, ``preset`` and ``filters``."""
+    """The compressor LZMA; its options are ``format``, ``check``, ``preset`` and ``filters``.
+
+    Examples
+    --------
+    >>> LZMACompressor.normalize_opts({"preset": 3})
+    {'format': 1, 'check': 0, 'preset': 3, 'filters': None}
+    """
 
     canonical_name = "lzma"
     default_format, default_check, default_preset, default_filters = lzma.FORMAT_XZ, lzma.CHECK_NONE, 1, None
 
 
 class NoCompressor(_Compressor):
-    """A compressor that does not compress."""
+    """A compressor that returns its input.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> NoCompressor(None).compress(np.array([1, 2], "u1"))
+    b'\\x01\\x02'
+    """
 
     canonical_name = "none"
 
@@ -132,7 +157,7 @@ registry: Final[dict[str | None, type[_Compressor]]] = {
     "gzip": ZlibCompressor,
     None: NoCompressor,
 }
-"""The compressors by name. Arrays do not use classes that a program adds here."""
+"""The classes of compressors by name. Arrays do not use classes that a program adds."""
 
 
 def get_compressor_cls(compression: str | None) -> type[_Compressor]:

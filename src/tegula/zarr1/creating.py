@@ -38,7 +38,8 @@ def create(
     shape : int or sequence of int
         Length of each dimension.
     chunks : int or sequence of int or None
-        Length of a chunk along each dimension; ``None``, or a missing number at the end, means the whole dimension.
+        Length of a chunk along each dimension; an int is the length along the first one. Dimensions that have no
+        number, or ``None``, are not divided.
     dtype : dtype-like, optional
         Data type of the elements; ``float64`` by default.
     compression : {"default", "blosc", "zlib", "gzip", "bz2", "lzma", "none", None}
@@ -47,20 +48,20 @@ def create(
         The level for zlib and bz2; ``cname``, ``clevel``, ``shuffle`` for Blosc; ``format``, ``check``, ``preset``,
         ``filters`` for lzma.
     fill_value : scalar, optional
-        Value of elements that were never written. ``None`` leaves it undefined: they are read as zero.
+        Value of elements that were never written. ``None`` leaves it undefined; tegula then reads zeros.
     order : {"C", "F"}
         Order of the elements within a chunk.
     store : MutableMapping or tegula store, optional
         The store; a new ``dict`` by default.
     synchronizer : ThreadSynchronizer or ProcessSynchronizer, optional
-        Keeps writers apart where the store can't.
+        Lets one process at a time write to a store without locks of its own.
     overwrite : bool
         Replace the array in the store. Otherwise the store must be empty.
 
     Raises
     ------
     ValueError
-        If the store is not empty and `overwrite` is false, or an argument is not valid. Nothing is written then.
+        If the store is not empty and `overwrite` is false, or an argument is not valid. Then nothing is written.
     UnsupportedError
         If Zarr v1 can't hold arrays of the data type.
 
@@ -179,8 +180,8 @@ def array(
     Parameters
     ----------
     data : array_like
-        The elements. The new array has the shape of `data`, and by default its dtype and chunks. An object with a shape
-        and a dtype that is not an ndarray, such as a dataset of h5py, is copied in parts.
+        The elements. The new array has the shape of `data`, and by default its dtype and chunks. Data with a shape and
+        a dtype that are not in memory, such as a dataset of h5py, are copied in parts.
     chunks, dtype, compression, compression_opts, fill_value, order, store, synchronizer
         As for `create`.
 
@@ -234,8 +235,8 @@ def open(
     Raises
     ------
     ValueError
-        If the mode needs an array and none exists, or the other way round; if there are chunks without ``meta`` and the
-        mode is not ``w``; if an argument is not valid, or the existing array can't be read.
+        If the mode needs an existing array and there is none, or a new one and there is one; if there are chunks
+        without ``meta`` and the mode is not ``w``; if an argument is not valid, or the existing array can't be read.
     UnsupportedError
         If Zarr v1 can't hold arrays of the data type, or tegula can't read the existing array.
 
@@ -277,6 +278,6 @@ def open(
 
 
 def chunks_of(data: Any, shape: tuple[int, ...]) -> Any:
-    """Return the attribute `chunks` of an array if it fits the number of dimensions, else ``None``."""
+    """Return the attribute ``chunks`` of an array if it has a number for each dimension, else ``None``."""
     chunks = getattr(data, "chunks", None)
     return chunks if isinstance(chunks, (tuple, list)) and len(chunks) == len(shape) else None

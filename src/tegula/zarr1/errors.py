@@ -1,4 +1,4 @@
-"""``zarr.errors``, and errors that are both tegula's and those of zarr 1.1: ``except`` clauses keep working."""
+"""``zarr.errors``, and errors with the classes of tegula and zarr 1.1 at once, so that ``except`` keeps working."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class ExistsError(AlreadyExistsError, ValueError):
 
 
 class ShapeError(SelectionError, ValueError):
-    """The shape of the values does not fit."""
+    """Values have another shape than the selection, or do not fit the array that they are appended to."""
 
 
 class DirectoryError(StoreError, ValueError):
@@ -40,4 +40,4 @@ class ArgumentError(MetadataError, TypeError):
 
 
 class NotImplementedHereError(UnsupportedError, NotImplementedError):
-    """zarr 1.1 does not support this."""
+    """zarr 1.1 does not support the selection."""

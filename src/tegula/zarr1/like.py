@@ -1,4 +1,4 @@
-"""The functions of zarr 1.x that create an array like another array."""
+"""The functions of zarr 1.x that create an array like another one."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def full_like(
     store: Any = None,
     synchronizer: Any = None,
 ) -> Array:
-    """Create an array like `a` filled with `fill_value`, by default that of `a`; parameters as for `empty_like`.
+    """Create an array like `a` with a fill value, by default that of `a`; other parameters are those of `empty_like`.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""``zarr.meta``: conversion of the document ``meta`` of an array to a dict and back."""
+"""``zarr.meta``: functions that convert the document ``meta`` of an array to a dict, and back."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NAMES = ("shape", "chunks", "dtype", "compression", "compression_opts", "fill_v
 
 
 def decode_metadata(b: Any) -> dict[str, Any]:
-    """Parse the document ``meta`` of an array.
+    """Return the document ``meta`` of an array as a dict.
 
     Raises
     ------
@@ -55,7 +55,7 @@ def decode_metadata(b: Any) -> dict[str, Any]:
 
 
 def encode_metadata(meta: Mapping[str, Any]) -> bytes:
-    """Return the document ``meta`` of an array.
+    """Return the document ``meta`` of an array from a dict, as `decode_metadata` returns it.
 
     Raises
     ------
@@ -76,7 +76,7 @@ def encode_metadata(meta: Mapping[str, Any]) -> bytes:
 
 
 def encode_dtype(d: np.dtype[Any]) -> Any:
-    """Convert a data type to JSON: its name, or a list of its fields.
+    """Convert a data type to its form in documents: a type string, or a list of fields.
 
     Examples
     --------
@@ -88,7 +88,7 @@ def encode_dtype(d: np.dtype[Any]) -> Any:
 
 
 def decode_dtype(d: Any) -> np.dtype[Any]:
-    """Parse a data type in a document.
+    """Convert a data type from its form in documents.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Initialization of stores: the documents of a new array as zarr 1.1 writes them."""
+"""Functions that initialize stores: they write the documents of a new array as zarr 1.1 does."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def init_store(
     order: str = "C",
     overwrite: bool = False,
 ) -> None:
-    """Initialize a store with an array without chunks: the keys ``meta`` and ``attrs``.
+    """Initialize a store: write the documents of a new array, ``meta`` and ``attrs``.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ def init_store(
     Raises
     ------
     ValueError
-        If the store is not empty and `overwrite` is false, or an argument is not valid. Nothing is written then.
+        If the store is not empty and `overwrite` is false, or an argument is not valid. Then nothing is written.
     UnsupportedError
         If Zarr v1 can't hold arrays of the data type.
 

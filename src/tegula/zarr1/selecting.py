@@ -1,4 +1,4 @@
-"""Basic selections of zarr 1.x, whose shape the assigned values must have."""
+"""Selections of ints and slices: in zarr 1.x, assigned values must have their shape."""
 
 from __future__ import annotations
 

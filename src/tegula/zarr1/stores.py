@@ -16,7 +16,7 @@ __all__ = ["DirectoryStore", "as_store"]
 
 
 class DirectoryStore(MutableMapping[str, bytes]):
-    """The files of a directory as a mapping of keys to bytes; a value is replaced in one step.
+    """The files of a directory as a mapping of keys to bytes. Readers see only complete values.
 
     Parameters
     ----------

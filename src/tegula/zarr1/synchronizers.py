@@ -14,7 +14,7 @@ __all__ = ["ProcessSynchronizer", "ThreadSynchronizer"]
 
 
 class ThreadSynchronizer:
-    """A synchronizer for threads. It has nothing to do: concurrent writes of threads are never lost.
+    """A synchronizer for threads. Arrays do not need it: concurrent writes of threads are never lost.
 
     Its locks are for programs that acquire them themselves.
 
@@ -46,13 +46,13 @@ class ThreadSynchronizer:
 class ProcessSynchronizer:
     """A synchronizer for processes that write to one array.
 
-    Concurrent writes through a `DirectoryStore` are never lost, so that it has nothing to do there. For other mappings,
-    a lock on a file lets one process write at a time.
+    A `DirectoryStore` does not need it: concurrent writes are never lost. In other mappings a lock on a file lets one
+    process write at a time.
 
     Parameters
     ----------
     path : str or path-like
-        A directory that all processes share; it is created when it is needed.
+        A directory for the files to lock, which all processes share. It is created when it is first needed.
 
     Examples
     --------
@@ -73,7 +73,7 @@ class ProcessSynchronizer:
         Raises
         ------
         StoreError
-            If the file system can't make or lock a file there.
+            If the file system can't create or lock a file there.
         """
         return _Lock(self.path, "array")
 

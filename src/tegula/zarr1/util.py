@@ -89,7 +89,7 @@ def normalize_resize_args(old_shape: tuple[int, ...], *args: Any) -> tuple[int, 
 
 
 def normalize_axis_selection(item: Any, l: int) -> int | slice:  # noqa: E741 - the name is zarr's
-    """Return an index, or a slice, along a dimension with non-negative numbers.
+    """Return an index or a slice along one dimension, with non-negative numbers.
 
     Examples
     --------
@@ -143,7 +143,7 @@ def is_total_slice(item: Any, shape: tuple[int, ...]) -> bool:
 
 
 def get_chunk_range(selection: Sequence[int | slice], chunks: Sequence[int]) -> list[range]:
-    """Return the range of chunks along each dimension that a normalized selection touches.
+    """Return, for each dimension, the range of chunks that a normalized selection touches.
 
     Examples
     --------
