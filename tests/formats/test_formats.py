@@ -441,3 +441,15 @@ def test_lzma_with_filters_and_without_a_preset_in_zarr1() -> None:
     del meta["compression_opts"]["preset"]
     stores[1]["meta"] = json.dumps(meta).encode()
     assert tegula.open_array(stores[1])[:].tolist() == [1, 2, 3]
+
+
+@pytest.mark.parametrize("dtype", ["|V3", [["a", "<i4"], ["b", "|V2"]]])
+def test_the_fill_value_0_of_raw_bytes_in_zarr1(dtype: Any) -> None:
+    store: dict[str, bytes] = {}
+    tegula.create_array(store, shape=4, chunks=2, dtype="V3", format="zarr1")
+    store["meta"] = json.dumps({**json.loads(store["meta"]), "dtype": dtype, "fill_value": 0}).encode()
+    array = tegula.open_array(store, mode="r+")
+    array[1] = np.frombuffer(bytes(range(1, 1 + array.dtype.itemsize)), array.dtype)[0]
+    assert array.fill_value is None
+    assert array[:2].tobytes() == bytes(array.dtype.itemsize) + bytes(range(1, 1 + array.dtype.itemsize))
+    assert json.loads(store["meta"])["fill_value"] == 0

@@ -170,8 +170,8 @@ def _lzma_options(given: Mapping[str, Any]) -> dict[str, Any]:
 def _fill_from_json(value: Any, data_type: DataType, key: str) -> Fill | None:
     """Convert a fill value as ``ndarray.fill`` in zarr 1 did: wrap integers, truncate fractions, parse strings."""
     dtype = data_type.numpy
-    if value is None:
-        return None
+    if value is None or (dtype.kind == "V" and value == 0 and _zero(data_type) is None):
+        return None  # `open` of zarr 1 states 0 also for raw bytes, which it can't fill
     if isinstance(value, (dict, list)):
         raise MetadataError(f"{value!r:.80} is not a fill value", key=key, field="fill_value")
     try:
