@@ -453,3 +453,16 @@ def test_the_fill_value_0_of_raw_bytes_in_zarr1(dtype: Any) -> None:
     assert array.fill_value is None
     assert array[:2].tobytes() == bytes(array.dtype.itemsize) + bytes(range(1, 1 + array.dtype.itemsize))
     assert json.loads(store["meta"])["fill_value"] == 0
+
+
+@pytest.mark.parametrize("format", ["zarr2", "zarr3"])
+def test_lzma_that_numcodecs_can_not_decode(format: str) -> None:
+    codec = {"id": "lzma", "format": 1, "preset": None, "filters": [{"id": 3, "dist": 4}, {"id": 33, "preset": 1}]}
+    with pytest.raises(UnsupportedError, match="raw"):
+        tegula.create_array({}, shape=3, dtype="i4", codecs=codec, format=format)
+    store: dict[str, bytes] = {}
+    tegula.create_array(store, shape=3, dtype="i4", codecs=codec, format="zarr1")[:] = [1, 2, 3]
+    report = tegula.convert(store, target := tegula.MemoryStore(), format=format, verify=True)
+    assert report.ok
+    assert "numcodecs" in report.arrays[0].notes[0]
+    assert tegula.open_array(target)[:].tolist() == [1, 2, 3]

@@ -1,4 +1,4 @@
-"""Memory layout of chunks as codecs: byte order, order of axes, Blosc's shuffle; each format names them differently."""
+"""What formats share on codecs: byte order, order of axes, Blosc's shuffle, which they name differently, and LZMA."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from tegula.errors import MetadataError
+from tegula.errors import MetadataError, UnsupportedError
 from tegula.metadata.nodes import CodecSpec
 
 __all__ = [
-    "automatic_shuffle", "byte_order_codec", "fortran_order", "is_fortran_order", "shuffle_name", "shuffle_number",
-    "stated_endian", "with_endian",
+    "automatic_shuffle", "byte_order_codec", "check_lzma", "fortran_order", "is_fortran_order", "shuffle_name",
+    "shuffle_number", "stated_endian", "with_endian",
 ]  # fmt: skip
 
 _SHUFFLES: Final[dict[Any, int]] = {"noshuffle": 0, "shuffle": 1, "bitshuffle": 2}
@@ -105,3 +105,16 @@ def automatic_shuffle(shuffle: Any, itemsize: int) -> Any:
     if shuffle != -1:
         return shuffle
     return 2 if itemsize == 1 else 1
+
+
+def check_lzma(codec: CodecSpec) -> None:
+    """Refuse what numcodecs encodes, but can't decode: LZMA with custom filters in a container that states them, too.
+
+    Raises
+    ------
+    UnsupportedError
+        If the codec is of this kind.
+    """
+    options = codec.configuration
+    if codec.name == "numcodecs.lzma" and options.get("filters") and options.get("format", 1) != 3:
+        raise UnsupportedError("numcodecs can't decode lzma with filters; choose format 3, raw", codec=codec.name)

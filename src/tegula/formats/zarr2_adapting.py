@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from tegula.errors import MetadataError, UnsupportedError
 from tegula.formats.dimension_names import attributes_with
-from tegula.formats.layout import byte_order_codec, fortran_order, shuffle_number, stated_endian, with_endian
+from tegula.formats.layout import (
+    byte_order_codec,
+    check_lzma,
+    fortran_order,
+    shuffle_number,
+    stated_endian,
+    with_endian,
+)
 from tegula.formats.zarr2 import ARRAY_CODECS, NAME, OBJECT_CODECS
 from tegula.metadata.chunk_keys import v2_keys
 from tegula.metadata.data_types import EXTENDED_DTYPES, DataType, packed
@@ -100,6 +107,7 @@ def _order(codecs: list[CodecSpec], ndim: int) -> tuple[list[CodecSpec], list[Co
 
 def _adapt_codec(codec: CodecSpec, data_type: DataType) -> CodecSpec:
     options = dict(codec.configuration)
+    check_lzma(codec)
     if codec.name in ("zstd", "numcodecs.zstd") and not options.get("checksum"):
         options.pop("checksum", None)  # TensorStore rejects this member; if it is missing, numcodecs assumes false
     if codec.name.startswith("numcodecs."):

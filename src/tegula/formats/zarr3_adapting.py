@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from tegula.errors import MetadataError, UnsupportedError
 from tegula.formats.dimension_names import attributes_without
-from tegula.formats.layout import automatic_shuffle, shuffle_name, stated_endian
+from tegula.formats.layout import automatic_shuffle, check_lzma, shuffle_name, stated_endian
 from tegula.formats.zarr3 import NAME
 from tegula.formats.zarr3_codecs import ARRAY_TO_ARRAY, ARRAY_TO_BYTES, codec_to_json, extensions_from_json
 from tegula.metadata.chunk_keys import default_keys
@@ -104,6 +104,7 @@ def _array_to_bytes(data_type: DataType, endian: str | None) -> CodecSpec:
 def _adapt_codec(codec: CodecSpec, data_type: DataType, typesize: int) -> CodecSpec:
     """Give a codec of numcodecs its name in Zarr v3, and state the options that Zarr v3 requires."""
     options = dict(codec.configuration)
+    check_lzma(codec)
     if codec.name == "numcodecs.blosc":
         return _adapt_blosc(options, data_type, typesize)
     if codec.name == "blosc":
