@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from tests.waiting import join, until
 
+import tegula
 from tegula.errors import ReadOnlyError, StoreError
 from tegula.stores import LocalStore, directories, sweeping
 
@@ -38,6 +39,39 @@ def finish(process):
 
 
 # --- errors of the system
+
+
+def test_a_directory_that_may_not_be_read_hides_nothing_beside_it(tmp_path, monkeypatch):
+    root = tegula.create_group(tmp_path)
+    root.create_array("a", data=[1, 2])
+    root.create_array("private/b", data=[3])
+    private = str(tmp_path / "private")
+
+    def refusing(name, real):
+        def call(path, *args, **kwargs):
+            if str(path).startswith(f"{private}/") or (name == "scandir" and str(path) == private):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+            return real(path, *args, **kwargs)
+
+        return call
+
+    for name in ("open", "scandir", "stat", "lstat"):
+        monkeypatch.setattr(os, name, refusing(name, getattr(os, name)))
+    store = LocalStore(tmp_path)
+    assert store.list_dir("") == (["zarr.json"], ["a/", "private/"])
+    with pytest.raises(StoreError, match=r"can't list .*/private: Permission denied") as caught:
+        [*store.list()]
+    assert caught.value.key == "private"
+
+    # the other members are there; this one is an error where it is used
+    group = tegula.open(tmp_path)
+    assert [*group] == ["a", "private"]
+    assert "private (unreadable: can't read" in str(group.tree())
+    with pytest.raises(StoreError, match="Permission denied"):
+        [*group.members()]
+    report = tegula.check(tmp_path)
+    assert (report.arrays, report.chunks, report.ok) == (1, 1, False)
+    assert "private/zarr.json: can't look at" in str(report)
 
 
 FAULTS = [(call, 1) for call in ("open", "write", "utime", "fstat", "close", "replace", "fsync")]

@@ -212,7 +212,10 @@ class LocalBase(Anchoring, Store):
 
     def _failure(self, action: str, key: str, error: Exception) -> StoreError:
         cause = getattr(error, "strerror", None) or str(error) or type(error).__name__
-        return StoreError(f"can't {action} {self._root.base}{key}: {cause}", key=key)
+        base, found = self._root.base, getattr(error, "filename", None)
+        if (not key or key.endswith("/")) and isinstance(found, str) and found.startswith(base + key):
+            key = found[len(base) :].replace(os.sep, "/")  # the directory or file below the prefix
+        return StoreError(f"can't {action} {base}{key}: {cause}", key=key)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, LocalBase):

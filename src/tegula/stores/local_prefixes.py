@@ -41,7 +41,7 @@ class LocalPrefixes(EmptyDirectories, Reclaiming, Renaming, LocalBase):
     def list_dir(self, prefix: str) -> tuple[list[str], list[str]]:
         """Return the keys and the prefixes directly below `prefix`, sorted; see `Store.list_dir`.
 
-        Directories that hold no key are left out.
+        Directories that hold no key are left out; one that may not be read counts as a prefix.
         """
         check_prefix(prefix)
         with self._reporting("list", prefix):
@@ -218,6 +218,8 @@ class LocalPrefixes(EmptyDirectories, Reclaiming, Renaming, LocalBase):
             mode = os.lstat(f"{entry.path}{os.sep}{name}").st_mode
         except FileNotFoundError:
             return False
+        except PermissionError:
+            return True  # looking into it says why not
         except (OSError, ValueError):
             mode = 0
         if mode & _TYPE == _REGULAR and self._root.ignores_case is False and not entry.is_symlink():

@@ -43,14 +43,17 @@ def walk(directory: str, prefix: str, enters: Enters) -> Generator[str, None, No
 
 
 def children(directory: str, prefix: str, enters: Enters) -> tuple[list[str], list[str]]:
-    """Return the keys and the prefixes directly below `directory`, sorted, without directories that hold no key."""
+    """Return the keys and the prefixes directly below `directory`, sorted, without directories that hold no key.
+
+    A directory that may not be read counts as a prefix, so that the error comes from looking into it.
+    """
     keys, prefixes = [], []
     for entry in _scan(directory):
         if _is_hidden(entry.name):
             continue
         if _is_prefix(entry, enters):
             below = f"{prefix}{entry.name}/"
-            if not _goes_round(entry, prefix) and next(walk(entry.path, below, enters), None) is not None:
+            if not _goes_round(entry, prefix) and _holds_key(entry.path, below, enters):
                 prefixes.append(below)
         elif _is_value(entry):
             keys.append(prefix + entry.name)
@@ -112,6 +115,13 @@ def _entries(directory: str) -> list[os.DirEntry[str]]:
     with suppress(FileNotFoundError, NotADirectoryError), os.scandir(directory) as entries:
         return [*entries]
     return []
+
+
+def _holds_key(directory: str, prefix: str, enters: Enters) -> bool:
+    try:
+        return next(walk(directory, prefix, enters), None) is not None
+    except PermissionError:
+        return True
 
 
 def _is_hidden(name: str) -> bool:
