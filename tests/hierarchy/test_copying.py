@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import tegula
 from tegula.errors import AlreadyExistsError, MetadataError, NotFoundError, ReadOnlyError, StoreError, TegulaError
 from tegula.stores import LocalStore, MappingStore, MemoryStore, Store, ZipStore
+from tegula.stores.wrapping import WrappingStore
 from tegula.testing import Crash, Fault, FaultyStore
 
 KINDS = ["local", "memory", "mapping", "zip"]
@@ -177,6 +178,34 @@ def test_a_link_to_the_source_is_the_source(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "a.zarr")
     with pytest.raises(MetadataError, match="lies within it or contains it"):
         tegula.copy(tmp_path / "a.zarr", tmp_path / "link" / "y")
+
+
+class Wrapped(WrappingStore):
+    """A store that passes on what it is asked."""
+
+
+@pytest.mark.parametrize("wrap", [lambda store: store, Wrapped])
+@pytest.mark.parametrize("target", ["a", "s"])
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda g: g.__delitem__("link"),
+        lambda g: g.__delitem__("above"),
+        lambda g: g.move("link", "new"),
+        lambda g: g.create_array("link", shape=1, dtype="u1", overwrite=True),
+    ],
+)
+def test_deleting_a_link_leaves_what_it_leads_to(tmp_path: Path, act: Any, target: str, wrap: Any) -> None:
+    g = tegula.create_group(wrap(LocalStore(tmp_path)))
+    g.create_array("a", data=np.arange(3))
+    g.create_array("s/b", data=np.arange(3))
+    g.create_group("above")
+    for link in (tmp_path / "link", tmp_path / "above" / "link"):
+        link.symlink_to(tmp_path / target)
+    before = {key: g.store.get(key) for key in g.store.list_prefix(f"{target}/")}
+    act(g)
+    assert {key: g.store.get(key) for key in g.store.list_prefix(f"{target}/")} == before
+    assert not (tmp_path / "link").is_symlink() or not (tmp_path / "above").exists()
 
 
 @pytest.mark.parametrize("act", [tegula.copy, tegula.move, lambda source, _: tegula.delete(source)])

@@ -15,6 +15,7 @@ from tegula.errors import MetadataError, UnsupportedError
 from tegula.formats import FORMATS
 from tegula.metadata.nodes import GroupMetadata, NodeMetadata
 from tegula.stores import Store
+from tegula.stores.capabilities import EmptyDirectories
 
 __all__ = ["clear_place", "delete_node", "remove_array", "remove_incomplete"]
 
@@ -72,7 +73,8 @@ def delete_node(store: Store, path: str) -> None:
 
     Members are deleted before their group, and the documents of an array or table before its chunks. So a process that
     is killed midway leaves no array that lacks chunks, and the group can be deleted by another call. Of an implicit
-    group only the nodes are deleted: what else is in its directory may belong to another program.
+    group only the nodes are deleted: what else is in its directory may belong to another program. Of a symbolic link
+    only the link is deleted.
     """
     # level by level: arrays and tables are deleted, groups are remembered
     levels: list[list[tuple[str, list[str]]]] = []
@@ -80,7 +82,7 @@ def delete_node(store: Store, path: str) -> None:
     while level:
         nodes = gather(lambda place: _node_at(store, place[0]), level, store.concurrency)
         places = [
-            (f"{current}/" if current else "", node or None)
+            (f"{current}/" if current else "", None if _is_link(store, current) else node or None)
             for (current, owned), node in zip(level, nodes)
             if owned or node is not None
         ]
@@ -93,6 +95,10 @@ def delete_node(store: Store, path: str) -> None:
     # the groups; those without members come first
     for groups in reversed(levels):
         for_each(lambda group: _delete_group(store, *group), groups, parallel=False, requests=store.concurrency)
+
+
+def _is_link(store: Store, path: str) -> bool:
+    return bool(path) and isinstance(store, EmptyDirectories) and store.is_link(f"{path}/")
 
 
 def _node_at(store: Store, path: str) -> NodeMetadata | Literal[False] | None:

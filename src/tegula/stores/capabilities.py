@@ -144,6 +144,16 @@ class EmptyDirectories(ABC):
             If `prefix` is not valid, or the lookup fails.
         """
 
+    def is_link(self, prefix: str) -> bool:
+        """Return whether the directory of a prefix is a symbolic link, whose target belongs to another place.
+
+        Raises
+        ------
+        StoreError
+            If `prefix` is not valid.
+        """
+        return False
+
 
 class Anchoring(ABC):
     """A store that can tie values to a document: once the document is deleted, it makes no directories for them."""

@@ -73,6 +73,11 @@ class LocalPrefixes(EmptyDirectories, Reclaiming, Renaming, LocalBase):
         with self._reporting("look at", check_prefix(prefix)):
             return self._listed(prefix) is not None
 
+    def is_link(self, prefix: str) -> bool:
+        """Return whether the directory of a prefix is a symbolic link; see `EmptyDirectories.is_link`."""
+        top = check_prefix(prefix)[:-1]
+        return bool(top) and os.path.islink(self._root.base + top)  # the root itself may be one
+
     def delete_prefix(self, prefix: str) -> None:
         """Remove every key that starts with `prefix` and directories that become empty; links are not followed."""
         top = check_prefix(prefix)[:-1]

@@ -199,6 +199,10 @@ class _EmptyDirectories(EmptyDirectories, WrappingStore):
         found: bool = self.act("has_prefix", prefix, lambda: self.store.has_prefix(prefix))
         return found
 
+    def is_link(self, prefix: str) -> bool:
+        found: bool = self.act("is_link", prefix, lambda: self.store.is_link(prefix))
+        return found
+
 
 class _UnreachableNames(UnreachableNames, WrappingStore):
     """A wrapper of a store that may hold names which can't be keys."""

@@ -22,7 +22,7 @@ _OPERATIONS = frozenset(
     (
         *("get", "get_many", "size", "exists", "blocked_by", "list_prefix", "list_dir", "prefixes_with"),
         *("get_ranges", "get_if_changed", "set", "delete", "delete_prefix", "make_prefix", "has_prefix", "lock"),
-        "unreachable",
+        *("is_link", "unreachable"),
     )
 )
 _FORMER_NAMES = {"turn": "lock", "obstruction": "blocked_by"}
