@@ -185,13 +185,12 @@ class Wrapped(WrappingStore):
 
 
 @pytest.mark.parametrize("wrap", [lambda store: store, Wrapped])
-@pytest.mark.parametrize("target", ["a", "s"])
+@pytest.mark.parametrize("target", ["a", "s", "damaged"])
 @pytest.mark.parametrize(
     "act",
     [
         lambda g: g.__delitem__("link"),
         lambda g: g.__delitem__("above"),
-        lambda g: g.move("link", "new"),
         lambda g: g.create_array("link", shape=1, dtype="u1", overwrite=True),
     ],
 )
@@ -199,6 +198,8 @@ def test_deleting_a_link_leaves_what_it_leads_to(tmp_path: Path, act: Any, targe
     g = tegula.create_group(wrap(LocalStore(tmp_path)))
     g.create_array("a", data=np.arange(3))
     g.create_array("s/b", data=np.arange(3))
+    g.create_array("damaged", data=np.arange(3))
+    g.store.set("damaged/zarr.json", b"{")
     g.create_group("above")
     for link in (tmp_path / "link", tmp_path / "above" / "link"):
         link.symlink_to(tmp_path / target)
@@ -206,6 +207,15 @@ def test_deleting_a_link_leaves_what_it_leads_to(tmp_path: Path, act: Any, targe
     act(g)
     assert {key: g.store.get(key) for key in g.store.list_prefix(f"{target}/")} == before
     assert not (tmp_path / "link").is_symlink() or not (tmp_path / "above").exists()
+
+
+def test_moving_a_link_moves_a_copy(tmp_path: Path) -> None:
+    g = tegula.create_group(tmp_path)
+    g.create_array("a", data=np.arange(3))
+    (tmp_path / "link").symlink_to(tmp_path / "a")
+    g.move("link", "new")
+    assert [*g] == ["a", "new"]
+    assert g["a"][2] == g["new"][2] == 2
 
 
 @pytest.mark.parametrize("act", [tegula.copy, tegula.move, lambda source, _: tegula.delete(source)])

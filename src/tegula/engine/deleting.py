@@ -40,10 +40,13 @@ def clear_place(store: Store, path: str) -> None:
     try:
         there = read_metadata(store, path) or implicit_group(store, path, None)
     except (MetadataError, UnsupportedError):
-        remove_incomplete(store, path)
-        return
-    if there is not None:
+        if not _is_link(store, path):
+            remove_incomplete(store, path)
+            return
         delete_node(store, path)
+    else:
+        if there is not None:
+            delete_node(store, path)
 
 
 @forgets
