@@ -15,7 +15,6 @@ from tegula.errors import MetadataError, UnsupportedError
 from tegula.formats import FORMATS
 from tegula.metadata.nodes import GroupMetadata, NodeMetadata
 from tegula.stores import Store
-from tegula.stores.capabilities import EmptyDirectories
 
 __all__ = ["clear_place", "delete_node", "remove_array", "remove_incomplete"]
 
@@ -101,7 +100,8 @@ def delete_node(store: Store, path: str) -> None:
 
 
 def _is_link(store: Store, path: str) -> bool:
-    return bool(path) and isinstance(store, EmptyDirectories) and store.is_link(f"{path}/")
+    look = getattr(store, "is_link", None)  # a store with operations under their former names may lack it
+    return bool(path) and look is not None and bool(look(f"{path}/"))
 
 
 def _node_at(store: Store, path: str) -> NodeMetadata | Literal[False] | None:
