@@ -20,6 +20,7 @@ from tegula.stores.capabilities import (
     delete_if,
     lock,
 )
+from tegula.stores.wrapping import WrappingStore
 from tegula.testing import FaultyStore
 
 CAPABILITIES = [
@@ -38,6 +39,14 @@ def test_each_store_declares_what_it_has(tmp_path):
     assert declared(ZipStore(tmp_path / "a.zip", "w")) == {UnreachableNames}
     assert MappingStore({}).single_writer
     assert not MappingStore({}).fresh_generations
+
+
+def test_a_wrapper_that_changes_nothing_can_be_made(tmp_path):
+    store = WrappingStore(LocalStore(tmp_path))
+    tegula.create_array(store, path="a", data=[1, 2])
+    assert tegula.open_array(tmp_path / "a")[:].tolist() == [1, 2]
+    assert {Locking, BlockedKeys, EmptyDirectories} <= declared(store)
+
 
 
 def test_a_faulty_store_declares_what_the_store_below_does(tmp_path):

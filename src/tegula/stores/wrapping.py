@@ -228,4 +228,5 @@ _WRAPPERS: list[tuple[Callable[[Store], bool], type[WrappingStore]]] = [
 
 @functools.cache
 def _with_bases(kind: type[WrappingStore], bases: tuple[type[WrappingStore], ...]) -> type[WrappingStore]:
-    return type(kind.__name__, (kind, *bases), {"__module__": kind.__module__, "__doc__": kind.__doc__, "wraps": kind})
+    above = bases if kind is WrappingStore else (kind, *bases)  # a class can't come before its subclasses
+    return type(kind.__name__, above, {"__module__": kind.__module__, "__doc__": kind.__doc__, "wraps": kind})
