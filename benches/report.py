@@ -63,6 +63,11 @@ def share_of_limit(row: Row) -> float | None:
     return limit / ours if ours and limit else None
 
 
+def limit_to_peer(row: Row) -> float | None:
+    limit, peer = best_of(row, LIMIT), best_peer(row)
+    return peer[1] / limit if limit and peer else None
+
+
 def line(row: Row) -> list[str]:
     ours, peer, limit = row.samples.get("tegula"), best_peer(row), best_of(row, LIMIT)
     other = best_peer(row, other_formats=True)
@@ -104,14 +109,16 @@ def _wanted(row: Row) -> float:
 def summary(rows: list[Row]) -> list[str]:
     """Return geometric means, and the rows that are slower than they should be."""
     told_apart = any(row.replaces for row in rows)
-    head = ["regime", "rows", "x peer", *(["x atomic peer"] if told_apart else []), "of limit"]
+    head = ["regime", "rows", "x peer", *(["x atomic peer"] if told_apart else []), "of limit", "limit x peer"]
     text = ["Geometric means:", "", f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
     for regime in [*dict.fromkeys(row.regime for row in rows), "all"]:
         some = [row for row in rows if regime in (row.regime, "all")]
         ratios = [ratio for row in some if (ratio := ratio_to_peer(row))]
         atomic = [ratio for row in some if (ratio := ratio_to_peer(row, atomic=True))]
         shares = [share for row in some if (share := share_of_limit(row))]
-        cells = [regime, str(len(ratios)), _mean(ratios), *([_mean(atomic)] if told_apart else []), _mean(shares)]
+        attainable = [ratio for row in some if (ratio := limit_to_peer(row))]
+        means = [ratios, *([atomic] if told_apart else []), shares, attainable]
+        cells = [regime, str(len(ratios)), *map(_mean, means)]
         text.append(f"| {' | '.join(cells)} |")
     slower = [row for row in rows if (ratio_to_peer(row) or 9) < 1]
     below = [row for row in rows if (share_of_limit(row) or 9) < _wanted(row)]
