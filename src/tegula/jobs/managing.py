@@ -214,7 +214,8 @@ def discard(store: Store, path: str, *, force: bool = False) -> None:
 
 def refuse_running(store: Store, path: str) -> None:
     """Raise an error if a process works on a job at a path; without a ledger, it keeps a claim there."""
-    live = [owner for owner in Ledger(store, path).owners().values() if owner.is_alive] if survives(store) else []
+    known = survives(store) and store.listable
+    live = [owner for owner in Ledger(store, path).owners().values() if owner.is_alive] if known else []
     if live:
         raise AlreadyExistsError(f"another job works on it ({live[0]})", path=place(store, path))
 
