@@ -87,7 +87,7 @@ def test_a_refused_call_creates_nothing() -> None:
         (lambda _: tegula.create_array({}, (3,)), "by position; .* shape=, dtype="),
         (lambda g: g.create_array("y", name="z", shape=3), "create_array got name by position and again by name"),
         (lambda g: tegula.open_table(g.store, shape=3), "open_table has no keyword 'shape'"),
-        (lambda g: g["x"].resize(4, shap=5), "resize has no keyword 'shap'"),
+        (lambda g: g["x"].resize(4, shap=5), "resize has no keyword 'shap'; it takes none"),
         (lambda g: g["x"].astype("i4", copy=True), "astype has no keyword 'copy'"),
         (lambda g: g["x"].to_dask(chunk=2), "did you mean chunks="),
         (lambda g: g.view(heigt=2), "did you mean height="),

@@ -209,6 +209,22 @@ def test_deleting_a_link_leaves_what_it_leads_to(tmp_path: Path, act: Any, targe
     assert not (tmp_path / "link").is_symlink() or not (tmp_path / "above").exists()
 
 
+def test_a_link_that_leads_nowhere_can_be_deleted(tmp_path: Path) -> None:
+    g = tegula.create_group(tmp_path)
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    tegula.delete(g, path="link")
+    assert not (tmp_path / "link").is_symlink()
+
+
+@pytest.mark.parametrize("act", [tegula.delete, lambda link: tegula.move(link, link.parent / "new")])
+def test_a_link_that_is_named_as_the_store_is_not_followed_to_delete(tmp_path: Path, act: Any) -> None:
+    tegula.create_array(tmp_path / "a", data=np.arange(3))
+    (tmp_path / "link").symlink_to(tmp_path / "a")
+    with pytest.raises(StoreError, match="link is a symbolic link; delete the link itself"):
+        act(tmp_path / "link")
+    assert tegula.open_array(tmp_path / "link")[:].tolist() == [0, 1, 2]
+
+
 def test_moving_a_link_moves_a_copy(tmp_path: Path) -> None:
     g = tegula.create_group(tmp_path)
     g.create_array("a", data=np.arange(3))

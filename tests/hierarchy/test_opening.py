@@ -136,8 +136,11 @@ def test_opening_a_missing_node_creates_nothing(mode: str, tmp_path: Path) -> No
             tegula.open_array(tmp_path / target, mode)
         with pytest.raises(TegulaError):
             tegula.load(tmp_path / target)
+    with pytest.raises(NotFoundError):
+        tegula.open((tmp_path / "x.zip").as_uri().replace("zip", "z%69p"), mode)
     (tmp_path / "empty").mkdir()
     before = listing(tmp_path)
+    assert [*before] == ["empty"]
     with pytest.raises(NotFoundError):
         tegula.open(tmp_path / "empty", mode)
     with pytest.raises(TegulaError):

@@ -48,7 +48,6 @@ def test_a_wrapper_that_changes_nothing_can_be_made(tmp_path):
     assert {Locking, BlockedKeys, EmptyDirectories} <= declared(store)
 
 
-
 def test_a_faulty_store_declares_what_the_store_below_does(tmp_path):
     assert declared(FaultyStore(MemoryStore())) == set()
     assert declared(FaultyStore(LocalStore(tmp_path))) == {Locking, BlockedKeys, EmptyDirectories}
@@ -144,6 +143,23 @@ def test_a_store_that_defines_former_names_is_told_and_used():
     asked.clear()
     table.append({"x": [3]})
     assert asked == ["x/meta/storage"]
+
+
+def test_nodes_are_deleted_in_a_store_that_defines_former_names(tmp_path):
+    with pytest.warns(DeprecationWarning, match="EmptyDirectories"):
+
+        class Old(MemoryStore):
+            def make_prefix(self, prefix):
+                pass
+
+            def has_prefix(self, prefix):
+                return False
+
+    for store in (Old(), WrappingStore(Old())):
+        g = tegula.create_group(store)
+        g.create_array("a", data=[1])
+        del g["a"]
+        assert [*g] == []
 
 
 def test_a_former_operation_may_call_that_of_its_base(tmp_path):

@@ -158,6 +158,21 @@ def test_a_listing_in_a_circle_is_an_error(page: int, size: int, monkeypatch: py
     assert len(found) <= 3 * size
 
 
+def test_a_key_and_the_marker_of_its_folder_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = ObjectStore(MemoryBucket(), "a")
+
+    class Marking:
+        def list(self, bucket: Any, prefix: Any, *, offset: Any, chunk_size: int) -> Iterator[Any]:
+            """List "x", and "x/", which obstore also calls "x"."""
+            entry = importlib.import_module("obstore").list(bucket, prefix).collect()[0]
+            yield [entry, entry]
+
+    store.set("x", b"1")
+    bulk = store.requests.bulk
+    monkeypatch.setattr(store.requests, "bulk", lambda action: bulk(lambda *who: action(Marking(), who[1])))
+    assert {*store.list_prefix("")} == {"x"}
+
+
 class Breaking:
     """obstore, whose listings break off after each page but the last."""
 

@@ -52,7 +52,7 @@ def check_keywords(function: str, given: Collection[str], known: Collection[str]
     elif close := import_module("difflib").get_close_matches(unknown, known, 1):
         hint = f"did you mean {close[0]}=?"
     else:
-        hint = f"the keywords are {', '.join(sorted(known))}"
+        hint = f"the keywords are {', '.join(sorted(known))}" if known else "it takes none"
     raise KeywordError(f"{function} has no keyword {unknown!r}; {hint}")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import Literal
 
 from tegula.engine.caches import forgets
 from tegula.engine.documents import fetch_documents, read_metadata
@@ -15,6 +14,7 @@ from tegula.errors import MetadataError, UnsupportedError
 from tegula.formats import FORMATS
 from tegula.metadata.nodes import GroupMetadata, NodeMetadata
 from tegula.stores import Store
+from tegula.stores.capabilities import is_link
 
 __all__ = ["clear_place", "delete_node", "remove_array", "remove_incomplete"]
 
@@ -37,15 +37,12 @@ def remove_array(array: StoredArray, path: str) -> None:
 def clear_place(store: Store, path: str) -> None:
     """Delete the node at a path, or what is left of one: documents and chunks. Without a node, other files stay."""
     try:
-        there = read_metadata(store, path) or implicit_group(store, path, None)
+        there = _is_link(store, path) or read_metadata(store, path) or implicit_group(store, path, None)
     except (MetadataError, UnsupportedError):
-        if not _is_link(store, path):
-            remove_incomplete(store, path)
-            return
+        remove_incomplete(store, path)
+        return
+    if there:
         delete_node(store, path)
-    else:
-        if there is not None:
-            delete_node(store, path)
 
 
 @forgets
@@ -82,11 +79,11 @@ def delete_node(store: Store, path: str) -> None:
     levels: list[list[tuple[str, list[str]]]] = []
     level = [(path, True)]  # with whether everything there is deleted, even without a node
     while level:
-        nodes = gather(lambda place: _node_at(store, place[0]), level, store.concurrency)
+        nodes = gather(lambda place: _node_at(store, *place), level, store.concurrency)
         places = [
-            (f"{current}/" if current else "", None if _is_link(store, current) else node or None)
-            for (current, owned), node in zip(level, nodes)
-            if owned or node is not None
+            (f"{current}/" if current else "", node)
+            for (current, owned), (is_node, node) in zip(level, nodes)
+            if owned or is_node
         ]
         leaves = [place for place in places if not _has_members(place[1])]
         groups = [(prefix, [*node.documents]) for prefix, node in places if node is not None and _has_members(node)]
@@ -100,16 +97,19 @@ def delete_node(store: Store, path: str) -> None:
 
 
 def _is_link(store: Store, path: str) -> bool:
-    look = getattr(store, "is_link", None)  # a store with operations under their former names may lack it
-    return bool(path) and look is not None and bool(look(f"{path}/"))
+    return bool(path) and is_link(store, f"{path}/")  # the root may be one
 
 
-def _node_at(store: Store, path: str) -> NodeMetadata | Literal[False] | None:
-    """Return the node at a path, ``None`` if there is none, or ``False`` if it can't be read."""
+def _node_at(store: Store, path: str, owned: bool) -> tuple[bool, NodeMetadata | None]:
+    """Return whether there is a node, and its metadata unless it can't be read or is behind a link."""
+    if _is_link(store, path):
+        return True, None
     try:
-        return read_metadata(store, path) or implicit_group(store, path, None, deep=True)
+        # all that is owned is deleted, so no node has to be found deeper in it
+        found = read_metadata(store, path) or implicit_group(store, path, None, deep=not owned)
     except (MetadataError, UnsupportedError):
-        return False
+        return True, None
+    return found is not None, found
 
 
 def _has_members(node: NodeMetadata | None) -> bool:

@@ -20,6 +20,7 @@ from tegula.errors import (
     MetadataError,
     NotFoundError,
     ReadOnlyError,
+    StoreError,
     TegulaError,
     UnsupportedError,
 )
@@ -27,7 +28,7 @@ from tegula.formats import FORMATS, find_format
 from tegula.hierarchy.copier import Copier, CopyProgress
 from tegula.metadata.nodes import GroupMetadata, NodeMetadata
 from tegula.stores import LocalStore, Store
-from tegula.stores.capabilities import Renaming
+from tegula.stores.capabilities import Renaming, is_link
 from tegula.targets.paths import clean, is_missing, local_path, place, refuse_missing, refuse_overlap
 from tegula.targets.stores import abandon, check_options, creating, options_of_both, store_of
 from tegula.targets.suffixes import new_format
@@ -183,6 +184,7 @@ def move_node(
     if store.read_only:
         raise ReadOnlyError("the store was opened for reading", path=store.url)
     _refuse_column(store, old)
+    _refuse_link(store, old)
     prepare(store, old, new_store, new, overwrite)
     try:
         renamed = isinstance(store, Renaming) and store.move_prefix(_prefix(old), new_store, _prefix(new))
@@ -203,8 +205,9 @@ def delete(target: Any, *, path: str = "", storage_options: Mapping[str, Any] | 
 
     Members are deleted before their group, and the documents of an array before its chunks. So an
     interruption leaves no array with missing chunks, and the same call deletes the rest. A node whose documents can't
-    be read is deleted, too. Of a folder that is no node itself only the nodes in it are deleted, not other files; so
-    an interruption there may leave chunks of the array that was being deleted.
+    be read is deleted, too. Of a folder that is no node itself only its members are deleted, which a group lists, not
+    other files; so an interruption there may leave chunks of the array that was being deleted. A symbolic link is
+    deleted, not what it leads to; one that is the store itself is refused.
 
     Parameters
     ----------
@@ -235,11 +238,22 @@ def delete(target: Any, *, path: str = "", storage_options: Mapping[str, Any] | 
     """
     check_options(target, storage_options)
     with source_store(target, path, options=storage_options, read_only=False) as (store, old):
-        with suppress(MetadataError):  # it exists, though it can't be read
-            _read_node(store, old)
+        if not is_link(store, _prefix(old)):  # one that leads nowhere is deleted, too
+            with suppress(MetadataError):  # it exists, though it can't be read
+                _read_node(store, old)
         _refuse_column(store, old)
+        _refuse_link(store, old)
         delete_node(store, old)
         _remove_empty_store(store, target, old)
+
+
+def _refuse_link(store: Store, path: str) -> None:
+    """Refuse to delete what a symbolic link leads to, when the link is named as the store."""
+    if not path and is_link(store, ""):
+        raise StoreError(
+            f"{store.url} is a symbolic link; delete the link itself with the system's tools, or name"
+            " the place it leads to"
+        )
 
 
 # --- sources and targets

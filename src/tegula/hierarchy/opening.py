@@ -127,7 +127,10 @@ def open(
 
 def _may_be_archive(target: Any) -> bool:
     """Return whether a target may name a zip archive; false for most directories, which saves a system call."""
-    return isinstance(target, (str, os.PathLike)) and "zip" in str(target).lower()
+    if not isinstance(target, (str, os.PathLike)):
+        return False
+    path = os.fspath(target)
+    return not isinstance(path, str) or ":" in path or path.endswith(".zip")
 
 
 def _open_node(

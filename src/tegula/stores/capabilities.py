@@ -46,6 +46,7 @@ __all__ = [
     "UnreachableNames",
     "blocked_by",
     "delete_if",
+    "is_link",
     "lock",
     "unchanged",
 ]
@@ -402,6 +403,21 @@ def blocked_by(store: object, key: str) -> str | None:
     True
     """
     return store.blocked_by(key) if isinstance(store, BlockedKeys) else None
+
+
+def is_link(store: Any, prefix: str) -> bool:
+    """Return whether the directory of a prefix is a symbolic link; see `EmptyDirectories.is_link`.
+
+    Returns ``False`` for other stores.
+
+    Examples
+    --------
+    >>> from tegula.stores import MemoryStore
+    >>> is_link(MemoryStore(), "c/")
+    False
+    """
+    look = getattr(store, "is_link", None)  # a store that defines operations under their former names may lack it
+    return look is not None and bool(look(prefix))
 
 
 def unchanged(store: Any, key: str, generation: Generation) -> bool:

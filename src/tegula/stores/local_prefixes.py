@@ -75,8 +75,7 @@ class LocalPrefixes(EmptyDirectories, Reclaiming, Renaming, LocalBase):
 
     def is_link(self, prefix: str) -> bool:
         """Return whether the directory of a prefix is a symbolic link; see `EmptyDirectories.is_link`."""
-        top = check_prefix(prefix)[:-1]
-        return bool(top) and os.path.islink(self._root.base + top)  # the root itself may be one
+        return os.path.islink((self._root.base + check_prefix(prefix)).rstrip(os.sep))
 
     def delete_prefix(self, prefix: str) -> None:
         """Remove every key that starts with `prefix` and directories that become empty; links are not followed."""

@@ -143,11 +143,15 @@ def _check_values(kind: str, given: Mapping[str, Any]) -> None:
         b64decode(given.get("account_key", ""), validate=True)
     except ValueError:
         raise MetadataError("account_key is text in base64", field="account_key") from None
-    parts = unquote(given.get("sas_key", "")).lstrip("?").split("&")
-    if not all(_is_parameter(part.strip()) for part in parts if part.strip()):
+    key = given.get("sas_key", "")
+    if not _is_query(key) and not _is_query(unquote(key)):
         raise MetadataError(
             "sas_key is the query of a signed URL, such as sv=…&sig=…, and not the URL", field="sas_key"
         )
+
+
+def _is_query(text: str) -> bool:
+    return all(_is_parameter(part.strip()) for part in text.lstrip("?").split("&") if part.strip())
 
 
 def _plain(variable: str, prefixes: Sequence[str]) -> str:

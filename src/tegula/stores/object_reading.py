@@ -331,7 +331,7 @@ class ObjectReader(Ranged, Revalidating, SizedListing, Store):
             if page is None or isinstance(page, Failure):
                 return
             names = [found["path"] for found in page]
-            if len({*names}) < len(names) or not begins.isdisjoint(names):  # obstore follows pages in a circle
+            if not begins.isdisjoint(names):  # obstore follows pages in a circle
                 raise StoreError(f"{self!r} can't list: the server lists an object twice", key=prefix)
             begins.update(names[:1])
             paths = [last or "", *names]

@@ -15,6 +15,7 @@ from tegula.stores.capabilities import (
     Ranged,
     Revalidating,
     UnreachableNames,
+    is_link,
 )
 from tegula.stores.interface import Store
 
@@ -200,8 +201,7 @@ class _EmptyDirectories(EmptyDirectories, WrappingStore):
         return found
 
     def is_link(self, prefix: str) -> bool:
-        found: bool = self.act("is_link", prefix, lambda: self.store.is_link(prefix))
-        return found
+        return self.act("is_link", prefix, lambda: is_link(self.store, prefix))
 
 
 class _UnreachableNames(UnreachableNames, WrappingStore):
