@@ -723,6 +723,19 @@ def test_single_times_of_pandas_are_kept() -> None:
     np.testing.assert_array_equal(table["d"][...], np.array([1, "NaT"], "m8[ns]"))
 
 
+def test_times_and_durations_are_not_mixed() -> None:
+    pandas = pytest.importorskip("pandas")
+    table = tegula.create_table({}, np.empty(0, [("t", "M8[ns]"), ("d", "m8[ns]")]))
+    times = [pandas.Timestamp("2020-01-01"), np.datetime64("2020-01-01"), np.datetime64("NaT")]
+    durations = [pandas.Timedelta(1.5, "s"), np.timedelta64(3, "s"), np.timedelta64("NaT")]
+    for time, duration in zip(times, durations):
+        for name, wrong in (("t", {"t": duration, "d": None}), ("d", {"t": None, "d": time})):
+            with pytest.raises(MetadataError, match=f"'{name}'"):
+                table.append({key: np.array([value, None], object) for key, value in wrong.items()})
+        table.append({"t": np.array([time, None], object), "d": np.array([duration, None], object)})
+    assert len(table) == 6
+
+
 def test_values_of_another_type_are_kept() -> None:
     table = tegula.create_table({}, np.empty(0, [("t", "M8[s]"), ("d", "m8[ms]"), ("r", RECORD), ("f", "f4")]))
     table.append({"t": ["1960-01-01T00:00:01", ""], "d": [5, None], "r": np.zeros(2, RECORD), "f": [1, 2]})

@@ -286,7 +286,7 @@ def _times(array: Array, dtype: np.dtype[Any]) -> Array:
     """Convert to times of the column's unit: they must lie on its ticks, and within its range."""
     found = array
     if array.dtype.kind == "O":
-        items = [_time_of(item) for item in array.flat]
+        items = [_time_of(item, dtype) for item in array.flat]
         found = np.array(items, f"{dtype.kind}8").reshape(array.shape)  # in the unit that these values need
     elif array.dtype.kind in "US" and dtype.kind == "M":
         found, seconds = array.astype("M8"), array.astype("M8[s]")
@@ -300,11 +300,13 @@ def _times(array: Array, dtype: np.dtype[Any]) -> Array:
     return converted
 
 
-def _time_of(item: Any) -> Any:
+def _time_of(item: Any, dtype: np.dtype[Any]) -> Any:
     """Return one time as NumPy takes it, which takes neither nanoseconds nor NaT from the times of pandas."""
+    if isinstance(item, (np.datetime64, np.timedelta64)) and item.dtype.kind != dtype.kind:
+        raise MetadataError(f"{item!r:.60} is not a value of {dtype}")
     if item != item:  # noqa: PLR0124, NaN or NaT
         return None
-    to_numpy = getattr(item, "to_datetime64", None) or getattr(item, "to_timedelta64", None)
+    to_numpy = getattr(item, "to_datetime64" if dtype.kind == "M" else "to_timedelta64", None)
     return item if to_numpy is None else to_numpy()
 
 
