@@ -736,6 +736,30 @@ def test_times_and_durations_are_not_mixed() -> None:
     assert len(table) == 6
 
 
+def test_records_in_a_list_are_matched_by_name() -> None:
+    table = tegula.create_table({}, np.zeros(2, [("a", "i4"), ("b", "i4")]))
+    swapped = np.array([(1, 2), (3, 4)], [("b", "i4"), ("a", "i4")])
+    table[0:2] = [*swapped]
+    assert table[...].tolist() == [(2, 1), (4, 3)]
+    table[0:2] = [swapped[1:].reshape(()), (5, 6)]
+    assert table[...].tolist() == [(4, 3), (5, 6)]
+    table[0:1] = [np.ma.array(swapped)[0]]
+    assert table[...].tolist() == [(2, 1), (5, 6)]
+    with pytest.raises(MetadataError, match="fields a, c, not a, b"):
+        table[0:1] = [np.zeros((), [("a", "i4"), ("c", "i4")])]
+    with pytest.raises(MetadataError, match="masked"):
+        table[0:1] = [np.ma.array(swapped, mask=[(True, False)] * 2)[0]]
+    assert table[...].tolist() == [(2, 1), (5, 6)]
+
+
+def test_what_is_not_a_row_is_refused_in_one_line() -> None:
+    table = tegula.create_table({}, np.zeros(2, [("a", "i4"), ("b", "i4")]))
+    for wrong in (np.eye(2), table[...], [1, 2], np.void(b"ab"), 5):
+        with pytest.raises(MetadataError, match="neither a tuple nor a record") as caught:
+            table[0:1] = [wrong]
+        assert "\n" not in str(caught.value)
+
+
 def test_values_of_another_type_are_kept() -> None:
     table = tegula.create_table({}, np.empty(0, [("t", "M8[s]"), ("d", "m8[ms]"), ("r", RECORD), ("f", "f4")]))
     table.append({"t": ["1960-01-01T00:00:01", ""], "d": [5, None], "r": np.zeros(2, RECORD), "f": [1, 2]})

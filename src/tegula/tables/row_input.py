@@ -82,20 +82,31 @@ def as_rows(values: Any, dtype: np.dtype[Any]) -> dict[str, Any]:
 
 
 def _split(rows: list[Any], dtype: np.dtype[Any]) -> dict[str, Any]:
-    """Split tuples or records into columns."""
+    """Split tuples or records into columns: tuples in order, records by the names of their fields."""
     names = dtype.names or ()
-    for row in rows:
-        if not isinstance(row, tuple) and getattr(row, "dtype", np.dtype(object)).names is None:
-            raise MetadataError(f"the values are not rows: {row!r:.60} is neither a tuple nor a record")
-        if len(row) != len(names):
-            raise MetadataError(f"the values are not rows: there are {len(names)} columns, not {len(row)}")
     if not rows:
         return {name: np.empty(0, dtype)[name] for name in names}
-    columns = {name: [row[number] for row in rows] for number, name in enumerate(names)}
+    columns = {name: [*items] for name, items in zip(names, zip(*(_items(row, names) for row in rows)))}
     try:  # the values of a column of records are tuples again
         return {n: np.array(v, dtype[n].base) if dtype[n].base.names else v for n, v in columns.items()}
     except (TypeError, ValueError, OverflowError) as error:
         raise MetadataError(f"the values are not rows: {error}") from error
+
+
+def _items(row: Any, names: tuple[str, ...]) -> Sequence[Any]:
+    """Return the values of one row in the order of the columns."""
+    if isinstance(row, (np.ndarray, np.void)) and row.shape == () and row.dtype.names is not None:
+        if {*row.dtype.names} != {*names}:
+            given, wanted = ", ".join(row.dtype.names), ", ".join(names)
+            raise MetadataError(f"the values are not rows: a record has the fields {given:.200}, not {wanted:.200}")
+        record = _unmasked(row)[()]
+        return [record[name] for name in names]
+    if not isinstance(row, tuple):
+        shown = " ".join(repr(row).split())
+        raise MetadataError(f"the values are not rows: {shown:.60} is neither a tuple nor a record")
+    if len(row) != len(names):
+        raise MetadataError(f"the values are not rows: there are {len(names)} columns, not {len(row)}")
+    return row
 
 
 def pieces_to_append(rows: Any, columns: Mapping[str, Any]) -> Iterator[Any]:
