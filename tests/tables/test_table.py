@@ -752,6 +752,22 @@ def test_records_in_a_list_are_matched_by_name() -> None:
     assert table[...].tolist() == [(2, 1), (5, 6)]
 
 
+@pytest.mark.parametrize("record", [(1.5, "ab"), (1, "abc"), (2**40, "a"), (1, "a\0"), (None, "a"), (1,), [1, "a"], 5])
+@pytest.mark.parametrize("shape", [(), (2,)])
+def test_fields_in_tuples_are_not_cut(record: Any, shape: tuple[int, ...]) -> None:
+    table = tegula.create_table({}, np.zeros(2, [("a", RECORD, shape), ("b", [("r", RECORD)])]))
+    good = (7, "ab")
+    for a, b in ((record, good), (good, record)):
+        row = ([good, a] if shape else a, (b,))
+        for selection, values in ((0, row), (slice(0, 1), [row])):
+            with pytest.raises(MetadataError, match="'a'" if b is good else "'b'"):
+                table[selection] = values
+    assert table[...].tobytes() == np.zeros(2, table.dtype).tobytes()
+    table[0:2] = [([good, (1.0, b"x")] if shape else good, (np.array(good, RECORD),))] * 2
+    assert table["a"][1].tolist() == ([(7, b"ab"), (1, b"x")] if shape else (7, b"ab"))
+    assert table["b"][1].tolist() == ((7, b"ab"),)
+
+
 def test_what_is_not_a_row_is_refused_in_one_line() -> None:
     table = tegula.create_table({}, np.zeros(2, [("a", "i4"), ("b", "i4")]))
     for wrong in (np.eye(2), table[...], [1, 2], np.void(b"ab"), 5):

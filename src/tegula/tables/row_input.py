@@ -86,11 +86,30 @@ def _split(rows: list[Any], dtype: np.dtype[Any]) -> dict[str, Any]:
     names = dtype.names or ()
     if not rows:
         return {name: np.empty(0, dtype)[name] for name in names}
-    columns = {name: [*items] for name, items in zip(names, zip(*(_items(row, names) for row in rows)))}
-    try:  # the values of a column of records are tuples again
-        return {n: np.array(v, dtype[n].base) if dtype[n].base.names else v for n, v in columns.items()}
-    except (TypeError, ValueError, OverflowError) as error:
-        raise MetadataError(f"the values are not rows: {error}") from error
+    columns: dict[str, Any] = {name: [*items] for name, items in zip(names, zip(*(_items(row, names) for row in rows)))}
+    for name, items in columns.items():
+        if dtype[name].base.names is not None:
+            try:
+                columns[name] = _as_records(items, dtype[name].base)
+            except MetadataError as error:
+                error.field = name  # the column, not a field of its records
+                raise
+    return columns
+
+
+def _as_records(items: list[Any], dtype: np.dtype[Any]) -> Array:
+    """Convert nested lists of tuples or records to an array whose fields have the types of the given values."""
+    shape = [len(items)]
+    while items and all(isinstance(item, list) or getattr(item, "ndim", 0) for item in items):
+        shape.append(len(items[0]))
+        if any(len(item) != shape[-1] for item in items):
+            raise MetadataError("the lists of records differ in length")
+        items = [record for item in items for record in item]
+    fields = {name: _plain_text(as_column(values)) for name, values in _split(items, dtype).items()}
+    records = np.empty(len(items), [(name, values.dtype, values.shape[1:]) for name, values in fields.items()])
+    for name, values in fields.items():
+        records[name] = values
+    return records.reshape(shape)
 
 
 def _items(row: Any, names: tuple[str, ...]) -> Sequence[Any]:
