@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import tracemalloc
 from contextlib import suppress
 from fractions import Fraction
 from typing import Any
@@ -149,6 +150,20 @@ def test_times_out_of_range_of_a_column_are_compared() -> None:
     ):
         assert compile_expression(text).evaluate({"t": times}).tolist() == [True, "<" not in text], text
     assert not compile_expression("a < b").evaluate({"a": np.array("NaT", "M8[D]"), "b": times}).any()
+
+
+@pytest.mark.parametrize("limit", ["9999-12-31", "0001-01-01"])
+def test_a_time_out_of_range_is_compared_once(limit: str) -> None:
+    times = np.arange(2**16, dtype="i8").view("M8[ns]")
+    times[7] = "NaT"
+    expression = compile_expression(f"t < '{limit}'")
+    tracemalloc.start()
+    try:
+        found = expression.evaluate({"t": times})
+        assert tracemalloc.get_traced_memory()[1] < times.nbytes  # one byte for an element, not its ticks
+    finally:
+        tracemalloc.stop()
+    np.testing.assert_array_equal(found, (limit > "2020") & ~np.isnat(times))
 
 
 def test_names_are_the_variables_in_order() -> None:

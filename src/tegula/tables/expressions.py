@@ -483,13 +483,18 @@ def _compared_times(compare: np.ufunc, left: Any, right: Any) -> Any:
     factors = [int(_tick(values.dtype) // common) for values in both]
     if all(factor == 1 or _fits(values, _MAX_TIME // factor) for values, factor in zip(both, factors)):
         return compare(*both)
-    # compare in the coarser unit, and where these are equal the ticks of the finer one that are left
     if min(factors) > 1:
         raise MetadataError("times are out of range of the unit in which they can be compared", field="expression")
-    steps = [max(factors) // factor for factor in factors]
-    whole = [values.astype(np.int64) // step for values, step in zip(both, steps)]
-    rest = [values.astype(np.int64) % step for values, step in zip(both, steps)]
-    found = np.where(whole[0] != whole[1], compare(*whole), compare(*rest))
+    coarse = factors.index(max(factors))
+    if both[coarse].ndim == 0:  # before or after all times of the finer unit
+        sides = [0, 0]
+        sides[coarse] = int(both[coarse].astype(np.int64))
+        found = compare(*sides)
+    else:  # compare in the coarser unit, and where these are equal the ticks of the finer one that are left
+        steps = [max(factors) // factor for factor in factors]
+        whole = [values.astype(np.int64) // step for values, step in zip(both, steps)]
+        rest = [values.astype(np.int64) % step for values, step in zip(both, steps)]
+        found = np.where(whole[0] != whole[1], compare(*whole), compare(*rest))
     return np.where(np.isnat(left) | np.isnat(right), compare is np.not_equal, found)
 
 
