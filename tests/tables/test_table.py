@@ -734,6 +734,11 @@ def test_times_and_durations_are_not_mixed() -> None:
                 table.append({key: np.array([value, None], object) for key, value in wrong.items()})
         table.append({"t": np.array([time, None], object), "d": np.array([duration, None], object)})
     assert len(table) == 6
+    for name, wrong in (("t", np.array(5, "m8[s]")), ("d", np.array(5, "M8[s]"))):
+        objects = np.empty(1, object)
+        objects[0] = wrong
+        with pytest.raises(MetadataError, match="is not a value of"):
+            table[0:1] = {name: objects}
 
 
 def test_records_in_a_list_are_matched_by_name() -> None:

@@ -332,7 +332,7 @@ def _times(array: Array, dtype: np.dtype[Any]) -> Array:
 
 def _time_of(item: Any, dtype: np.dtype[Any]) -> Any:
     """Return one time as NumPy takes it, which takes neither nanoseconds nor NaT from the times of pandas."""
-    if isinstance(item, (np.datetime64, np.timedelta64)) and item.dtype.kind != dtype.kind:
+    if isinstance(item, (np.generic, np.ndarray)) and {item.dtype.kind, dtype.kind} == {"M", "m"}:
         raise MetadataError(f"{item!r:.60} is not a value of {dtype}")
     if item != item:  # noqa: PLR0124, NaN or NaT
         return None
