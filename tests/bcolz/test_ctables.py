@@ -531,6 +531,11 @@ def test_errors_of_dataframes() -> None:
         bcolz.ctable.fromdataframe(frame, names=["zz"])
     with pytest.raises(KindError, match="DataFrame"):
         bcolz.ctable.fromdataframe({"i": [1, 2]})
+    for names in (3, [["i"]]):
+        with pytest.raises(KindError, match="names"):
+            bcolz.ctable.fromdataframe(frame, names=names)
+    with pytest.raises(KindError, match="names"):  # pandas takes a year for the times in it
+        bcolz.ctable.fromdataframe(pd.DataFrame([[1]], columns=pd.date_range("2020", periods=1)), names=["2020"])
     for columns, options in (([np.ones((2, 2))], {}), ([[1]], {"orient": "diagonal"})):
         with pytest.raises(MetadataError, match="pandas"):
             bcolz.ctable(columns).todataframe(**options)

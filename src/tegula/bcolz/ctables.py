@@ -202,7 +202,7 @@ class ctable(Changes):
         Raises
         ------
         TypeError
-            If `df` is not a DataFrame.
+            If `df` is not a DataFrame, or ``names`` does not hold names.
         NotFoundError
             If it has no column of a name.
 

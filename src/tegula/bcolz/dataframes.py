@@ -22,11 +22,15 @@ def columns_of_frame(frame: Any, names: Any = None) -> tuple[list[Any], list[npt
     """
     if not is_pandas(frame):
         raise KindError(f"{frame!r:.80} is not a DataFrame", field="df")
-    names = [*(frame.columns if names is None else names)]
-    unknown = [name for name in names if name not in frame.columns]
+    try:
+        names = [*(frame.columns if names is None else names)]
+        unknown = [name for name in names if name not in frame.columns]
+        columns = [frame[name].values for name in names if not unknown]
+    except TypeError as error:
+        raise KindError(f"names must be a list of names of columns, not {names!r:.80}", field="names") from error
     if unknown:
         raise NotFoundError(f"the DataFrame has no column {unknown[0]!r:.80}")
-    return names, [_fixed_length(np.asarray(frame[name].values)) for name in names]
+    return names, [_fixed_length(np.asarray(values)) for values in columns]
 
 
 def _fixed_length(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
