@@ -56,9 +56,13 @@ def test_precision_and_a_file_with_the_report(tmp_path: Path) -> None:
     assert (tmp_path / "r.html").read_text("utf-8").startswith("<!DOCTYPE html>")
     assert not (tmp_path / "z").exists()
     # a file that can't be written is an error before the work, not after it
-    command = ["convert", str(tmp_path / "x"), str(tmp_path / "z"), "--report", str(tmp_path / "none" / "r.json")]
+    command = ["convert", str(tmp_path / "x"), str(tmp_path / "z"), "--report", str(tmp_path / "r.json" / "r.json")]
     assert CliRunner().invoke(app, command).exit_code == 1
     assert not (tmp_path / "z").exists()
+    # unless its folder may be made by the work
+    for option in ("--quiet", "--overwrite"):
+        convert(tmp_path / "x", tmp_path / "w", option, "--report", tmp_path / "w" / "r.html")
+        assert (tmp_path / "w" / "r.html").read_text("utf-8").startswith("<!DOCTYPE html>")
     wrong = (("--report", "r.txt"), ("--dtype", "t="), ("--scale-offset", "x"), ("--bitround", "1.5"))
     for option, value in wrong:
         result = CliRunner().invoke(app, ["convert", str(tmp_path / "x"), str(tmp_path / "z"), option, value])

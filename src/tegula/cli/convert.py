@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import ExitStack
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -160,16 +160,20 @@ def convert(
     if path is not None and inner:
         raise typer.BadParameter("TARGET already names the path, as ::INNER", param_hint="--path")
     options["resume"] = resuming(resume, store)
-    # convert, and print the report; its file is opened first, so that a long job does not end with an error
-    with output(Path(report_file)) if report_file is not None else nullcontext() as file:
+    # convert, and print the report; its file is opened first, so that a long job does not end with an error,
+    # except if its folder does not exist yet or is replaced: it may be in the target
+    file = None if report_file is None else Path(report_file)
+    with ExitStack() as stack:
+        kept = file is not None and not (overwrite and Path(store).resolve() in file.resolve().parents)
+        stream = stack.enter_context(output(file)) if file is not None and file.parent.exists() and kept else None
         with (
             open_target(source, "r", storage_option, allow_pickle=allow_pickle) as node,
             progress_line(quiet, node) as progress,
         ):
             report = convert_node(node, store, path=path or inner, progress=progress, **options)
         if file is not None:
-            text = report.to_json() if str(report_file).endswith(".json") else report.to_html()
-            file.write(text.encode())
+            text = report.to_json() if file.name.endswith(".json") else report.to_html()
+            (stream or stack.enter_context(output(file))).write(text.encode())
     _print_report(report, as_json, quiet)
     if not report.ok:
         raise typer.Exit(1)
