@@ -466,3 +466,28 @@ def test_lzma_that_numcodecs_can_not_decode(format: str) -> None:
     assert report.ok
     assert "numcodecs" in report.arrays[0].notes[0]
     assert tegula.open_array(target)[:].tolist() == [1, 2, 3]
+
+
+@pytest.mark.parametrize("format", ["zarr2", "zarr3"])
+def test_differences_of_booleans_are_refused_for_new_arrays(format: str) -> None:
+    for codecs in (["delta", "zstd"], [{"id": "delta", "dtype": "?"}], [{"id": "delta", "dtype": None}]):
+        with pytest.raises(UnsupportedError, match="differences"):
+            tegula.create_array({}, shape=3, dtype="?", codecs=codecs, format=format)
+    a = tegula.create_array({}, shape=3, dtype="?", codecs=[{"id": "delta", "dtype": "|i1"}], format=format)
+    a[:] = [True, False, True]
+    assert a[:].tolist() == [True, False, True]
+
+
+@pytest.mark.parametrize("format", ["zarr2", "zarr3"])
+def test_differences_of_booleans_in_an_array_that_exists(format: str) -> None:
+    store: dict[str, Any] = {}
+    tegula.create_array(store, shape=3, dtype="?", codecs=[], format="zarr2")[:] = [True, False, False]
+    store[".zarray"] = json.dumps(
+        json.loads(store[".zarray"]) | {"filters": [{"id": "delta", "dtype": "|b1"}]}
+    ).encode()
+    report = tegula.convert(store, target := tegula.MemoryStore(), format=format, verify=True)
+    assert report.ok
+    assert "differences" in report.arrays[0].notes[0]
+    assert tegula.open_array(target)[:].tolist() == [True, True, True]  # what zarr-python reads
+    with pytest.raises(UnsupportedError, match="differences"):
+        tegula.open_array(store, mode="r+")[:] = [True, False, True]

@@ -113,7 +113,7 @@ class _Filter(ArrayCodec):
 
 
 def _refuse_booleans(name: str, codec: Any) -> None:
-    """Refuse to encode booleans with delta: numcodecs decodes most of them as True."""
+    """Refuse to encode booleans with delta, in an array that exists: numcodecs decodes most of them as True."""
     if name == "numcodecs.delta" and codec.dtype.kind == "b":
         raise UnsupportedError("booleans can't be restored from their differences; use another codec", codec=name)
 

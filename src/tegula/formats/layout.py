@@ -1,4 +1,4 @@
-"""What formats share on codecs: byte order, order of axes, Blosc's shuffle, which they name differently, and LZMA."""
+"""What formats share on codecs: byte order, order of axes, Blosc's shuffle, and codecs that lose elements."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from tegula.errors import MetadataError, UnsupportedError
 from tegula.metadata.nodes import CodecSpec
 
 __all__ = [
-    "automatic_shuffle", "byte_order_codec", "check_lzma", "fortran_order", "is_fortran_order", "shuffle_name",
-    "shuffle_number", "stated_endian", "with_endian",
+    "automatic_shuffle", "byte_order_codec", "check_delta", "check_lzma", "fortran_order", "is_fortran_order",
+    "shuffle_name", "shuffle_number", "stated_endian", "with_endian",
 ]  # fmt: skip
 
 _SHUFFLES: Final[dict[Any, int]] = {"noshuffle": 0, "shuffle": 1, "bitshuffle": 2}
@@ -118,3 +118,27 @@ def check_lzma(codec: CodecSpec) -> None:
     options = codec.configuration
     if codec.name == "numcodecs.lzma" and options.get("filters") and options.get("format", 1) != 3:
         raise UnsupportedError("numcodecs can't decode lzma with filters; choose format 3, raw", codec=codec.name)
+
+
+def check_delta(codecs: Iterable[CodecSpec], dtype: np.dtype[Any]) -> None:
+    """Refuse differences of booleans, which numcodecs decodes as other values.
+
+    Parameters
+    ----------
+    codecs : iterable of CodecSpec
+        The codecs of an array.
+    dtype : dtype
+        The type of its elements, which ``delta`` takes if its options state none and it is the first filter.
+
+    Raises
+    ------
+    UnsupportedError
+        If ``delta`` takes booleans.
+    """
+    taken: str | None = dtype.str
+    for codec in codecs:
+        stated = codec.configuration.get("dtype")
+        if codec.name == "numcodecs.delta" and (taken if stated is None else stated) in ("|b1", "b1", "?", "bool"):
+            raise UnsupportedError("booleans can't be restored from their differences", codec=codec.name)
+        if codec.name not in ("bytes", "transpose"):
+            taken = None

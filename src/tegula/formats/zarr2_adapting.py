@@ -6,6 +6,7 @@ from tegula.errors import MetadataError, UnsupportedError
 from tegula.formats.dimension_names import attributes_with
 from tegula.formats.layout import (
     byte_order_codec,
+    check_delta,
     check_lzma,
     fortran_order,
     shuffle_number,
@@ -65,6 +66,7 @@ def adapt(metadata: ArrayMetadata) -> ArrayMetadata:
 
 def _buffer_codecs(codecs: list[CodecSpec], data_type: DataType) -> list[CodecSpec]:
     """Convert the codecs after ``transpose``: one that turns the array into bytes, then filters and a compressor."""
+    check_delta(codecs, data_type.numpy)
     found = [_adapt_codec(codec, data_type) for codec in codecs if codec.name != "bytes"]
     if found and found[0].name == "numcodecs.packbits" and data_type.numpy.kind != "b":
         raise MetadataError(f"packbits takes bool, the array has {data_type}", field="codecs", codec=found[0].name)

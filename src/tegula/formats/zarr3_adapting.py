@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from tegula.errors import MetadataError, UnsupportedError
 from tegula.formats.dimension_names import attributes_without
-from tegula.formats.layout import automatic_shuffle, check_lzma, shuffle_name, stated_endian
+from tegula.formats.layout import automatic_shuffle, check_delta, check_lzma, shuffle_name, stated_endian
 from tegula.formats.zarr3 import NAME
 from tegula.formats.zarr3_codecs import ARRAY_TO_ARRAY, ARRAY_TO_BYTES, codec_to_json, extensions_from_json
 from tegula.metadata.chunk_keys import default_keys
@@ -72,6 +72,7 @@ def _adapt_codecs(metadata: ArrayMetadata, data_type: DataType) -> tuple[CodecSp
     """Convert the codecs, and put them in the order array→array, array→bytes, bytes→bytes."""
     # Blosc needs the size of the elements; after the first bytes→bytes codec the data no longer consist of elements
     codecs = [codec for codec in metadata.codecs if codec.name != "bytes"]
+    check_delta(codecs, data_type.numpy)
     first = next((n for n, c in enumerate(codecs) if c.name not in ARRAY_TO_ARRAY | ARRAY_TO_BYTES), 0)
     sizes = [_typesize(data_type) if number <= first else 1 for number in range(len(codecs))]
     codecs = [_adapt_codec(codec, data_type, typesize) for codec, typesize in zip(codecs, sizes)]
