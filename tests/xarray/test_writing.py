@@ -209,15 +209,51 @@ def test_packed_values_are_appended_as_they_are_packed(tmp_path: Path) -> None:
     assert read(path)["t"].values.tolist()[::2] == [1.0, 2.0]
 
 
-@pytest.mark.parametrize("dtype", [object, np.dtypes.StringDType()])
+@pytest.mark.parametrize("dtype", [object, np.dtypes.StringDType(), None])
 @pytest.mark.parametrize("stored", ["U2", "S2"])
 def test_text_is_never_cut(dtype: Any, stored: str, tmp_path: Path) -> None:
     path = tmp_path / "a.zarr"
     write(xr.Dataset({"t": ("x", np.array(["a", "bc"], stored))}), path)
-    with pytest.raises(tegula.MetadataError, match="Mismatched dtypes"):
-        write(xr.Dataset({"t": ("x", np.array(["abc"], dtype))}), path, append_dim="x")
-    write(xr.Dataset({"t": ("x", np.array(["de"], dtype))}), path, append_dim="x")
-    assert read(path)["t"].values.tolist() == np.array(["a", "bc", "de"], stored).tolist()
+    given: Any = dtype or f"{stored[0]}400"
+    for text in ("abc" * 100, "a\0") if dtype else ("abc" * 100,):
+        with pytest.raises(tegula.MetadataError, match=r"'t': text of the fixed length 2 .* can't hold b?'.{,40}:"):
+            write(xr.Dataset({"t": ("x", np.array(["a", text], given))}), path, append_dim="x")
+    write(xr.Dataset({"t": ("x", np.array(["de"], given))}), path, append_dim="x")
+    write(xr.Dataset({"t": ("x", np.array(["f"], f"{stored[0]}1"))}), path, append_dim="x")
+    assert read(path)["t"].values.tolist() == np.array(["a", "bc", "de", "f"], stored).tolist()
+
+
+@pytest.mark.parametrize("value", [np.nan, None, b"ab", 1])
+def test_what_is_no_text_is_not_stored_as_text(value: Any) -> None:
+    store = tegula.MemoryStore()
+    write(xr.Dataset({"t": ("x", np.array(["abc"]))}), store)
+    for values in (np.array(["a", value], object), np.arange(2), np.array(["2000-01-01"], "M8[ns]")):
+        with pytest.raises(tegula.MetadataError):
+            write(xr.Dataset({"t": ("x", values)}), store, append_dim="x")
+    assert tegula.open_array(store, path="t")[:].tolist() == ["abc"]
+
+
+@pytest.mark.parametrize("dtype", [object, np.dtypes.StringDType()])
+def test_chunked_text_is_checked_when_it_is_computed(dtype: Any) -> None:
+    computed: list[int] = []
+
+    def block(values: Any) -> Any:
+        computed.append(len(values))
+        return values
+
+    def chunked(values: list[str]) -> xr.Dataset:
+        array = da.from_array(np.array(values, dtype), chunks=1).map_blocks(block, meta=np.empty(0, dtype))
+        return xr.Dataset({"t": ("x", array)})
+
+    store = tegula.MemoryStore()
+    write(xr.Dataset({"t": ("x", np.array(["abc"]))}), store)
+    delayed = write(chunked(["d", "e", "f", "ghi"]), store, append_dim="x", compute=False)
+    assert not computed
+    delayed.compute()
+    assert len(computed) == 4
+    with pytest.raises(tegula.MetadataError, match=r"'t': text of the fixed length 3 .* can't hold 'long'"):
+        write(chunked(["j", "long"]), store, append_dim="x")
+    assert tegula.open_array(store, path="t")[:5].tolist() == ["abc", "d", "e", "f", "ghi"]
 
 
 @pytest.mark.filterwarnings("ignore:Numcodecs codecs")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final
@@ -202,7 +201,7 @@ class GroupWriter:
                 )
         encoded = {}
         for name, variable in variables.items():
-            like = variable.copy(deep=False)
+            like = _checked(variable, name, decoded[name].dtype, self.group._place)
             like.encoding = decoded[name].encoding
             encoded[name] = encode_variable(like, name, self.group.format)
         return encoded
@@ -271,14 +270,48 @@ def _stored_name(name: Hashable) -> str:
 
 
 def _can_hold(stored: np.dtype[Any], new: Variable) -> bool:
-    """Return whether elements can be added without cutting them: text and bytes must fit into a fixed length."""
-    if new.dtype.kind in "OT" and stored.kind in "SU":
-        with suppress(UnicodeError):
-            return bool(new.to_numpy().astype(object).astype(stored.kind).dtype.itemsize <= stored.itemsize)
-        return False
+    """Return whether elements of a type can be added; `_checked` finds single elements that can't."""
+    if stored.kind in "SU":
+        fits = new.dtype.itemsize <= stored.itemsize or new.chunks is None
+        return new.dtype.kind in "OT" or (new.dtype.kind == stored.kind and fits)
     if new.dtype.kind in "biufcmMOT" or new.dtype == stored:
         return True
     return new.dtype.kind in "SU" and stored.kind in "OT"
+
+
+def _checked(variable: Variable, name: str, stored: np.dtype[Any], place: str) -> Variable:
+    """Return a variable whose text is checked: now if it is in memory, else when a block of it is computed."""
+    given = variable.dtype
+    if stored.kind not in "SU" or (given.kind == stored.kind and given.itemsize <= stored.itemsize):
+        return variable.copy(deep=False)
+    if variable.chunks is None:
+        return variable.copy(deep=False, data=_check_text(variable.to_numpy(), name, stored, place))
+    data = variable.data
+    checked = data.map_blocks(_check_text, name, stored, place, dtype=data.dtype, meta=data._meta)
+    return variable.copy(deep=False, data=checked)
+
+
+def _check_text(values: Any, name: str, stored: np.dtype[Any], place: str) -> Any:
+    """Return text as it is, or raise if an element would change where all have a fixed length."""
+    length = stored.itemsize // (4 if stored.kind == "U" else 1)
+    for value in np.asarray(values).flat:
+        if not isinstance(value, str if stored.kind == "U" else (str, bytes)):
+            problem = f"is no text, but {type(value).__name__}"
+        elif len(value) > length:
+            problem = f"has the length {len(value)}"
+        elif value and value[-1] in ("\0", 0):
+            problem = "ends with a NUL character"
+        elif stored.kind == "S" and not (isinstance(value, bytes) or value.isascii()):
+            problem = "is not ASCII"
+        else:
+            continue
+        shown = value.item() if isinstance(value, np.generic) else value
+        raise MetadataError(
+            f"Mismatched dtypes for variable {name!r:.80}: text of the fixed length {length} ({stored}) is stored, "
+            f"which can't hold {shown!r:.40}: it {problem}",
+            path=place,
+        )
+    return values
 
 
 def _with_empty_chunks(array: Array, write_empty: bool) -> Array:
