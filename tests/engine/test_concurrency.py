@@ -402,7 +402,7 @@ def test_a_flush_waits_for_what_is_not_cancelled() -> None:
         await asyncio.to_thread(begun.wait, 30)
         flushing = asyncio.create_task(asyncio.to_thread(array.flush))
         await asyncio.sleep(0.05)
-        for task in tasks:  # those that have not begun end here
+        for task in tasks:  # this ends the tasks that have not begun
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         go.set()

@@ -7,9 +7,8 @@ import socket
 from contextlib import suppress
 from typing import Any
 
-import numpy as np
 import pytest
-from tests.jobs.interrupting import Interrupting
+from tests.jobs.interrupting import a_source
 
 import tegula
 from tegula import MemoryStore
@@ -17,16 +16,7 @@ from tegula.jobs.ledger import COMPLETE, DIRECTORY, Ledger
 from tegula.jobs.plans import Plan
 from tegula.jobs.recording import Recording
 
-VALUES = np.arange(600, dtype="i4").reshape(20, 30)
 pytestmark = pytest.mark.usefixtures("small_units")
-
-
-def a_source(**options: Any) -> Interrupting:
-    store = Interrupting()
-    group = tegula.create_group(store)
-    group.create_array("a", data=VALUES, chunks=(5, 10), **options)
-    group.create_array("b", data=VALUES[0], chunks=10)
-    return store
 
 
 class Watched(MemoryStore):

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.jobs.interrupting import Interrupting
+from tests.jobs.interrupting import VALUES, Interrupting, a_source
 from tests.servers.buckets import Server
 from tests.waiting import until
 
@@ -30,16 +30,7 @@ from tegula.jobs.plans import Plan
 from tegula.metadata.chunk_grids import regular_grid
 from tegula.testing import Fault, FaultyStore
 
-VALUES = np.arange(600, dtype="i4").reshape(20, 30)
 pytestmark = pytest.mark.usefixtures("small_units")
-
-
-def a_source(**options: Any) -> Interrupting:
-    store = Interrupting()
-    group = tegula.create_group(store)
-    group.create_array("a", data=VALUES, chunks=(5, 10), **options)
-    group.create_array("b", data=VALUES[0], chunks=10)
-    return store
 
 
 def interrupted(source: Interrupting, target: Any, after: int = 5, **options: Any) -> None:

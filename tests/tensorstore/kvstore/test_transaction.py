@@ -1,4 +1,4 @@
-"""Transactions on key-value stores: the values inside and outside, and those that are stored at the end."""
+"""Transactions on key-value stores: what reads return inside and outside, and what a commit stores."""
 
 import asyncio
 import pickle
