@@ -164,8 +164,10 @@ def convert(
     # except if its folder does not exist yet or is replaced: it may be in the target
     file = None if report_file is None else Path(report_file)
     with ExitStack() as stack:
-        kept = file is not None and not (overwrite and Path(store).resolve() in file.resolve().parents)
-        stream = stack.enter_context(output(file)) if file is not None and file.parent.exists() and kept else None
+        replaced = file is not None and overwrite and Path(store).resolve() in file.resolve().parents
+        stream = None
+        if file is not None and file.parent.exists() and not replaced:
+            stream = stack.enter_context(output(file))
         with (
             open_target(source, "r", storage_option, allow_pickle=allow_pickle) as node,
             progress_line(quiet, node) as progress,

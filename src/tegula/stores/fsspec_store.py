@@ -160,7 +160,7 @@ class FsspecStore(BlockedKeys, Ranged, FileCalls):
             return (None if before == ABSENT else []), before
         try:
             found = self.get_many([(key, each) for each in ranges])
-        except StoreError:  # a range may lie beyond the end of a shorter value that was stored meanwhile
+        except StoreError:  # another writer may have stored a shorter value, which ends before the range
             if self._state(key) != before:
                 raise ConflictError("the value has changed since it was read", key=key) from None
             raise

@@ -475,7 +475,7 @@ def _compared(compare: np.ufunc, left: Any, right: Any) -> Any:
 
 
 def _compared_times(compare: np.ufunc, left: Any, right: Any) -> Any:
-    """Compare times of different units, also those that the finer unit can't hold, which NumPy gets wrong."""
+    """Compare times of different units exactly; NumPy converts to the finer unit, and large times overflow there."""
     both = [_in_days(left), _in_days(right)]
     if any(np.datetime_data(values.dtype)[0] == "generic" for values in both):
         return compare(left, right)
