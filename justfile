@@ -21,6 +21,14 @@ test-kernel *args:
 test *args:
     python -m pytest -n auto {{args}}
 
+# Test a change in less than three minutes: no processes, no servers, no browsers, few examples
+quick *args:
+    TEGULA_EFFORT=quick PYTHONDONTWRITEBYTECODE= python -m pytest -n auto {{args}}
+
+# Test what takes a night, with fresh seeds: everything that finds faults, in full; the end says how long each part took
+nightly:
+    .ci/nightly
+
 # Check style and form
 lint:
     ruff check .
@@ -86,6 +94,11 @@ screenshots:
 # What CI runs
 check:
     .ci/run
+
+# Run under Miri those tests of the kernel that call no C function and no system call; needs `rustup toolchain install nightly -c miri`
+miri:
+    cd rust && MIRIFLAGS=-Zmiri-disable-isolation cargo +nightly miri test --package tegula-kernel --lib -- \
+        codecs::blosc::shuffle last_chunk pool::placement read::shard_indexes
 
 # Run the tests of the kernel under AddressSanitizer; needs a nightly toolchain
 sanitize *args:

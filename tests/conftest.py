@@ -4,6 +4,8 @@ import base64
 import gc
 import json
 import os
+import sys
+from collections import Counter
 from collections.abc import Callable, Generator
 from pathlib import Path
 from types import ModuleType
@@ -13,19 +15,16 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
+from tests import effort
 
 from tegula import config, executors
 
-pytest_plugins = ["tests.servers.fixtures"]
+pytest_plugins = ["tests.samples", "tests.servers.fixtures"]
 
 settings.register_profile("explore", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
 settings.register_profile("steady", settings.get_profile("explore"), derandomize=True)
 # the same examples each time by default: other implementations have undiscovered bugs, too
-settings.load_profile("explore" if os.environ.get("TEGULA_EXPLORE") else "steady")
-
-
-# how many times as many examples the state machines try: TEGULA_EXPLORE=1 TEGULA_EXAMPLES=100 for a night
-_MORE = int(os.environ.get("TEGULA_EXAMPLES", "1"))
+settings.load_profile("explore" if effort.NIGHTLY else "steady")
 
 
 def pytest_configure() -> None:
@@ -33,76 +32,83 @@ def pytest_configure() -> None:
     executors.kernel()
 
 
-def pytest_report_header() -> str:
+def pytest_report_header() -> list[str]:
+    tries = f"tegula: {effort.EFFORT} effort" + (f", TEGULA_SEED={effort.SEED}" if effort.NIGHTLY else "")
     setting = config.current().executor
     kernel = executors.kernel()
     if setting != "reference" and kernel is not None:
-        return f"tegula: the kernel, {kernel.__file__}"
+        return [tries, f"tegula: the kernel, {kernel.__file__}"]
     reason = "as TEGULA_EXECUTOR says" if setting == "reference" else f"the kernel {executors.load_error()}"
-    return f"tegula: the reference executor ({reason})"
+    return [tries, f"tegula: the reference executor ({reason})"]
 
 
-# tests that use no executor, by file, folder or function; that they use none is checked while they run
-_WITHOUT_EXECUTORS = """
-indexing metadata formats/test_documents.py formats/test_splicing.py
-typing/test_typing.py::test_a_users_scripts_pass_a_strict_type_check
-codecs/test_rounding.py codecs/test_hostile.py codecs/test_chain.py codecs/test_equivalence.py codecs/test_blosc.py
-codecs/test_scale_offset.py codecs/test_sharding.py codecs/test_cast_value.py codecs/test_native.py
-codecs/test_checksums.py codecs/test_objects.py codecs/test_packbits.py codecs/test_vlen.py
-codecs/test_numcodecs_bridge.py
-stores/test_mapping.py stores/test_key_tree.py
-stores/test_fsspec_conformance.py stores/test_local_faults.py stores/test_object_store.py stores/test_zip_keys.py
-stores/test_object_store_conditions.py stores/test_object_store_processes.py stores/test_object_store_servers.py
-stores/test_zip_remote.py stores/test_references.py engine/test_kept_values.py engine/test_pool.py
-tables/test_expressions.py test_floors.py test_public_api.py
-jobs/measuring/test_moments.py jobs/measuring/test_histograms.py jobs/summing/test_sums.py
-jobs/downsampling/test_reducing.py jobs/converting/test_passes.py
-tensorstore/index tensorstore/json tensorstore/kvstore tensorstore/test_context.py tensorstore/test_recorded_index.py
-tensorstore/test_recorded_golden_schema.py tensorstore/test_recorded_chunk_layout_cases.py
-tensorstore/constraints/test_chunk_layout.py tensorstore/constraints/test_chunk_shapes.py
-tensorstore/constraints/test_codec_spec.py tensorstore/constraints/test_dtypes.py
-tensorstore/constraints/test_fill_values.py tensorstore/constraints/test_schema.py
-tensorstore/constraints/test_unit.py tensorstore/constraints/test_zarr3_codecs.py
-test_rust_modules.py test_packaging.py servers
-cli/test_process.py::test_help_is_wrapped_and_not_cut_off
-test_scale.py::test_the_program_shows_a_deep_hierarchy_or_says_why_it_can_not
-test_scale.py::test_a_hierarchy_deeper_than_the_interpreter_recurses
-""".split()
-# tests that choose the executor themselves, wait for requests, which both executors send alike, or are about what
-# stands above both: pages, another library's tests
-_WITH_BOTH = """
-docs bcolz/test_upstream.py hierarchy/test_waves.py engine/test_waves.py jobs/checking/test_hostile.py dask
-references server xarray zarr cli/test_plot.py test_import.py tables/test_arrow.py test_arrow.py
-targets/test_references.py cli/test_references.py codecs/test_snappy.py engine/test_coarse_times.py
-engine/test_executors.py engine/test_forks.py fuzzing engine/test_shard_index_law.py
-engine/test_local_shard_indexes.py engine/test_local_protocol.py engine/test_shards_over_fsspec.py
-engine/test_windows.py jobs/test_waves.py jobs/test_unlisted.py jobs/test_kills.py jobs/test_copies.py
-jobs/test_resume.py jobs/test_races.py jobs/test_sharing.py stores/test_copies.py
-""".split()
-_CHECKED = pytest.StashKey[bool]()
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Let properties try as many examples as there is time for, and leave out the tests that there is no time for."""
+    functions = {getattr(item.obj, "__func__", item.obj) for item in items if isinstance(item, pytest.Function)}
+    for function in functions:
+        if (own := getattr(function, "_hypothesis_internal_use_settings", None)) is not None:
+            function._hypothesis_internal_use_settings = settings(own, max_examples=effort.examples(own.max_examples))
+    for case in {item.cls for item in items if isinstance(item, pytest.Function) and item.cls is not None}:
+        if isinstance(own := getattr(case, "settings", None), settings):  # of a state machine
+            case.settings = settings(own, max_examples=effort.examples(own.max_examples))
+    left = {*left_to_the_night(items), *(item for item in items if effort.QUICK and is_slow(item))}
+    if left:
+        config.hook.pytest_deselected(items=[*left])
+        items[:] = [item for item in items if item not in left]
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests that need not run once more with the other executor."""
-    here = Path(__file__).parent
-    alone, both = ({here / name for name in names} for names in (_WITHOUT_EXECUTORS, _WITH_BOTH))
+def left_to_the_night(items: list[pytest.Item]) -> list[pytest.Item]:
+    """Return the tests of which, unless there is a whole night, only one in so many is tried."""
+    left, found = [], Counter[Path]()
     for item in items:
-        function = item.path.with_name(f"{item.path.name}::{item.name.partition('[')[0]}")
-        names = [function, item.path, item.path.parent]
-        item.stash[_CHECKED] = not alone.isdisjoint(names)
-        if item.stash[_CHECKED] or not both.isdisjoint(names):
-            item.add_marker("once")
+        mark = item.get_closest_marker("sampled")
+        if mark is not None and not effort.NIGHTLY:
+            if found[item.path] % mark.kwargs["one_in"]:
+                left.append(item)
+            found[item.path] += 1
+    return left
+
+
+def is_slow(item: pytest.Item) -> bool:
+    """Tell whether a test starts processes, servers or browsers, or takes long for another reason."""
+    fixtures: list[str] = getattr(item, "fixturenames", [])
+    return item.get_closest_marker("slow") is not None or any(name.endswith("_server") for name in fixtures)
 
 
 def pytest_collection_finish() -> None:
     """Leave what is collected out of later garbage collections, which many tests ask for."""
     gc.collect()
     gc.freeze()
+    _started.clear()  # by what was imported
+
+
+_started: list[str] = []
+
+
+def _note_processes(event: str, arguments: tuple[Any, ...]) -> None:
+    if event in ("subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn"):
+        _started.append(f"{event} {arguments[:2]}")
+
+
+if effort.QUICK:
+    sys.addaudithook(_note_processes)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown() -> Generator[None, object, object]:
+    """Fail a test of a quick run that has started a process."""
+    result = yield
+    started = [*_started]
+    _started.clear()
+    assert not started, f"this test starts processes, so it is slow and has to be marked so: {started}"
+    return result
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     """Fail a test that is marked as one without executors where it asks for one."""
+    mark = item.get_closest_marker("once")
+    without = mark is not None and mark.kwargs["executors"] == "none"
     asked: list[str] = []
     choose = executors.choose
 
@@ -111,10 +117,10 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
         return choose(executor)
 
     with pytest.MonkeyPatch.context() as patch:
-        if item.stash.get(_CHECKED, False):
+        if without:
             patch.setattr(executors, "choose", note)
         result = yield
-    assert not asked, "this test reads or writes arrays: take its file from _WITHOUT_EXECUTORS in tests/conftest.py"
+    assert not asked, "this test reads or writes arrays, so its mark must not say that it uses no executor"
     return result
 
 
@@ -142,7 +148,8 @@ def run_machine() -> Callable[..., None]:
         # faults are counted, so operations have to come in one order
         with config.configure(threads=1):
             run_state_machine_as_test(
-                make, settings=settings(max_examples=examples * _MORE, stateful_step_count=steps, deadline=None)
+                make,
+                settings=settings(max_examples=effort.examples(examples), stateful_step_count=steps, deadline=None),
             )
 
     return run

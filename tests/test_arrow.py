@@ -21,6 +21,8 @@ import tegula
 import tegula.arrow
 from tegula.errors import MetadataError, NotFoundError, UnsupportedError
 
+pytestmark = pytest.mark.once(executors="both")
+
 FORMATS = ["bcolz", "zarr2", "zarr3"]
 ROWS = 1000
 
@@ -98,6 +100,7 @@ def expected_lists() -> dict[str, Any]:
     return lists
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format", FORMATS)
 def test_every_library_reads_the_same_rows(format: str) -> None:
     t = tegula.create_table({}, DATA, format=format, chunks=130)
@@ -141,6 +144,7 @@ CONDITIONS: dict[str, tuple[str, Any, Any, Any]] = {
 """Conditions of tegula, polars, pyarrow and DuckDB that mean the same."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CONDITIONS)
 def test_conditions_select_the_same_rows_in_every_library(table: tegula.Table, name: str) -> None:
     text, polars, arrow, condition = CONDITIONS[name]
@@ -161,6 +165,7 @@ def test_conditions_select_the_same_rows_in_every_library(table: tegula.Table, n
         assert bars.filter(arrow).head(3)["n"].to_pylist() == wanted[:3]
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(st.data())
 def test_queries_of_polars_give_what_they_give_in_memory(data: st.DataObject) -> None:
@@ -332,6 +337,7 @@ def test_broken_chunks_are_reported_by_every_library() -> None:
 # --- tables from objects of other libraries
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format", FORMATS)
 def test_tables_are_made_of_frames_and_relations(format: str) -> None:
     frame = pl.DataFrame(

@@ -21,6 +21,8 @@ from tegula.errors import MetadataError, TegulaError
         ("max_chunk_bytes", "1", "max_chunk_bytes must be a whole number"),
         ("max_chunk_bytes", 2.0**31, "max_chunk_bytes must be a whole number"),
         ("max_chunk_bytes", -1, "max_chunk_bytes must be at least 1"),
+        ("max_input_bytes", 0, "max_input_bytes must be at least 1, not 0"),
+        ("max_input_bytes", 1e6, "max_input_bytes must be a whole number"),
         ("write_empty_chunks", 1, "write_empty_chunks must be True or False, not 1"),
         ("write_empty_chunks", "no", "write_empty_chunks must be True or False"),
         ("executor", "fast", "executor must be one of auto, kernel, reference, not 'fast'"),
@@ -64,6 +66,7 @@ def test_settings_hold_until_the_block_ends():
         ("TEGULA_THREADS", "", "TEGULA_THREADS is not a whole number: ''"),
         ("TEGULA_MAX_CHUNK", "2GB", "TEGULA_MAX_CHUNK is not a whole number: '2GB'"),
         ("TEGULA_MAX_CHUNK", "-5", "max_chunk_bytes must be at least 1, not -5"),
+        ("TEGULA_MAX_INPUT", "1GB", "TEGULA_MAX_INPUT is not a whole number: '1GB'"),
         ("TEGULA_EXECUTOR", "Kernel", "executor must be one of auto, kernel, reference, not 'Kernel'"),
     ],
 )
@@ -74,23 +77,26 @@ def test_invalid_environment_variables(monkeypatch, variable, value, message):
     assert str(caught.value).removeprefix("the environment variable ").startswith(message)
 
 
+@pytest.mark.slow
 def test_environment_variables_set_the_initial_values(monkeypatch):
-    names = "THREADS MAX_CHUNK MAX_CHUNKS BUFFER_BYTES CONCURRENCY WRITE_EMPTY EXECUTOR CACHE_BYTES RECHECK"
+    names = "THREADS MAX_CHUNK MAX_CHUNKS MAX_INPUT BUFFER_BYTES CONCURRENCY WRITE_EMPTY EXECUTOR CACHE_BYTES RECHECK"
     for name in names.split():
         monkeypatch.delenv(f"TEGULA_{name}", raising=False)
     plain = config._from_environment()
     assert plain.threads >= 1
     assert (plain.max_chunk_bytes, plain.max_chunks) == (2**31, 10**7)
+    assert plain.max_input_bytes == 2**28
     assert (plain.buffer_bytes, plain.concurrency) == (2**28, 64)
     assert (plain.write_empty_chunks, plain.executor) == (False, "auto")
     assert (plain.cache_bytes, plain.recheck) == (0, "open")
-    values = {"THREADS": "3", "MAX_CHUNK": "1000", "MAX_CHUNKS": "70", "BUFFER_BYTES": "99", "CONCURRENCY": "7"}
+    values = {"THREADS": "3", "MAX_CHUNK": "1000", "MAX_CHUNKS": "70", "BUFFER_BYTES": "99"}
+    values |= {"MAX_INPUT": "8000", "CONCURRENCY": "7"}
     values |= {"WRITE_EMPTY": "Yes", "EXECUTOR": "reference", "CACHE_BYTES": "500", "RECHECK": "1.5"}
     for name, value in values.items():
         monkeypatch.setenv(f"TEGULA_{name}", value)
     code = "from tegula import config; print(config.current())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300)
-    settings = "threads=3, max_chunk_bytes=1000, max_chunks=70, buffer_bytes=99, concurrency=7"
+    settings = "threads=3, max_chunk_bytes=1000, max_chunks=70, max_input_bytes=8000, buffer_bytes=99, concurrency=7"
     settings += ", write_empty_chunks=True, executor='reference', cache_bytes=500, recheck=1.5"
     assert done.stdout.strip() == f"Config({settings})"
 

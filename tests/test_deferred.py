@@ -6,6 +6,8 @@ import ast
 import importlib
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import ModuleType
 
@@ -62,6 +64,22 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     for name in ("late_package", "late_package.one", "late_package.two"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     return importlib.import_module("late_package")
+
+
+def test_a_module_that_another_thread_is_importing_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "slow_module.py").write_text("import time\nfirst = 1\ntime.sleep(0.3)\nlast = 2\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(deferred, "_left", {})
+    module = Later("slow_module")
+    with ThreadPoolExecutor(1) as pool:
+        imported = pool.submit(importlib.import_module, "slow_module")
+        while not hasattr(sys.modules.get("slow_module"), "first"):
+            time.sleep(0.001)
+        assert module.last == 2
+        imported.result()
+    monkeypatch.delitem(sys.modules, "slow_module")
 
 
 def test_a_name_imports_its_module_and_no_other(package: ModuleType) -> None:
@@ -128,6 +146,7 @@ atexit.register(last)
 """
 
 
+@pytest.mark.slow
 def test_what_is_imported_at_the_end_of_a_process_is_ended_as_well(tmp_path: Path) -> None:
     path = tmp_path / "x.zip"
     done = subprocess.run(
@@ -135,3 +154,17 @@ def test_what_is_imported_at_the_end_of_a_process_is_ended_as_well(tmp_path: Pat
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert tegula.open_array(path, path="a")[:].tolist() == [1, 2, 3]
+
+
+def test_attributes_of_a_module_that_was_imported_later_are_those_of_the_module(
+    package: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    later = Later("late_package.one")
+    assert later.a == 1
+    assert vars(later)["b"] == 2  # found without calling a function
+    monkeypatch.setattr(importlib.import_module("late_package.one"), "a", 5)
+    assert later.a == 5
+    with pytest.raises(AttributeError, match="nothing"):
+        _ = later.nothing
+    whole = Later("late_package")
+    assert (whole.c, whole.a) == (package.c, package.a)  # which the package imports at their first use

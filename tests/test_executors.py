@@ -70,6 +70,7 @@ def test_requesting_a_missing_kernel_is_an_error(missing):
     assert config.current() is before
 
 
+@pytest.mark.slow
 def test_a_program_that_turns_warnings_into_errors_runs_without_the_kernel():
     code = """if True:
         import sys
@@ -87,12 +88,14 @@ def test_a_program_that_turns_warnings_into_errors_runs_without_the_kernel():
     assert "the reference executor, which gives the same results but is slower" in done.stderr
 
 
+@pytest.mark.slow
 def test_an_open_configure_block_does_not_disturb_the_exit_of_the_interpreter():
     code = "import tegula\nfrom tegula import config\nkept = config.configure(executor='reference')\nkept.__enter__()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300)
     assert done.stderr == ""
 
 
+@pytest.mark.slow
 def test_an_interrupt_while_the_kernel_is_loaded_is_an_interrupt(kernel):
     code = """if True:
         import signal

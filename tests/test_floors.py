@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -12,8 +13,10 @@ import pytest
 
 import tegula
 
+pytestmark = pytest.mark.once(executors="none")
+
 ROOT = Path(tegula.__file__).parent
-GROUND = {"errors", "config", "deferred", "executors", "frozen", "optional", "threads", "_kernel"}
+GROUND = {"budget", "errors", "config", "deferred", "executors", "frozen", "optional", "threads", "_kernel"}
 _BYTES = {*GROUND, "metadata", "formats", "codecs", "stores", "indexing"}
 _ENGINE = {*_BYTES, "engine"}
 _ARRAYS = {*_ENGINE, "display", "targets", "arrays"}
@@ -28,7 +31,9 @@ ROOMS: dict[str, set[str]] = {
     "threads": {"deferred"},
     "_kernel": {"errors"},
     "executors": {"deferred", "errors", "optional", "_kernel"},
+    "loading": {"deferred", "errors", "executors", "optional"},
     "config": {"errors", "executors", "frozen"},
+    "budget": {"config", "errors"},
     # floor 1
     "metadata": GROUND,
     # floor 2: four rooms that do not import each other
@@ -47,7 +52,7 @@ ROOMS: dict[str, set[str]] = {
     # floor 5: operations on whole nodes
     "jobs": _NODES,
     "extracts": _NODES,
-    "showing": {*_NODES, "jobs"},
+    "zarr3_view": {*_NODES, "jobs"},
     # floor 6: interfaces of other libraries
     "zarr1": _OPERATIONS,
     "bcolz": _OPERATIONS,
@@ -57,14 +62,14 @@ ROOMS: dict[str, set[str]] = {
     "dask": _NODES,
     "references": _OPERATIONS,
     "xarray": {*_OPERATIONS, "dask"},
-    "zarr": {*_OPERATIONS, "showing"},
+    "zarr": {*_OPERATIONS, "zarr3_view"},
     # floor 6: a program that other programs run, too
-    "server": {*_NODES, "jobs", "extracts", "showing"},
+    "server": {*_NODES, "jobs", "extracts", "zarr3_view"},
     # floor 7: programs
     "cli": {*_OPERATIONS, "bcolz", "references", "server"},
     "__main__": {"cli"},
     # the package gathers the names that users import
-    "": {"deferred", *_NODES, "jobs", "server"},
+    "": {"deferred", "loading", *_NODES, "jobs", "server"},
     # the conformance suite for stores, shipped for the authors of others
     "testing": {*GROUND, "stores"},
 }
@@ -97,7 +102,53 @@ TENSORSTORE: dict[str, set[str]] = {
     "opening": {*_DRIVERS, "store"},
     "adapters": {*_DRIVERS, "sources", "store"},
 }
-"""What each room of `tegula.tensorstore`, a folder or a module at its top, may import of the others."""
+
+_FOLDERS = {"concurrency", "stored"}
+_READING = {*_FOLDERS, "caches", "reading"}
+_CHANGING = {*_READING, "documents"}
+INNER: dict[str, dict[str, set[str]]] = {
+    "stores": {
+        "": {"local", "fsspec"},
+        "local": {""},
+        "fsspec": {"", "local"},
+        "objects": {""},
+        "zip": {"", "local", "fsspec"},
+        "references": {"", "objects"},
+        "cache": {""},
+    },
+    "codecs": {"": {"serializers"}, "serializers": {""}, "compressors": {""}},
+    "formats": {"": set(), "bcolz": {""}},
+    "engine": {
+        "": set(),
+        "concurrency": set(),
+        "stored": {"concurrency"},
+        "caches": _FOLDERS,
+        "reading": _READING - {"reading"},
+        "documents": _READING,
+        "copying": _CHANGING,
+        "lengths": _CHANGING,
+        "nodes": {*_CHANGING, "lengths"},
+    },
+    "jobs": {
+        "": {"runners"},
+        "runners": {""},
+        "checking": {""},
+        "statistics": {""},
+        "comparing": {""},
+        "converting": {"", "runners"},
+        "downsampling": {"", "converting", "runners"},
+    },
+    "bcolz": {
+        "": {"carrays", "ctables", "evaluating"},
+        "carrays": {""},
+        "evaluating": {"", "carrays"},
+        "ctables": {"", "carrays", "evaluating"},
+    },
+    "cli": {"": set(), "commands": {""}},
+    "tensorstore": TENSORSTORE,
+    "tensorstore.drivers": {"": set(), "zarr2": {""}, "zarr3": {"", "zarr2"}, "adapting": {""}},
+}
+"""What each room within a package, a folder or module named here, may import of the others; ``""`` is the rest."""
 
 
 def room(module: str) -> str:
@@ -161,21 +212,210 @@ def test_no_import_goes_round_in_a_circle() -> None:
         pytest.fail(f"a circle of imports: {' → '.join(reversed(error.args[1]))}")
 
 
-def tensorstore_room(module: str) -> str:
-    return module.split(".")[2] if module.startswith("tegula.tensorstore.") else ""
+def inner_room(package: str, module: str) -> str | None:
+    """Return the room of a module within a package; None for the package itself, which gathers names, and others."""
+    prefix = f"tegula.{package}."
+    if not module.startswith(prefix):
+        return None
+    name = module.removeprefix(prefix).partition(".")[0]
+    return name if name in INNER[package] else ""
 
 
-def test_rooms_of_tensorstore_import_those_below_only() -> None:
-    found = {tensorstore_room(module) for module in MODULES} - {""}
-    assert found == {*TENSORSTORE}, f"say in TENSORSTORE what these import: {sorted(found ^ {*TENSORSTORE})}"
+@pytest.mark.parametrize("package", INNER)
+def test_rooms_within_a_package_import_those_below_only(package: str) -> None:
+    folders = {path.parent.name for path in (ROOT / Path(*package.split("."))).glob("*/__init__.py")}
+    assert folders <= {*INNER[package]}, f"say in INNER what these import: {sorted(folders - {*INNER[package]})}"
     wrong = []
     for module, target, line in IMPORTS:
-        here, there = tensorstore_room(module), tensorstore_room(target)
-        if here and there and here != there and there not in TENSORSTORE[here]:
+        here, there = inner_room(package, module), inner_room(package, target)
+        if here is not None and there is not None and here != there and there not in INNER[package][here]:
             wrong.append(f"{module}:{line} imports {target}")
     assert not wrong, "\n".join(wrong)
 
 
+OF_LIBRARIES = {"_asdict", "_fields", "_local", "_make", "_meta", "_replace"}
+"""Names of named tuples, of threads and of dask, which classes here have, too."""
+
+
+def private_names() -> dict[str, set[Path]]:
+    """Return, for each private name of an attribute, the files with a class that defines it."""
+    found: dict[str, set[Path]] = {}
+    for path in MODULES.values():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names: list[str] = []
+            if isinstance(node, ast.ClassDef):
+                names = [item.name for item in node.body if isinstance(item, (ast.FunctionDef, ast.AsyncFunctionDef))]
+                fields = [item.target for item in node.body if isinstance(item, ast.AnnAssign)]
+                names += [target.id for target in fields if isinstance(target, ast.Name)]
+            elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+                names = [node.attr]
+            for name in names:
+                if name.startswith("_") and not name.startswith("__"):
+                    found.setdefault(name, set()).add(path)
+    return found
+
+
+def test_no_room_uses_private_names_of_another() -> None:
+    defined, wrong = private_names(), []
+    for module, path in MODULES.items():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.Attribute) or node.attr not in defined or node.attr in OF_LIBRARIES:
+                continue
+            if isinstance(node.value, ast.Name) and node.value.id in ("self", "cls"):
+                continue
+            rooms = {place.relative_to(ROOT).parts[0] for place in defined[node.attr]}
+            if path.relative_to(ROOT).parts[0] not in rooms:
+                wrong.append(f"{module}:{node.lineno} uses {node.attr}")
+    assert not wrong, "\n".join(wrong)
+
+
+SEEN_THROUGH = {
+    "zarr.zarr_store": {"Zarr3View"},  # a view has no document of its own that consolidated metadata could be added to
+    "zarr.engine_arrays": {"Zarr3View"},  # a view stores nothing: the engine reads the array that it shows
+}
+"""Classes of stores for which a module outside of `stores` may test, since they are no storage."""
+
+OF_OTHERS = {
+    "targets.libraries": "classes of zarr-python, which is not imported",
+    "zarr.engine_arrays": "a class that not every version of zarr-python has",
+}
+"""Modules that recognise classes of other libraries by names which classes here have, too."""
+
+
+def origins(tree: ast.Module) -> dict[str, str]:
+    """Return the module or package that each name in a file is imported from; of its own classes, the empty text."""
+    found = {node.name: "" for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            found |= {alias.asname or alias.name: str(node.module) for alias in node.names}
+        elif isinstance(node, ast.Import):
+            found |= {(alias.asname or alias.name).partition(".")[0]: alias.name for alias in node.names}
+    return found
+
+
+def own_names(expression: ast.AST, known: dict[str, str]) -> set[str]:
+    """Return the names in an expression that are, or are attributes of, what is defined in or imported from tegula."""
+    found = set()
+    for node in ast.walk(expression):
+        name, root = (node.attr, node.value) if isinstance(node, ast.Attribute) else (getattr(node, "id", ""), node)
+        origin = known.get(root.id) if isinstance(root, ast.Name) else None
+        if origin is not None and origin.partition(".")[0] in ("", "tegula"):
+            found.add(name)
+    return found
+
+
+TREES = {module: ast.parse(path.read_text(encoding="utf-8")) for module, path in MODULES.items()}
+
+
+def classes_of_stores() -> set[str]:
+    """Return the names of all classes derived from `Store`, without `Store` itself."""
+    classes = [(node, known) for tree in TREES.values() for known in [origins(tree)] for node in ast.walk(tree)
+               if isinstance(node, ast.ClassDef)]  # fmt: skip
+    found = {"Store"}
+    while True:
+        more = {node.name for node, known in classes if any(own_names(base, known) & found for base in node.bases)}
+        if more <= found:
+            return found - {"Store"}
+        found |= more
+
+
+def compared_classes(tree: ast.Module) -> Iterator[tuple[ast.AST, ast.AST]]:
+    """Yield expressions that a file compares the class of an object with, and where it does so."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and len(node.args) == 2:
+            if node.func.id in ("isinstance", "issubclass"):
+                yield node, node.args[1]
+        elif isinstance(node, ast.Compare):
+            yield from ((node, part) for part in [node.left, *node.comparators])
+        elif isinstance(node, ast.MatchClass):
+            yield node, node.cls
+
+
+def test_no_room_asks_for_a_class_of_store() -> None:
+    """Stores say by attributes and capabilities what they are; a class may compare objects with itself."""
+    classes, wrong = classes_of_stores(), []
+    assert {"LocalStore", "ZipStore", "FaultyStore", "Zarr3View"} <= classes
+    for module, tree in TREES.items():
+        known, name = origins(tree), module.removeprefix("tegula.")
+        allowed = SEEN_THROUGH.get(name, set()) | {here for here, origin in known.items() if not origin}
+        if room(module) == "stores":
+            continue
+        aliases = {node.targets[0].id: node.value for node in tree.body
+                   if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)}  # fmt: skip
+        for where, expression in compared_classes(tree):
+            parts = [expression, *(aliases[each.id] for each in ast.walk(expression)
+                                   if isinstance(each, ast.Name) and each.id in aliases)]  # fmt: skip
+            found = {each for part in parts for each in own_names(part, known)} & classes
+            wrong += [f"{module}:{where.lineno} asks for {each}" for each in found - allowed]  # type: ignore[attr-defined]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_no_room_asks_for_the_name_of_a_class() -> None:
+    classes = {node.name for tree in TREES.values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
+    wrong = []
+    for module, tree in TREES.items():
+        for node in ast.walk(tree):
+            if not isinstance(node, ast.Compare) or room(module) == "stores":
+                continue
+            parts = [*ast.walk(node)]
+            names = {part.value for part in parts if isinstance(part, ast.Constant) and isinstance(part.value, str)}
+            named = any(isinstance(part, ast.Attribute) and part.attr == "__name__" for part in parts)
+            if named and names & classes and module.removeprefix("tegula.") not in OF_OTHERS:
+                wrong.append(f"{module}:{node.lineno} asks for {', '.join(names & classes)}")
+    assert not wrong, "\n".join(wrong)
+
+
+NUMBERS = {
+    "engine.concurrency.pool",  # how many threads to start, whatever for
+    "stores.operations",  # `is_remote` itself
+    "stores.objects.store",  # whether the user gives a number
+}
+"""Modules in which a number of requests may decide."""
+
+
+def conditions(node: ast.AST) -> list[ast.expr]:
+    """Return the expressions whose truth the node asks for."""
+    if isinstance(node, (ast.If, ast.IfExp, ast.While)):
+        return [node.test]
+    if isinstance(node, ast.BoolOp):
+        return node.values
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        return [node.operand]
+    if isinstance(node, ast.Compare):
+        return [node.left]
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("bool", "any", "all"):
+        return [part.elt if isinstance(part, ast.GeneratorExp) else part for part in node.args]
+    return []
+
+
+def test_only_is_remote_says_whether_a_store_is_far() -> None:
+    """No number of requests decides: neither by itself nor as the largest of several."""
+    wrong = []
+    for module, tree in TREES.items():
+        if module.removeprefix("tegula.") in NUMBERS:
+            continue
+        for node in ast.walk(tree):
+            for asked in conditions(node):
+                part: ast.expr = asked.value if isinstance(asked, ast.NamedExpr) else asked
+                parts = part.args if isinstance(part, ast.Call) and getattr(part.func, "id", "") == "max" else [part]
+                names = {getattr(each, "attr", getattr(each, "id", "")).lstrip("_") for each in parts}
+                if names & {"concurrency", "requests"}:
+                    wrong.append(f"{module}:{asked.lineno} {ast.unparse(asked)}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_every_package_with_rooms_has_rules() -> None:
+    packages = {module.rpartition(".")[0].removeprefix("tegula.") for module, path in MODULES.items()
+                if path.name == "__init__.py" and module.count(".") > 1}  # fmt: skip
+    assert packages <= {*INNER}
+
+
+def test_no_folder_has_more_than_twenty_modules() -> None:
+    counts = Counter(path.parent.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.py"))
+    assert {folder: count for folder, count in counts.items() if count > 20} == {}
+
+
+@pytest.mark.slow
 def test_only_what_is_declared_is_imported() -> None:
     """What an installation without extras imports is the standard library and the declared dependencies."""
     declared = {"numpy", "numcodecs", "ml_dtypes", "google_crc32c"}

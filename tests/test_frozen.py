@@ -154,6 +154,7 @@ def test_dataclasses_know_their_fields() -> None:
     assert [item.name for item in dataclasses.fields(Named(b=1))] == ["a", "b"]
 
 
+@pytest.mark.slow
 def test_an_interrupt_that_is_caught_does_not_end_the_process() -> None:
     code = """
 import sys

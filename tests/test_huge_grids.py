@@ -14,8 +14,14 @@ from allocations import peak
 
 import tegula
 from tegula import config
-from tegula.engine import resizing, visiting
-from tegula.jobs.converting.rewriting import same_values
+from tegula.engine.lengths import resizing
+from tegula.engine.stored import visiting
+from tegula.jobs.converting.work import Converting
+from tegula.jobs.plans import Piece
+from tegula.jobs.publishing import Place
+from tegula.jobs.runners.runner import Threads
+from tegula.jobs.running import do_units
+from tegula.jobs.units import block_grid
 from tegula.stores import MemoryStore, Store
 
 MIB = 2**20
@@ -54,6 +60,7 @@ def test_looking_at_a_huge_grid_takes_what_is_stored(vast: tegula.Array) -> None
     assert peak(look) < 8 * MIB
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"chunks": 3}, {"codecs": "zstd"}, {"select": slice(None, None, -1)}], ids=str)
 def test_converting_visits_what_is_stored(
     vast: tegula.Array, grid: tuple[tuple[int, ...], tuple[int, ...]], options: dict[str, Any]
@@ -75,6 +82,7 @@ def test_converting_visits_what_is_stored(
     assert copy[place] == 1
 
 
+@pytest.mark.slow
 def test_few_but_large_chunks_are_visited_where_they_are_stored() -> None:
     looked_for: set[str] = set()
 
@@ -93,16 +101,25 @@ def test_few_but_large_chunks_are_visited_where_they_are_stored() -> None:
     assert (2 in array, 3 in array) == (False, True)
 
 
+@pytest.mark.slow
 def test_verifying_sees_what_only_the_target_has_stored(vast: tegula.Array) -> None:
     axes: list[Any] = [(0, 1, size) for size in vast.shape]
     copy = tegula.create_array(MemoryStore(), shape=vast.shape, chunks=1, dtype="i1", codecs=None)
-    assert not same_values(vast, axes, copy, {}, print)
+    documents = {**copy.metadata.documents}
+
+    def is_same() -> bool:
+        work = Converting("", vast, axes, Place(copy.store, "", documents, "zarr3", {}, True), "verify", None)
+        piece = Piece("", copy.shape, block_grid(vast, copy), 0, {}, "")
+        total, _ = do_units(Threads(), work, piece, partial(work.stored, piece.grid), lambda done: None)
+        return not total["different"]
+
+    assert not is_same()
     copy[tuple(n // 2 for n in vast.shape)] = 0
-    place = next(vast._stored.stored_chunks())[0]
+    place = next(vast.stored.stored_chunks())[0]
     copy[place] = 1
-    assert same_values(vast, axes, copy, {}, print)
+    assert is_same()
     copy[tuple(n - 1 for n in vast.shape)] = 5
-    assert not same_values(vast, axes, copy, {}, print)
+    assert not is_same()
 
 
 def test_the_fill_value_is_written_where_something_is_stored(
@@ -160,6 +177,7 @@ def test_the_limit_can_be_set() -> None:
         pass
 
 
+@pytest.mark.slow
 def test_rows_of_a_dense_array_are_counted_before_they_are_added() -> None:
     array = tegula.create_array(MemoryStore(), shape=5, chunks=1, dtype="i1", format="bcolz")
     with pytest.raises(tegula.UnsupportedError, match="999999999995 chunks"):
@@ -192,7 +210,7 @@ def test_many_chunks_are_cut_off_in_batches(monkeypatch: pytest.MonkeyPatch) -> 
     array[10**8 : 10**8 + 500] = 1
     monkeypatch.setattr(resizing, "batches", partial(visiting.batches, size=64))
     array.resize(200)
-    assert sorted(coords for coords, _ in array._stored.stored_chunks()) == [(n,) for n in range(200)]
+    assert sorted(coords for coords, _ in array.stored.stored_chunks()) == [(n,) for n in range(200)]
 
 
 # --- under a limit that the system keeps, which holds for the kernel's memory, too
@@ -228,6 +246,7 @@ def run_limited(body: str) -> None:
 needs_proc = pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="tells how large a process is")
 
 
+@pytest.mark.slow
 @needs_proc
 @pytest.mark.parametrize("selection", ["a[...]", "a[::-1]", "a[::2]", "a.read(out=np.empty(COUNT, 'i1')).result()"])
 def test_reading_many_chunks_takes_what_is_returned(selection: str) -> None:
@@ -244,6 +263,7 @@ assert {selection}.sum() == {"0" if selection == "a[::2]" else "1"}
     )
 
 
+@pytest.mark.slow
 @needs_proc
 def test_writing_many_chunks_takes_no_memory_but_theirs() -> None:
     run_limited(
@@ -262,6 +282,7 @@ assert a.nchunks_initialized() == 6
     )
 
 
+@pytest.mark.slow
 @needs_proc
 def test_shards_of_many_inner_chunks_take_their_index_and_little_more() -> None:
     run_limited(
@@ -279,6 +300,7 @@ assert (a[...] == 4).sum() == len(range(0, COUNT, 7))
     )
 
 
+@pytest.mark.slow
 @needs_proc
 @pytest.mark.parametrize("selection", ["...", "(slice(None, None, -1),)", "([0] * 20,)", "(0, None)"])
 def test_what_does_not_fit_is_an_error_that_says_how_much_it_is(selection: str) -> None:
@@ -296,6 +318,7 @@ else:
     )
 
 
+@pytest.mark.slow
 @needs_proc
 def test_a_chunk_that_does_not_fit_is_an_error() -> None:
     run_limited(

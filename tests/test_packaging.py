@@ -9,7 +9,10 @@ import tegula
 
 ROOT = Path(tegula.__file__).parents[2]
 
-pytestmark = pytest.mark.skipif(not (ROOT / "pyproject.toml").is_file(), reason="not run in a clone")
+pytestmark = [
+    pytest.mark.once(executors="none"),
+    pytest.mark.skipif(not (ROOT / "pyproject.toml").is_file(), reason="not run in a clone"),
+]
 
 
 def load(name):

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.once(executors="none")
+
 RUST = Path(__file__).parents[1] / "rust"
 CRATES = sorted(path.parents[1].name for path in RUST.glob("*/src/lib.rs"))
 

@@ -20,9 +20,9 @@ from typer.testing import CliRunner
 
 import tegula
 from tegula.cli.program import app
-from tegula.engine.deleting import delete_node
+from tegula.engine.nodes.deleting import delete_node
 from tegula.stores import LocalStore, MemoryStore
-from tegula.stores.directories import Directory
+from tegula.stores.local.directories import Directory
 
 FORMATS = ["zarr2", "zarr3"]
 
@@ -97,7 +97,7 @@ def test_converting_reads_and_writes_each_array_once(format: str, wanted: str) -
     done = work_for_one(lambda source, target: tegula.convert(source, target, format=wanted), format)
     assert done["set"] == {"zarr2": 3, "zarr3": 2}[wanted]  # the documents and the chunk
     assert done["list"] == 1
-    assert done["get"] <= 8
+    assert done["get"] <= 12  # some to compare the documents of the source at the end
     assert done["size"] <= 8  # documents of other formats, that would win over those just written
 
 
@@ -181,6 +181,7 @@ def test_only_directories_with_temporary_files_are_opened_to_look_for_them(
 # --- memory
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("count", [500, 1500])
 def test_consolidating_takes_the_memory_of_the_document(format: str, count: int) -> None:
@@ -226,6 +227,7 @@ print(convert(50), convert(1050))
 """
 
 
+@pytest.mark.slow
 def test_converting_takes_memory_for_names_only(tmp_path: Path) -> None:
     command = [sys.executable, "-c", CONVERT, str(tmp_path)]  # other tests change the memory of this process
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
@@ -236,6 +238,8 @@ def test_converting_takes_memory_for_names_only(tmp_path: Path) -> None:
 # --- depth
 
 
+@pytest.mark.slow
+@pytest.mark.once(executors="none")
 def test_a_hierarchy_deeper_than_the_interpreter_recurses(tmp_path: Path) -> None:
     depth = 1100
     store = MemoryStore()
@@ -258,6 +262,8 @@ def test_a_hierarchy_deeper_than_the_interpreter_recurses(tmp_path: Path) -> Non
     assert [*store.list()] == []
 
 
+@pytest.mark.slow
+@pytest.mark.once(executors="none")
 def test_the_program_shows_a_deep_hierarchy_or_says_why_it_can_not(tmp_path: Path) -> None:
     path = tmp_path
     tegula.create_group(path, format="zarr3")

@@ -11,14 +11,15 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.effort import amount
 from tests.stores.test_interrupts import interrupted
 
 from tegula import config, threads
-from tegula.engine.pool import for_each, gather, results_of
-from tegula.stores.open_files import waiting
+from tegula.engine.concurrency.pool import for_each, gather, results_of
+from tegula.stores.local.open_files import waiting
 from tegula.threads import Call, Pool, finish, in_threads, share
 
-INTERRUPTS = int(os.environ.get("TEGULA_INTERRUPTS", "400"))
+INTERRUPTS = amount("INTERRUPTS", usual=400, nightly=4000)
 
 
 def wait_until(is_so: Callable[[], bool]) -> None:
@@ -159,6 +160,7 @@ def test_where_no_thread_can_be_started_the_caller_works(monkeypatch: pytest.Mon
     assert not pool._starting
 
 
+@pytest.mark.slow
 def test_a_forked_child_has_threads_of_its_own() -> None:
     code = """if True:
         import os
@@ -174,6 +176,7 @@ def test_a_forked_child_has_threads_of_its_own() -> None:
         subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True, timeout=60)
 
 
+@pytest.mark.slow
 def test_the_process_ends_when_what_was_begun_has_ended() -> None:
     code = """if True:
         import time
@@ -188,6 +191,7 @@ def test_the_process_ends_when_what_was_begun_has_ended() -> None:
     assert done.stdout.split() == ["ended"] * 3
 
 
+@pytest.mark.slow
 def test_a_call_may_use_further_pools_while_the_process_ends() -> None:
     code = """if True:
         import time
@@ -240,6 +244,7 @@ ACTS: dict[str, Callable[[Callable[[int], Any]], Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("act", ACTS)
 def test_an_interrupt_at_each_moment_leaves_no_call_under_way(act: str) -> None:
     running = list[int]()
@@ -267,7 +272,7 @@ def test_an_interrupt_at_each_moment_leaves_no_call_under_way(act: str) -> None:
 RANDOM = """
 import random, signal, sys, threading
 import numpy.typing  # NumPy does not survive an interrupt of this import
-from tegula.engine.pool import begin, for_each, gather, results_of
+from tegula.engine.concurrency.pool import begin, for_each, gather, results_of
 
 chance, count, armed = random.Random(0), int(sys.argv[1]), False
 
@@ -300,6 +305,7 @@ for act in acts:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="interval timers are there where fork is")
 def test_the_process_ends_after_interrupts_at_random_moments() -> None:
     environment = {**os.environ, "TEGULA_THREADS": "3"}

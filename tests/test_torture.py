@@ -60,6 +60,7 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[st
     return found
 
 
+@pytest.mark.slow
 def test_no_update_is_lost(outcomes: dict[str, list[dict[str, Any]]]) -> None:
     assert len(outcomes["updates"]) == 11
     for facts in outcomes["updates"]:
@@ -69,6 +70,7 @@ def test_no_update_is_lost(outcomes: dict[str, list[dict[str, Any]]]) -> None:
         )
 
 
+@pytest.mark.slow
 def test_no_kill_does_damage(outcomes: dict[str, list[dict[str, Any]]]) -> None:
     assert len(outcomes["kills"]) == 7
     for facts in outcomes["kills"]:
@@ -76,11 +78,13 @@ def test_no_kill_does_damage(outcomes: dict[str, list[dict[str, Any]]]) -> None:
         assert facts["damaged"] == 0, facts
 
 
+@pytest.mark.slow
 def test_a_checksum_tells(outcomes: dict[str, list[dict[str, Any]]]) -> None:
     by_none, _, _, _, by_checksum = outcomes["corruption"]
     assert by_none["error"] + by_none["wrong"] == by_checksum["error"] == 2
 
 
+@pytest.mark.slow
 def test_trouble_with_files_is_an_error(outcomes: dict[str, list[dict[str, Any]]]) -> None:
     full, refused, *obstacles = outcomes["disk"]
     assert full["new"] + full["old"] == 8
@@ -91,10 +95,12 @@ def test_trouble_with_files_is_an_error(outcomes: dict[str, list[dict[str, Any]]
     assert [facts["outcome"] for facts in obstacles] == ["error"] * 6
 
 
+@pytest.mark.slow
 def test_one_creator_wins(outcomes: dict[str, list[dict[str, Any]]]) -> None:
     assert [(facts["one"], facts["fine"]) for facts in outcomes["creation"]] == [(1, 1)] * 4
 
 
+@pytest.mark.slow
 def test_handles_of_what_others_change(outcomes: dict[str, list[dict[str, Any]]]) -> None:
     created, shortened, *moved = outcomes["handles"]
     assert created["part"] == 0
@@ -104,16 +110,19 @@ def test_handles_of_what_others_change(outcomes: dict[str, list[dict[str, Any]]]
     assert [(facts["read"], facts["write"], facts["made"]) for facts in moved] == [("error", "error", False)] * 3
 
 
+@pytest.mark.slow
 def test_what_many_arrays_take_is_measured(outcomes: dict[str, list[dict[str, Any]]]) -> None:
     assert len(outcomes["scale"]) == 8
     assert all(facts["right"] for facts in outcomes["scale"])
 
 
+@pytest.mark.slow
 def test_no_forked_child_hangs(outcomes: dict[str, list[dict[str, Any]]]) -> None:
     assert len(outcomes["forks"]) == 3
     assert all(facts["hung"] == facts["failed"] == 0 < facts["forks"] for facts in outcomes["forks"])
 
 
+@pytest.mark.slow
 def test_an_interrupt_leaves_nothing(outcomes: dict[str, list[dict[str, Any]]]) -> None:
     assert len(outcomes["interrupts"]) == 4
     for facts in outcomes["interrupts"]:
@@ -154,6 +163,50 @@ def test_what_goes_wrong_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert kills._check_rows(library, node, [1])[1]
 
 
+@pytest.mark.slow
+def test_no_read_mixes_two_states_of_an_array() -> None:
+    of_kernel = executors.kernel() is not None and config.current().executor != "reference"
+    command = [sys.executable, "-m", "torture", "mixtures", "--reads", "900", "--stores", "local,memory"]
+    command += ["--libraries", "tegula" if of_kernel else "reference"]
+    environment = {**os.environ, "PYTHONPATH": str(Path(tegula.__file__).parents[1])}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stderr
+    rows = [line for line in done.stdout.splitlines() if line.startswith(("local  ", "memory  "))]
+    assert len(rows) == 18
+    for row in rows:
+        reads, *_ = numbers = [int(word.replace(",", "")) for word in row.split()[-10:]]
+        assert reads == 50
+        assert numbers[4:] == [0] * 6, done.stdout
+
+
+def test_mixtures_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    generations = part("generations", monkeypatch)
+    places = generations.POSITIONS
+    first, second = places + 64, places + 128
+
+    def kind(found: Any, writer: str = "replacing by an equal one") -> str:
+        return str(generations.Judge(writer).of(found, places))
+
+    mixed = np.where(places < 32, first, second)
+    assert kind(first) == kind(second) == ""
+    assert kind(mixed) == "two generations"
+    assert kind(np.where(places < 32, first, 0)) == "fill values"
+    assert kind(first[::-1]) == kind(first.astype("<i4").byteswap()) == kind(first[:4]) == "wrong values"
+    assert kind(first, "replacing") == "" != kind(first.astype("f8"), "replacing")
+    assert kind(np.where(places < 32, first, 0), "deleting and creating") == "not filled"
+    for writer, unfilled in (("resizing Zarr v3", "not filled"), ("resizing bcolz", "fill values")):
+        assert kind(np.where(places < 24, first, second), writer) == ""
+        assert kind(np.where(places < 24, first, 0), writer) == unfilled
+        assert kind(np.where(places < 32, first, second), writer) == "several appends"
+        assert kind(np.where(places < 40, first, second), writer) == "two generations"  # in one chunk
+        assert kind(np.where(places < 24, second, second), writer) == "wrong values"
+    judge = generations.Judge("moving")
+    assert [judge.of(found, places) for found in (second, first)] == ["", "went back"]
+    assert judge.of_error(tegula.NotFoundError("gone"), is_local=True) == "gone"
+    assert generations.Judge("replacing").of_error(tegula.NotFoundError("none"), is_local=True) == "other errors"
+    assert judge.of_error(tegula.CodecError("torn"), is_local=True) == "called damage"
+
+
 @pytest.mark.parametrize("name", ["outcome", "report", "libraries.interface"])
 def test_the_examples_of_the_docstrings(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     found = doctest.testmod(part(name, monkeypatch))
@@ -161,6 +214,7 @@ def test_the_examples_of_the_docstrings(name: str, monkeypatch: pytest.MonkeyPat
     assert not found.failed
 
 
+@pytest.mark.slow
 def test_huge_grids_are_no_trouble(outcomes: dict[str, list[dict[str, Any]]]) -> None:
     many, vast = outcomes["grids"]
     assert many["wrong"] == vast["wrong"] == []

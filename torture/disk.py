@@ -106,8 +106,10 @@ def fill(library: Library, around: Any, path: str, layout: str) -> dict[str, Any
     return {**found, **kinds}
 
 
-def _drop_root() -> None:
+def _drop_root(library: Library) -> None:
+    """Become another user where this is root, who may do anything; that user may not be able to read the packages."""
     if os.getuid() == 0:
+        library.load()
         os.setgroups([])
         os.setgid(_OTHER_USER)
         os.setuid(_OTHER_USER)
@@ -116,7 +118,7 @@ def _drop_root() -> None:
 def refuse(library: Library, around: Any, path: str, layout: str) -> dict[str, Any]:
     """Write a chunk in a directory that may not be written."""
     Path(path).parent.chmod(0o777)
-    _drop_root()
+    _drop_root(library)
     node = _make(library, path, layout)
     library.close(node)
     places = [Path(path), *(place for place in Path(path).rglob("*"))]
@@ -137,7 +139,7 @@ def refuse(library: Library, around: Any, path: str, layout: str) -> dict[str, A
 def obstruct(library: Library, around: Any, path: str, layout: str, obstacle: str) -> dict[str, Any]:
     """Put something else in the place of a chunk and read it."""
     Path(path).parent.chmod(0o777)
-    _drop_root()
+    _drop_root(library)
     library.close(_make(library, path, layout))
     if Path(path).is_file():
         raise Lacking("its chunks are no files")

@@ -3,6 +3,7 @@
     python -m torture --quick                       a minute or two, tegula alone
     python -m torture --peers --json all.json       an hour: the whole, with every library that is installed
     python -m torture --only updates,kills --table docs/explanation/guarantees-tested.md
+    python -m torture mixtures --seconds 700        reads of what others replace, in a table of their own
 
 Everything happens in a temporary directory, and no process outlives the run. zarr-python 2 runs under the interpreter
 that TEGULA_ZARR2_PYTHON names.
@@ -13,6 +14,7 @@ from __future__ import annotations
 import argparse
 import shutil
 import signal
+import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from importlib import import_module
@@ -38,6 +40,7 @@ SECTIONS = {
     "interrupts": (4000, 0, 80),
     "forks": (300, 0, 6),
     "objects": (4000, 0, 100),
+    "mixtures": (500_000, 0, 2000),
 }
 
 
@@ -138,6 +141,10 @@ def run(chosen: argparse.Namespace) -> list[Outcome]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Carry out the command line."""
+    arguments = sys.argv[1:] if arguments is None else [*arguments]
+    if arguments[:1] == ["mixtures"]:
+        import_module("torture.mixtures").main(arguments[1:])
+        return
     chosen = options(arguments)
     if chosen.kept:
         outcomes, about, _ = report.read_json(chosen.kept)

@@ -60,7 +60,7 @@ def _loop(root: Path, count: int, files: dict[str, bytes]) -> None:
 def measure(library: Library, around: Any, path: str, step: str, count: int) -> dict[str, float]:
     """Do one step, and return the seconds of the processor and of the clock, and the megabytes that it took."""
     import tegula
-    from tegula.engine.deleting import delete_node
+    from tegula.engine.nodes.deleting import delete_node
 
     old, new, wide = (Path(path) / name for name in ("old", "new.zarr", "wide.zarr"))
     if step == "create":

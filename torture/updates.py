@@ -133,8 +133,9 @@ def look(
         except Lacking:
             raise
         except Exception as error:
-            refused += 1
-            note(errors, error)
+            if not (kind == "resizes" and getattr(error, "is_stale", False)):  # it was made smaller: look again
+                refused += 1
+                note(errors, error)
         time.sleep(0.002)  # it looks on, and leaves the processor to the others
     return {"reads": reads, "torn": torn, "refused": refused, "errors": errors}
 

@@ -15,7 +15,7 @@ from tegula.deferred import on_first_use as _on_first_use
 if TYPE_CHECKING:
     from tegula import config, jobs
     from tegula.arrays.array import Array
-    from tegula.engine.futures import Future
+    from tegula.engine.reading.futures import Future
     from tegula.errors import (
         AlreadyExistsError,
         CodecError,
@@ -45,16 +45,17 @@ if TYPE_CHECKING:
     from tegula.hierarchy.opening import open, open_array, open_group, open_table
     from tegula.hierarchy.saving import load, save
     from tegula.jobs.checking.check import CheckReport, Finding, check
+    from tegula.jobs.checksum import Checksum, checksum
     from tegula.jobs.comparing.compare import compare
     from tegula.jobs.comparing.comparison import Comparison, Difference
     from tegula.jobs.converting.convert import ConvertReport, convert
     from tegula.jobs.copying import copy
     from tegula.jobs.downsampling.downsample import Pyramid, downsample
-    from tegula.jobs.measuring.statistics import Statistics, statistics
-    from tegula.jobs.summing.checksum import Checksum, checksum
+    from tegula.jobs.statistics.statistics import Statistics, statistics
+    from tegula.loading import load_all
     from tegula.server.running import serve
     from tegula.stores import FsspecStore, LocalStore, MappingStore, MemoryStore, ObjectStore, Store, ZipStore
-    from tegula.stores.cached import CachedStore
+    from tegula.stores.cache.store import CachedStore
     from tegula.tables.table import Table
     from tegula.targets.stores import store_of
 
@@ -111,6 +112,7 @@ __all__ = [
     "full_like",
     "jobs",
     "load",
+    "load_all",
     "move",
     "ones",
     "ones_like",
@@ -128,7 +130,7 @@ __all__ = [
 
 _HOMES = {
     "arrays.array": "Array",
-    "engine.futures": "Future",
+    "engine.reading.futures": "Future",
     "errors": (
         "AlreadyExistsError CodecError ConflictError MetadataError NotFoundError ReadOnlyError SelectionError"
         " StoreError TegulaError UnsupportedError"
@@ -145,11 +147,12 @@ _HOMES = {
     "jobs.converting.convert": "ConvertReport convert",
     "jobs.copying": "copy",
     "jobs.downsampling.downsample": "Pyramid downsample",
-    "jobs.measuring.statistics": "Statistics statistics",
-    "jobs.summing.checksum": "Checksum checksum",
+    "jobs.statistics.statistics": "Statistics statistics",
+    "jobs.checksum": "Checksum checksum",
+    "loading": "load_all",
     "server.running": "serve",
     "stores": "FsspecStore LocalStore MappingStore MemoryStore ObjectStore Store ZipStore",
-    "stores.cached": "CachedStore",
+    "stores.cache.store": "CachedStore",
     "tables.table": "Table",
     "targets.stores": "store_of",
 }

@@ -62,18 +62,30 @@ class PythonStore:
     ) -> PythonStore:
         """`ranged` says that values are read by parts, `concurrency` how many requests should be under way at once.
 
-        A store that is far away has a `reader` (`tegula.engine.far.ShardReader`), and chunks of up to `content` bytes.
+        A store that is far away has a `reader` (`tegula.engine.reading.far.ShardReader`), and chunks of up to
+        `content` bytes.
         """
 
 class LocalFiles:
     """Files below a directory, which the kernel opens itself; what is out of the ordinary is left to `store`."""
 
     def __new__(
-        cls, store: object, base: str, sync: bool, prepare: Callable[[str], bool], anchor: str | None
+        cls,
+        store: object,
+        base: str,
+        sync: bool,
+        prepare: Callable[[str], bool],
+        anchor: str | None,
+        prefix: str,
+        document: str | None,
+        confirm: Callable[[bool], tuple[str, tuple[int, int, int], tuple[int, ...]]] | None,
     ) -> LocalFiles:
         """`base` is the directory's path with a slash; `prepare` checks and makes the directory of a key's prefix.
 
-        The kernel makes the next directories by itself as long as the file of the key `anchor` exists.
+        The kernel makes the next directories by itself as long as the file of the key `anchor` exists. All keys begin
+        with `prefix`, and belong to the node of a `document`, if there is one. `confirm` checks that it describes the
+        node, and returns the document's key, inode number, time and size of its file, and the shape in it; with
+        ``True`` it raises the error for a node that was replaced.
         """
 
 class Array:
@@ -97,19 +109,38 @@ class Array:
         Keys are those of `keys` with `prefix` before them. `fill` is one element of `dtype`; `dense` says that every
         chunk has to be stored.
         """
-    def get(self, selection: object, threads: int, look: Callable[[], None]) -> Any:
-        """Read a selection of ints, slices and an ellipsis; ``None`` if this method does not support it."""
+    @property
+    def checks(self) -> bool:
+        """Whether the store itself checks that what it reads and writes belongs to the node; else the caller has to."""
+    def get(self, selection: object, threads: int, missing: Callable[[], object]) -> Any:
+        """Read a selection of ints, slices and an ellipsis; ``None`` if this method does not support it.
+
+        It is ``None``, too, if the array has become shorter than the selection.
+        """
     def read(
         self,
         plan: Plan,
         out: npt.NDArray[Any],
         offset: int,
         threads: int,
-        look: Callable[[], None],
+        missing: Callable[[], object],
     ) -> bool:
-        """Read what a plan selects into `out`; return ``False`` if `out` is not supported.
+        """Read what a plan selects into `out`; return ``False`` if `out` is not supported, or the array became shorter.
 
-        `look` is called if a chunk is missing.
+        `missing` is called if a chunk is not stored, unless the store itself checks the node.
+        """
+    def set(
+        self,
+        selection: object,
+        values: object,
+        threads: int,
+        keep_empty: bool,
+        is_shortened: Callable[[], object],
+    ) -> bool:
+        """Write an array to a selection of ints and slices; return ``False`` if this method does not support it.
+
+        Nothing is written then. It is ``False``, too, if the array has become shorter than the selection, or if
+        `is_shortened`, which is called unless the store itself checks the node, returns true.
         """
     def write(
         self,
@@ -118,8 +149,8 @@ class Array:
         offset: int,
         threads: int,
         keep_empty: bool,
-    ) -> None:
-        """Write `values` to the elements that a plan selects."""
+    ) -> bool:
+        """Write `values` to the elements that a plan selects; return ``False`` if the array has become shorter."""
     def create(self, plan: Plan, values: npt.NDArray[Any], threads: int) -> int:
         """Store the chunks that a plan selects, each as a whole, and return the number of stored bytes.
 
@@ -172,7 +203,7 @@ def empty(shape: Sequence[int], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     """Make an array with undefined content; a large one uses memory that is cached for reuse."""
 
 def put_file(directory: str, name: str, value: memoryview, expected: object, sync: bool) -> tuple[int, int, int] | None:
-    """Put a file in its place in a directory, as `tegula.stores.directories.Directory.replace` does.
+    """Put a file in its place in a directory, as `tegula.stores.local.directories.Directory.replace` does.
 
     Returns
     -------

@@ -7,6 +7,8 @@ setting                    environment variable     meaning
 ``max_chunk_bytes``        ``TEGULA_MAX_CHUNK``     largest chunk to read or create, in bytes (default 2 GiB)
 ``max_chunks``             ``TEGULA_MAX_CHUNKS``    most chunks that one operation may write, or visit even though they
                                                     are not stored (default 10,000,000)
+``max_input_bytes``        ``TEGULA_MAX_INPUT``     largest document, set of references or directory of an archive that
+                                                    is read, in bytes, and what a smaller one may cost (default 256 MiB)
 ``buffer_bytes``           ``TEGULA_BUFFER_BYTES``  bytes of chunks that operations on remote storage have under way
                                                     at once (default 256 MiB)
 ``concurrency``            ``TEGULA_CONCURRENCY``   initial number of requests to a bucket under way at once (default
@@ -35,7 +37,7 @@ from tegula import executors
 from tegula.errors import MetadataError
 from tegula.frozen import Frozen, replace
 
-__all__ = ["Config", "check_recheck", "configure", "current"]
+__all__ = ["Config", "check_recheck", "configure", "current", "put"]
 
 _RECHECKS = ("open", "always", "never")
 
@@ -67,6 +69,7 @@ class Config(Frozen):
     threads: int
     max_chunk_bytes: int
     max_chunks: int
+    max_input_bytes: int
     buffer_bytes: int
     concurrency: int
     write_empty_chunks: bool
@@ -79,6 +82,7 @@ class Config(Frozen):
         threads: int = 1,
         max_chunk_bytes: int = 2**31,
         max_chunks: int = 10**7,
+        max_input_bytes: int = 2**28,
         buffer_bytes: int = 2**28,
         concurrency: int = 64,
         write_empty_chunks: bool = False,
@@ -90,6 +94,7 @@ class Config(Frozen):
             threads,
             max_chunk_bytes,
             max_chunks,
+            max_input_bytes,
             buffer_bytes,
             concurrency,
             write_empty_chunks,
@@ -100,8 +105,8 @@ class Config(Frozen):
         self._check()
 
     def _check(self) -> None:
-        numbers = ("threads", 1), ("max_chunk_bytes", 1), ("max_chunks", 1), ("concurrency", 1)
-        for name, least in (*numbers, ("buffer_bytes", 1), ("cache_bytes", 0)):
+        positive = "threads", "max_chunk_bytes", "max_chunks", "max_input_bytes", "buffer_bytes", "concurrency"
+        for name, least in (*((name, 1) for name in positive), ("cache_bytes", 0)):
             value: object = getattr(self, name)
             if type(value) is not int:
                 raise MetadataError(f"{name} must be a whole number, not {value!r:.80}", field=name)
@@ -154,6 +159,7 @@ def _from_environment() -> Config:
         threads=_number("TEGULA_THREADS", _usable_cores()),
         max_chunk_bytes=_number("TEGULA_MAX_CHUNK", 2**31),
         max_chunks=_number("TEGULA_MAX_CHUNKS", 10**7),
+        max_input_bytes=_number("TEGULA_MAX_INPUT", 2**28),
         buffer_bytes=_number("TEGULA_BUFFER_BYTES", 2**28),
         concurrency=_number("TEGULA_CONCURRENCY", 64),
         write_empty_chunks=_flag("TEGULA_WRITE_EMPTY"),
@@ -247,8 +253,15 @@ def _configured(changes: dict[str, Any]) -> Iterator[Config]:
         activate(before)  # a local name: if the interpreter exits inside the block, globals may be gone by now
 
 
-def _put(**changes: Any) -> Config:
-    """Change settings permanently and return the previous ones, for functions such as ``set_nthreads``."""
+def put(**changes: Any) -> Config:
+    """Change settings permanently and return the previous ones, for functions such as ``set_nthreads``.
+
+    Examples
+    --------
+    >>> before = put(threads=2)
+    >>> current().threads, put(threads=before.threads).threads
+    (2, 2)
+    """
     before = _current
     _activate(replace(before, **changes))
     return before

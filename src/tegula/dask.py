@@ -6,27 +6,31 @@ parts are kept, even between processes and machines, if the store supports condi
 
 from __future__ import annotations
 
+import atexit
 import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from tegula.arrays.array import Array
-from tegula.arrays.filling import CREATION
+from tegula.arrays.creation import replaced, writable_format
+from tegula.arrays.filling import CREATION, new_array_with
 from tegula.arrays.keywords import check_keywords
-from tegula.engine.deleting import remove_array
+from tegula.arrays.node import opened_by_name
+from tegula.engine.nodes.deleting import remove_array
+from tegula.engine.nodes.replacing import Replacement
 from tegula.errors import MetadataError, SelectionError, StoreError, TegulaError
-from tegula.hierarchy.creators import create_array
 from tegula.hierarchy.opening import open_array
 from tegula.indexing.normalise import as_slice, itemise
 from tegula.metadata.chunk_grids import ChunkGrid
 from tegula.optional import library
-from tegula.stores import MappingStore, MemoryStore, ObjectStore, Store
 from tegula.stores.identity import process_name
-from tegula.stores.wrapping import WrappingStore
+from tegula.targets.paths import clean
+from tegula.targets.stores import creating
+from tegula.targets.suffixes import new_format
 
 __all__ = ["store"]
 
@@ -64,7 +68,7 @@ def store(
         Settings of the storage, if `target` is a URL; see `tegula.store_of`.
     compute : bool
         Whether to write now, with dask's current scheduler. Otherwise a new array is created without elements, and the
-        result is a `dask.delayed.Delayed` that writes when it is computed.
+        result is a `dask.delayed.Delayed` that writes when it is computed; a node that is replaced stays until then.
     **creation
         Options of a new array, as for `tegula.create_array`; ``dtype`` is that of the dask array by default.
 
@@ -98,24 +102,49 @@ def store(
     """
     da = library("dask.array")
     _check_source(da, array)
-    created = not isinstance(target, Array) and region is None
-    if created:
+    if not isinstance(target, Array) and region is None:
         check_keywords("tegula.dask.store", creation, _OPTIONS)
-        options = {"dtype": array.dtype, "path": path, "storage_options": storage_options, **creation}
-        target = create_array(target, shape=array.shape, **options)
-    else:
-        target = _existing(target, path, storage_options, creation)
-    try:
-        written = _write_blocks(array, target, _placed(region, target.shape, array.shape))
-        if not compute:
-            return library("dask").delayed(_second, pure=False)(written, target)
-        written.compute()
-    except BaseException:  # Ctrl-C, too
-        if created:
-            with suppress(TegulaError):
-                remove_array(target._stored, target.path)
-        raise
+        return _store_new(array, target, clean(path), storage_options, compute, {"dtype": array.dtype, **creation})
+    target = _existing(target, path, storage_options, creation)
+    written = _write_blocks(array, target, _placed(region, target.shape, array.shape))
+    if not compute:
+        return library("dask").delayed(_second, pure=False)(written, target)
+    written.compute()
     return target
+
+
+def _store_new(array: Any, target: Any, path: str, storage_options: Any, compute: bool, options: dict[str, Any]) -> Any:
+    """Write a dask array to a new array, which is complete before it takes the place of another node."""
+    format = new_format(target, path, options.pop("format", None), "zarr3")
+    overwrite = options.pop("overwrite", False)
+    with creating(target, storage_options) as where:
+        place = Replacement(where, path, writable_format(format, where), overwrite, "lazy")
+        try:
+            new = new_array_with(place.store, place.path, shape=array.shape, format=format, **options, **place.options)
+            try:
+                written = _write_blocks(array, new, _placed(None, new.shape, array.shape))
+                if not compute:
+                    atexit.register(place.close)
+                    return library("dask").delayed(_completed, pure=False)(written, new, place, target)
+                written.compute()
+            except BaseException:  # Ctrl-C, too
+                with suppress(TegulaError):
+                    remove_array(new.stored, new.path)
+                raise
+        except BaseException:
+            place.close()
+            raise
+        return _completed(written, new, place, target)
+
+
+def _completed(_: Any, array: Array, place: Replacement, target: Any) -> Array:
+    """Put a new array, whose elements are written, in its place, and return it."""
+    try:
+        place.put()
+    finally:
+        place.close()
+        atexit.unregister(place.close)
+    return opened_by_name(replaced(place, array), target)
 
 
 def _check_source(da: Any, array: Any) -> None:
@@ -132,7 +161,7 @@ def _existing(target: Any, path: str, storage_options: Any, creation: Mapping[st
     if isinstance(target, Array):
         if path or storage_options:
             raise MetadataError("an open array takes neither a path nor storage_options", field="target")
-        target._check_writable()
+        target.check_writable()
         return target
     return open_array(target, mode="r+", path=path, storage_options=storage_options)
 
@@ -193,11 +222,11 @@ class SharedTarget:
     def __init__(self, array: Array) -> None:
         self._array = array
         self._home = process_name()
-        self._storage = _storage(array.store)
+        self._in_memory = array.store.is_private
 
     def __setitem__(self, part: Part, block: Any) -> None:
         if process_name() != self._home:
-            _check_shared(self._array, part, self._storage)
+            _check_shared(self._array, part, self._in_memory)
         self._array[part] = block
 
 
@@ -205,31 +234,20 @@ def _second(_: Any, target: Array) -> Array:
     return target
 
 
-def _check_shared(target: Array, part: Part, storage: str) -> None:
+def _check_shared(target: Array, part: Part, in_memory: bool) -> None:
     """Refuse to write from another process if elements would be lost."""
     how = "compute with scheduler='threads', or store the array in a directory or a bucket"
-    if storage == "memory":
+    if in_memory:
         raise StoreError(f"the values are in the memory of another process: {how}", path=target.path or None)
     if target.read_only:
-        raise StoreError(f"only one process at a time can write to it: {how}", path=target._place)
-    if storage == "single writer" and not _is_whole(target.metadata.grid, part, target.shape):
+        raise StoreError(f"only one process at a time can write to it: {how}", path=target.location)
+    # writing a part of a chunk is a conditional write, before which a bucket is tested anyway
+    if not _is_whole(target.metadata.grid, part, target.shape) and target.store.probe().single_writer:
         raise StoreError(
             "the storage has no conditional writes, so processes that write parts of one chunk undo each other's "
             f"work: rechunk the dask array to multiples of {target.shards or target.chunks}, or {how}",
-            path=target._place,
+            path=target.location,
         )
-
-
-def _storage(store: Store) -> Literal["memory", "single writer", "shared"]:
-    """Return what processes share of a store: nothing, only its values, or its conditional writes, too."""
-    while isinstance(store, WrappingStore):
-        store = store.store
-    if isinstance(store, ObjectStore):
-        store.probe()
-    in_memory = isinstance(store, MemoryStore) or type(getattr(store, "fs", None)).__name__ == "MemoryFileSystem"
-    if in_memory or (isinstance(store, MappingStore) and type(store.mapping) is dict):
-        return "memory"
-    return "single writer" if store.single_writer else "shared"
 
 
 def _is_whole(grid: ChunkGrid, part: Part, shape: tuple[int, ...]) -> bool:

@@ -92,12 +92,16 @@ class Later:
     [1]
     """
 
+    __slots__ = ("__dict__", "_name")
+
     def __init__(self, name: str) -> None:
         self._name = name
         before_threads([name])
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(sys.modules.get(self._name) or import_module(self._name), name)
+        module = import_module(self._name)  # waits if another thread is about to import it
+        self.__dict__ = module.__dict__  # from now on the attributes are those of the module
+        return getattr(module, name)
 
 
 def at_exit(step: int, function: Callable[[], object]) -> None:

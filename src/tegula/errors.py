@@ -112,9 +112,27 @@ def _path(error: TegulaError) -> str | None:
 
 
 class NotFoundError(TegulaError, KeyError, FileNotFoundError):
-    """No node or value at that path or under that name."""
+    """No node or value at that path or under that name.
+
+    Attributes
+    ----------
+    is_stale : bool
+        Whether an open array was deleted, moved or replaced, so that another attempt has to open it again.
+
+    Examples
+    --------
+    >>> import tegula
+    >>> a = tegula.create_array({}, shape=3, dtype="i4")
+    >>> b = tegula.create_array(a.store, shape=3, dtype="f4", overwrite=True)
+    >>> try:
+    ...     a[:]
+    ... except tegula.NotFoundError as error:
+    ...     error.is_stale
+    True
+    """
 
     errno = ENOENT
+    is_stale: bool = False
     strerror = property(_message)
     filename = property(_path)
 
@@ -148,7 +166,26 @@ class CodecError(TegulaError):
 
 
 class SelectionError(TegulaError, IndexError):
-    """A selection that does not fit the array it is applied to."""
+    """A selection that does not fit the array it is applied to.
+
+    Attributes
+    ----------
+    is_stale : bool
+        Whether the open array was made smaller by others, so that another attempt has to refresh it or open it again.
+
+    Examples
+    --------
+    >>> import tegula
+    >>> a = tegula.create_array({}, shape=3, dtype="i4")
+    >>> tegula.open_array(a.store, "r+").resize(2)
+    >>> try:
+    ...     a[:]
+    ... except tegula.SelectionError as error:
+    ...     error.is_stale
+    True
+    """
+
+    is_stale: bool = False
 
 
 class StoreError(TegulaError, OSError):
@@ -157,6 +194,11 @@ class StoreError(TegulaError, OSError):
 
 class ConflictError(TegulaError):
     """A conditional write whose target has changed since it was read."""
+
+
+def store_failed(error: BaseException) -> bool:
+    """Return whether a store failed, rather than refused a key: the same call may succeed later."""
+    return isinstance(error, StoreError) and error.__cause__ is not None
 
 
 def out_of_memory(error: MemoryError) -> StoreError:

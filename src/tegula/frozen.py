@@ -220,5 +220,7 @@ def replace(value: T, **changes: Any) -> T:
     cls._copies += 1
     if cls._copies == _OFTEN and not cls._checks:
         cls._copy = _compiled_copy(cls)
-    fields = {name: getattr(value, name) for name, _, item in cls._places if item.init}
-    return cls(**{**fields, **changes})
+    for name, _, item in cls._places:
+        if item.init and name not in changes:
+            changes[name] = getattr(value, name)
+    return cls(**changes)

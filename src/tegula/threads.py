@@ -79,6 +79,13 @@ class Call(Generic[T]):
             with self._ended:
                 pass
 
+    def result_if_begun(self) -> T | None:
+        """Return the result, or ``None`` if the call has failed, or is cancelled since no thread has begun it."""
+        if self.cancel():
+            return None
+        self.wait()
+        return self._value if self.error is None else None
+
     def result(self) -> T:
         """Return the result; the calling thread makes the call itself if no other thread has begun it."""
         work = self._work

@@ -42,6 +42,7 @@ def broken(tmp_path: Path) -> str:
     return str(package.parent)
 
 
+@pytest.mark.slow
 def test_numcodecs_is_optional_for_arrays_without_its_codecs(broken: str, tmp_path: Path) -> None:
     for format, codecs in (("zarr2", "zlib"), ("zarr3", "zstd"), ("bcolz", "blosc")):
         made = tegula.create_array(tmp_path / format, shape=100, chunks=10, dtype="i4", format=format, codecs=codecs)
@@ -73,6 +74,7 @@ assert main() == 0
     run(code, tmp_path, path=broken, executor="reference")
 
 
+@pytest.mark.slow
 def test_codecs_of_numcodecs_say_that_it_is_missing(broken: str, tmp_path: Path) -> None:
     for name, codec in (("delta", {"id": "delta", "dtype": "<i4"}), ("blosc", {"id": "blosc"})):
         made = tegula.create_array(tmp_path / name, shape=100, dtype="i4", format="zarr2", codecs=[codec])
@@ -99,6 +101,7 @@ for act in (
     assert "delta" in lines[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["zfpy", "msgpack", "pcodec"])
 def test_other_libraries_that_fail(name: str, tmp_path: Path) -> None:
     (tmp_path / f"{name}.py").write_text("raise RuntimeError('wrong version')\n")
@@ -119,6 +122,7 @@ except tegula.UnsupportedError as error:
     assert f"the package {name} can't be imported: RuntimeError: wrong version; python -m pip install " in printed
 
 
+@pytest.mark.slow
 def test_the_package_behind_a_failure_is_named(tmp_path: Path) -> None:
     """Importing numcodecs fails with some versions of zfpy; the advice names zfpy."""
     package, info = tmp_path / "numcodecs", tmp_path / "zfpy-1.0.1.post0.dist-info"
@@ -210,6 +214,7 @@ def test_pickling_a_future_explains_the_error() -> None:
 # --- the end of the interpreter
 
 
+@pytest.mark.slow
 def test_reading_and_writing_while_the_interpreter_ends(tmp_path: Path) -> None:
     code = """
 import atexit, sys, numpy as np, tegula

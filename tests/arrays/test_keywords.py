@@ -37,6 +37,7 @@ OFTEN = ["compressor", "zarr_format", "zarr_version", "compression", "compressio
 OFTEN += ["fillvalue", "dimension_separator", "serializer", "filters", "driver"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("call", [*calls()])
 @pytest.mark.parametrize("keyword", OFTEN)
 def test_other_libraries_keywords_name_the_equivalent(call: str, keyword: str) -> None:

@@ -42,6 +42,7 @@ def test_long_aranges_are_computed_in_blocks() -> None:
     np.testing.assert_array_equal(bcolz.arange(0.5, 300_000.0, 1.25)[:], np.arange(0.5, 300_000.0, 1.25))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("disk", [False, True])
 @pytest.mark.parametrize(
     "shape",
@@ -250,3 +251,43 @@ def test_every_public_name_of_bcolz_is_there() -> None:
     for cls in ("carray", "cparams"):
         names = {name for name in dir(getattr(real, cls)) if not name.startswith("_")}
         assert names <= {*dir(getattr(bcolz, cls))}
+
+
+def test_mode_w_replaces_a_directory_by_what_is_made_from_it(tmp_path: Path) -> None:
+    root = str(tmp_path / "c")
+    bcolz.carray(np.arange(50), rootdir=root, chunklen=7)
+    (tmp_path / "c" / "notes.txt").write_text("of others")
+    found = bcolz.carray(bcolz.open(root, mode="r"), dtype="f4", rootdir=root, mode="w", chunklen=9)
+    assert found[:].tolist() == real.open(root, mode="r")[:].tolist() == [*range(50)]
+    found.append([50])
+    found.flush()
+    assert len(bcolz.open(root, mode="r")) == 51
+    table = bcolz.ctable([found[:], np.ones(51)], names=["a", "b"], rootdir=root, mode="w")
+    table.append((7.0, 8.0))
+    table.flush()
+    assert bcolz.open(root, mode="r").cols["a"][:].tolist() == [*range(51), 7]
+    assert [path.name for path in tmp_path.iterdir()] == ["c"]
+    assert sorted(path.name for path in (tmp_path / "c").iterdir() if path.is_dir()) == ["a", "b"]
+
+
+def test_what_mode_w_would_replace_is_untouched_after_an_error(tmp_path: Path) -> None:
+    root = str(tmp_path / "c")
+    bcolz.carray(np.arange(50), rootdir=root, chunklen=7)
+
+    def rows() -> Any:
+        yield from range(30)
+        raise RuntimeError("no more rows")
+
+    for act in (
+        lambda: bcolz.fromiter(rows(), "i8", -1, rootdir=root, mode="w", chunklen=5),
+        lambda: bcolz.ctable([np.arange(3), np.arange(4)], rootdir=root, mode="w"),
+        lambda: bcolz.carray(np.arange(3), rootdir=root, mode="w", cparams=bcolz.cparams(quantize=3)),
+    ):
+        before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+        try:
+            act()
+        except (RuntimeError, TegulaError, TypeError):
+            assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+            assert bcolz.open(root, mode="r")[:].tolist() == [*range(50)]
+        else:
+            pytest.fail("it did not fail")

@@ -7,7 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tegula import bcolz
+
+pytestmark = [pytest.mark.once(executors="both"), pytest.mark.slow]
 
 FLOOR = 1234 if bcolz.dask_here else 1178
 """The number of tests that pass with bcolz itself; it skips the others, which need dask, Python 2 or much memory."""

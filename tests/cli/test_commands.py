@@ -132,7 +132,7 @@ def test_names_that_are_commands_to_a_terminal(tmp_path, monkeypatch):
     group.create_array(f"{name}3", shape=1, dtype="i1")
     (tmp_path / f"x/{name}3/zarr.json").write_text("{")
     assert name in run("ls", tmp_path / "x").stdout  # for programs, as it is
-    monkeypatch.setattr("tegula.cli.listing._on_terminal", lambda: True)
+    monkeypatch.setattr("tegula.cli.commands.listing._on_terminal", lambda: True)
     for command in ("tree", "ls", "ls -l", "info", "stats", "checksum", "check"):
         result = CliRunner().invoke(app, [*command.split(), str(tmp_path / "x")])
         assert result.exit_code in (0, 1)
@@ -171,6 +171,20 @@ def test_cat_into_a_file(place, values, tmp_path):
     assert len(json.loads((tmp_path / "x.json").read_text())) == 4
     run("cat", f"{place}::era/t[1]", "-o", tmp_path / "x.txt")
     assert (tmp_path / "x.txt").read_text().startswith("1.2 1.3 1.4\n")
+
+
+@pytest.mark.parametrize("name", ["y.foo", "y.csv.gz", "y.parquet", "Y.FOO"])
+def test_cat_refuses_a_suffix_that_it_does_not_know(place, values, tmp_path, name):
+    message = run("cat", f"{place}::era/t", "-o", tmp_path / name, code=2).stderr
+    assert f"no format has the suffix '{Path(name).suffix.lower()}'" in " ".join(message.split())
+    assert ".npy" in message
+    assert not (tmp_path / name).exists()
+    run("cat", f"{place}::era/t", "-o", tmp_path / name, "--format", "raw")
+    assert (tmp_path / name).read_bytes() == values.tobytes()
+    run("cat", f"{place}::era/t[1]", "-o", tmp_path / "none")
+    assert (tmp_path / "none").read_text().count("\n") == 4
+    run("cat", f"{place}::era/t[1]", "-o", tmp_path / "y.CSV")
+    assert (tmp_path / "y.CSV").read_text() == (tmp_path / "none").read_text()
 
 
 def test_after_an_error_the_file_is_unchanged(place, tmp_path):
@@ -381,6 +395,7 @@ def test_convert_reports_changes_and_failures(place, tmp_path):
     assert "names" in found["failed"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [["--chunks", "5,x"], ["--chunks", ""], ["--codecs", "[1"], ["--codecs", "a,,b"], ["--select", "1.5"],

@@ -15,12 +15,11 @@ from tegula.cli.completion import complete_codecs, complete_target
 SOURCE = str(Path(tegula.__file__).parent.parent)
 
 
-def run(*arguments: str, **env: str) -> str:
+def run(*arguments: str, cwd: Path | None = None, **env: str) -> str:
     path = os.pathsep.join(filter(None, [SOURCE, os.environ.get("PYTHONPATH")]))
     program = [sys.executable, "-m", "tegula", *arguments]
-    done = subprocess.run(
-        program, env={**os.environ, "PYTHONPATH": path, **env}, capture_output=True, text=True, check=False, timeout=300
-    )
+    env = {**os.environ, "PYTHONPATH": path, **env}
+    done = subprocess.run(program, env=env, cwd=cwd, capture_output=True, text=True, check=False, timeout=300)
     assert done.stderr == ""
     return done.stdout
 
@@ -51,6 +50,7 @@ def test_codecs() -> None:
     assert "shuffle,zstd" in complete_codecs("shuffle,zst")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_the_script_for_a_shell(shell: str) -> None:
     # otherwise typer looks for the shell that started the process
@@ -58,6 +58,38 @@ def test_the_script_for_a_shell(shell: str) -> None:
     assert "_TEGULA_COMPLETE" in run("--show-completion", shell, **env)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("cat a.zarr :: te", ["temperature"]),
+        ("cat a.zarr ::", ["deep", "temperature", "time"]),
+        ("cat a.zarr :: deep/", ["deep/x"]),
+        ("cat a.zarr::te", ["a.zarr::temperature"]),  # without a colon in COMP_WORDBREAKS, or in quotation marks
+        ("cat file : URL/a.zarr :: ti", ["time"]),
+        ("cat 'a.zarr' :: ti", ["time"]),
+        ("cat b\\ c.zarr :: x", ["x"]),
+        ("cat e = f.zarr :: x", ["x"]),
+        ("cp a.zarr :: time --storage-option a = b --overwrite x.zarr", []),
+        ("cp a.zarr :: time --overwrite a.zarr :: te", ["temperature"]),
+        ("convert a --format = z", ["zarr1", "zarr2", "zarr3"]),
+        ("cat a.zarr :: q", []),
+    ],
+)
+def test_members_where_bash_cuts_words_at_colons(tmp_path: Path, words: str, expected: list[str]) -> None:
+    """As by the variables that bash sets in a terminal: it replaces only the last part of a word."""
+    group = tegula.create_group(tmp_path / "a.zarr")
+    for name in ("temperature", "time", "deep/x"):
+        group[name] = [1]
+    for name in ("b c.zarr", "e=f.zarr"):
+        tegula.create_group(tmp_path / name)["x"] = [1]
+    parts = words.replace("\\ ", "\0").split(" ")
+    given = ["tegula", *(part.replace("\0", "\\ ").replace("URL", f"//{tmp_path}") for part in parts)]
+    env = {"_TEGULA_COMPLETE": "complete_bash", "COMP_WORDS": "\n".join(given), "COMP_CWORD": str(len(given) - 1)}
+    assert [name for name in run(cwd=tmp_path, **env).splitlines() if name] == expected
+
+
+@pytest.mark.slow
 def test_completion_through_the_script() -> None:
     env = {"_TEGULA_COMPLETE": "complete_bash", "COMP_CWORD": "1"}
     assert {"compare", "consolidate", "convert"} == {*run(**env, COMP_WORDS="tegula co").split()}

@@ -37,6 +37,7 @@ def place(tmp_path_factory):
     return path
 
 
+@pytest.mark.slow
 def test_streams_and_exit_codes(place, tmp_path):
     result = run("info", place, "--json")
     assert (result.returncode, result.stderr) == (0, b"")
@@ -53,6 +54,7 @@ def test_streams_and_exit_codes(place, tmp_path):
     assert json.loads(result.stdout)["ok"] is True
 
 
+@pytest.mark.slow
 def test_binary_output(place, tmp_path):
     result = run("cat", f"{place}[:, ::7]", "--format", "npy")
     (tmp_path / "x.npy").write_bytes(result.stdout)
@@ -61,6 +63,7 @@ def test_binary_output(place, tmp_path):
     assert result.stdout == np.arange(400_000, dtype=">f8").tobytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("form", "unbuffered"), [("csv", ""), ("raw", ""), ("raw", "1")])
 def test_a_reader_that_closes_the_pipe(place, form, unbuffered):
     line, options = command("cat", place, "--format", form, env={"PYTHONUNBUFFERED": unbuffered})
@@ -74,6 +77,7 @@ def test_a_reader_that_closes_the_pipe(place, form, unbuffered):
         assert process.wait(60) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="shells of POSIX")
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
 def test_streams_that_are_closed(place, tmp_path, closed):
@@ -86,6 +90,7 @@ def test_streams_that_are_closed(place, tmp_path, closed):
         assert os.path.exists(target) == (number == 2)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full")
 @pytest.mark.parametrize("words", ["--version", "--help", "cat --help", "doctor", "nope"])
 def test_output_that_can_not_be_written(words):
@@ -97,6 +102,7 @@ def test_output_that_can_not_be_written(words):
     assert words == "nope" or done.stderr == b"tegula: error: [Errno 28] No space left on device\n"
 
 
+@pytest.mark.slow
 def test_without_the_extra():
     code = "import sys; sys.modules['typer'] = None; import tegula.cli; sys.exit(tegula.cli.main())"
     result = run("--version", code=code)
@@ -106,11 +112,13 @@ def test_without_the_extra():
     ]
 
 
+@pytest.mark.slow
 def test_another_module_that_is_missing_is_not_hidden():
     code = "import sys; sys.modules['tegula.display.info'] = None; import tegula.cli; tegula.cli.main()"
     assert b"ModuleNotFoundError" in run(code=code).stderr
 
 
+@pytest.mark.slow
 def test_a_terminal_with_a_small_encoding(place):
     result = run("attrs", "get", place, env={"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"})
     assert result.returncode == 0
@@ -119,6 +127,7 @@ def test_a_terminal_with_a_small_encoding(place):
     assert b"temp\\xe9rature" in result.stderr or b"%C3%A9" in result.stderr
 
 
+@pytest.mark.slow
 def test_a_misspelt_option_is_a_usage_error_and_creates_nothing(tmp_path):
     result = run("cat", "--jsn", "nope", cwd=tmp_path)
     assert result.returncode == 2
@@ -136,6 +145,7 @@ def test_an_interrupt_while_the_program_is_imported_ends_with_130(monkeypatch):
     assert tegula.cli.main() == 130
 
 
+@pytest.mark.slow
 def test_an_interrupt_leaves_no_file_and_ends_with_130(tmp_path):
     group = tegula.create_group(str(tmp_path / "big"))
     group.create_array("x", shape=(10**7, 100), chunks=(10**4, 100), dtype="f8", fill_value=0.5)
@@ -152,6 +162,7 @@ def test_an_interrupt_leaves_no_file_and_ends_with_130(tmp_path):
     assert [item.name for item in tmp_path.iterdir()] == ["big"]
 
 
+@pytest.mark.slow
 def test_unused_modules_are_not_imported():
     code = (
         "import sys; sys.argv[1:] = ['--version']\n"
@@ -159,7 +170,7 @@ def test_unused_modules_are_not_imported():
         "try: tegula.cli.main()\n"
         "except SystemExit: print(*sys.modules)"
     )
-    assert not {"numpy", "rich", "tegula.arrays.array", "tegula.cli.convert"} & {
+    assert not {"numpy", "rich", "tegula.arrays.array", "tegula.cli.commands.convert"} & {
         *run(code=code).stdout.decode().split()
     }
 
@@ -176,6 +187,8 @@ for words in sys.argv[1:]:
 """
 
 
+@pytest.mark.slow
+@pytest.mark.once(executors="none")
 @pytest.mark.parametrize("width", ["60", "80"])
 def test_help_is_wrapped_and_not_cut_off(width):
     commands = ["", "cat", "convert", "check", "compare", "stats", "cp", "ls", "head", "attrs set"]

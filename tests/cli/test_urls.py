@@ -48,7 +48,7 @@ COMMANDS: dict[str, list[list[str]]] = {
 
 def functions(name: str) -> list[Any]:
     command = _COMMANDS[name]
-    found = getattr(import_module(f"tegula.cli.{command.module}"), command.name)
+    found = getattr(import_module(f"tegula.cli.commands.{command.module}"), command.name)
     return [item.callback for item in found.registered_commands] if isinstance(found, typer.Typer) else [found]
 
 
@@ -152,7 +152,7 @@ def test_failures_show_no_secret(name: str, place: Any, tmp_path: Path) -> None:
 
 
 def test_a_question_shows_no_secret(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tegula.cli.moving._can_ask", lambda: True)
+    monkeypatch.setattr("tegula.cli.commands.moving._can_ask", lambda: True)
     url = f"{place.url.replace('://', f'://me:{SECRET}@')}/x.zarr"
     result = CliRunner().invoke(app, ["rm", url, *words(place.storage_options)], input="n\n")
     assert SECRET not in result.output + result.stderr
@@ -233,6 +233,7 @@ def rows_of(url: str, options: dict[str, Any], *more: str) -> dict[str, str]:
     return {title: text.strip() for title, text in found.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("more", [[], ["--write"]])
 def test_doctor_of_a_bucket_that_does_not_exist(s3_server: Server, more: list[str]) -> None:
     rows = rows_of("s3://no-such-bucket/x", s3_server.bucket().storage_options, *more)
@@ -241,6 +242,7 @@ def test_doctor_of_a_bucket_that_does_not_exist(s3_server: Server, more: list[st
     assert rows["Latency"] == "unknown"
 
 
+@pytest.mark.slow
 def test_doctor_with_wrong_credentials(rclone_server: Server) -> None:
     bucket = rclone_server.bucket()
     rows = rows_of(bucket.url, {**bucket.storage_options, "secret_access_key": "not-the-right-one"})
@@ -250,6 +252,7 @@ def test_doctor_with_wrong_credentials(rclone_server: Server) -> None:
     assert rows["Credentials"].startswith("access_key_id, secret_access_key")
 
 
+@pytest.mark.slow
 def test_doctor_of_an_endpoint_that_is_not_reached(s3_server: Server) -> None:
     options = s3_server.bucket().storage_options
     rows = rows_of("s3://bucket", {**options, "endpoint": "http://127.0.0.1:9"})
@@ -281,6 +284,26 @@ def test_doctor_creates_nothing_that_stays(tmp_path: Path) -> None:
     assert (result.exit_code, result.stdout) == (1, "")
     assert "there is no zip archive" in result.stderr
     assert [*tmp_path.iterdir()] == []
+
+
+@pytest.mark.parametrize("target", ["nosuch", "nosuch.zarr", "nosuch.zip", "no/such", "nosuch::x"])
+def test_doctor_of_a_path_where_nothing_is(tmp_path: Path, target: str) -> None:
+    for path in (f"{tmp_path}/{target}", f"{tmp_path.as_uri()}/{target}"):
+        result = CliRunner().invoke(app, ["doctor", path])
+        assert (result.exit_code, result.stdout) == (1, "")
+        assert "nothing exists at this path" in result.stderr
+        assert "nosuch" in result.stderr or "no/such" in result.stderr
+
+
+def test_doctor_of_a_member_that_can_not_be_opened(tmp_path: Path) -> None:
+    tegula.save(tmp_path / "x.zarr", a=[1], b=[2])
+    (tmp_path / "x.zarr/b/zarr.json").write_text("{")
+    for member, code, text in (("a", 0, "array of"), ("b", 1, "JSON"), ("c", 1, "there is no array or group")):
+        result = CliRunner().invoke(app, ["doctor", f"{tmp_path}/x.zarr::{member}"])
+        assert (result.exit_code, result.stderr) == (code, "")
+        assert text in result.stdout
+        facts = json.loads(CliRunner().invoke(app, ["doctor", f"{tmp_path}/x.zarr::{member}", "--json"]).stdout)
+        assert facts["node_opened"] == (code == 0)
 
 
 # --- completion

@@ -64,7 +64,7 @@ def test_large_windows_are_written_in_parts(tmp_path: Path, monkeypatch: pytest.
                 assert found == content
 
 
-@pytest.mark.parametrize("suffix", ["npy", "csv", "json", "txt", "raw", "CSV", "dat"])
+@pytest.mark.parametrize("suffix", ["npy", "csv", "json", "txt", "raw", "CSV"])
 def test_a_suffix_chooses_the_format(tmp_path: Path, suffix: str) -> None:
     values = np.array([[1.5, np.nan], [3, 4]])
     tegula.save(tmp_path / "x", values)

@@ -8,6 +8,8 @@ from tegula.codecs.cast_value import cast
 from tegula.codecs.rounding import MODES
 from tegula.errors import CodecError, MetadataError
 
+pytestmark = pytest.mark.once(executors="none")
+
 INF, NAN = float("inf"), float("nan")
 EVEN, ZERO, UP, DOWN, AWAY = MODES
 INTEGERS = ["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8"]

@@ -13,6 +13,8 @@ from tests.waiting import run_threads
 from tegula import config
 from tegula.errors import CodecError, MetadataError, UnsupportedError
 
+pytestmark = pytest.mark.once(executors="none")
+
 LITTLE = ("bytes", {"endian": "little"})
 COMPRESSORS = [
     ("blosc", {"cname": "lz4", "clevel": 5, "shuffle": "shuffle", "typesize": 4, "blocksize": 0}),

@@ -6,13 +6,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 from tegula.codecs import build_chain
 from tegula.codecs.equivalence import decode_alike, transfer
+from tegula.errors import UnsupportedError
 from tegula.metadata.data_types import DataType, as_data_type
 from tegula.metadata.nodes import CodecSpec
+
+pytestmark = pytest.mark.once(executors="none")
 
 LITTLE, BIG = CodecSpec("bytes", {"endian": "little"}), CodecSpec("bytes", {"endian": "big"})
 F = CodecSpec("transpose", {"order": [1, 0]})
@@ -56,7 +59,10 @@ def pairs(draw: st.DrawFn) -> tuple[list[CodecSpec], list[CodecSpec]]:
 
 
 def build(specs: list[CodecSpec], data_type: DataType) -> Any:
-    return build_chain(specs, data_type, None, ndim=2)
+    try:
+        return build_chain(specs, data_type, None, ndim=2)
+    except UnsupportedError:  # a filter that would round numbers of another byte order
+        reject()
 
 
 @pytest.mark.filterwarnings("ignore:(overflow|invalid value)")  # a filter may take elements for what they are not

@@ -9,6 +9,8 @@ import pytest
 from tegula import config
 from tegula.errors import TegulaError
 
+pytestmark = [pytest.mark.once(executors="none"), pytest.mark.slow]
+
 LITTLE = ("bytes", {"endian": "little"})
 SHARDS = ("sharding_indexed", {"chunk_shape": [8], "codecs": [{"name": "bytes"}], "index_codecs": [{"name": "bytes"}]})
 NUMBERS = {

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 from tegula.codecs.native import NativeChain, NativeElements, NativeShards, NativeStrings
 
+pytestmark = pytest.mark.once(executors="none")
+
 LITTLE = ("bytes", {"endian": "little"})
 BIG = ("bytes", {"endian": "big"})
 U1 = ("bytes", 1, 0, False)
@@ -246,6 +248,7 @@ FILTERS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shuffle", [-1, 0, 1, 2])
 @pytest.mark.parametrize("typesize", [None, 1, 4, 300])
 @pytest.mark.parametrize(("dtype", "filters"), [(dtype, f) for dtype, lists in FILTERS.items() for f in lists])

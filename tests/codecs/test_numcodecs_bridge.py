@@ -5,6 +5,8 @@ import zarr
 
 from tegula.errors import CodecError, MetadataError, UnsupportedError
 
+pytestmark = pytest.mark.once(executors="none")
+
 ARRAYS = [
     ("<i4", ("numcodecs.delta", {"dtype": "<i4"})),
     ("<i4", ("numcodecs.delta", {"dtype": "<i4", "astype": "<i8"})),
@@ -140,3 +142,18 @@ def test_categories_of_objects(build):
 def test_invalid_configurations(build, dtype, codec):
     with pytest.raises(MetadataError):
         build([codec, "bytes"], dtype)
+
+
+@pytest.mark.parametrize(
+    "codec",
+    [
+        ("numcodecs.quantize", {"digits": 2, "dtype": ">f4"}),
+        ("numcodecs.fixedscaleoffset", {"offset": 1, "scale": 8, "dtype": ">f4", "astype": "<i2"}),
+    ],
+)
+def test_filters_that_would_round_bytes_in_another_order(build, codec):
+    """zarr-python stores other numbers, and reads back others still."""
+    with pytest.raises(UnsupportedError, match="in another order, as >f4") as caught:
+        build([codec, "bytes"], "<f4")
+    assert (caught.value.codec, caught.value.field) == (codec[0], "codecs.dtype")
+    build([("numcodecs.astype", {"encode_dtype": ">f4"}), codec, "bytes"], "<i4")

@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 
 from tegula.codecs.rounding import MODES, float_format, round_big_integers, round_to_format, round_to_integers
 
+pytestmark = pytest.mark.once(executors="none")
+
 NAMES = ["bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e3m4", "float6_e2m3fn", "float4_e2m1fn"]
 DTYPES = [np.dtype("f2"), np.dtype("f4"), *(np.dtype(getattr(ml_dtypes, name)) for name in NAMES)]
 

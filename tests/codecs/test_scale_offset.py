@@ -5,6 +5,8 @@ from hypothesis import strategies as st
 
 from tegula.errors import CodecError, MetadataError
 
+pytestmark = pytest.mark.once(executors="none")
+
 INTEGERS = ["i1", ">i2", "<i4", "<i8", "u1", "<u2", ">u4", "<u8"]
 
 

@@ -20,6 +20,8 @@ import tegula
 from tegula import config
 from tegula.errors import CodecError, UnsupportedError
 
+pytestmark = pytest.mark.once(executors="both")
+
 
 def frame(data: bytes, codec: str, typesize: int, blocksize: int, shuffle: int, one_stream: bool) -> bytes:
     flags = (0, 1, 4)[shuffle] | (0x10 if one_stream else 0) | {"lz4_raw": 1, "snappy": 2}[codec] << 5

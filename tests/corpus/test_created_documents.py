@@ -94,6 +94,7 @@ def test_zarr3(document: bytes) -> None:
     assert made == document.decode()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("storage", "sizes"), recorded_carrays())
 def test_bcolz(storage: bytes, sizes: bytes) -> None:
     meta, lengths = json.loads(storage), json.loads(sizes)

@@ -1,5 +1,6 @@
 """Arrays that other libraries have written, kept in ``tests/fixtures``, are read exactly."""
 
+import re
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.archives import CASES, of_kind, open_case, unpack_all
+from tests.archives import CASES, FIXTURES, of_kind, open_case, unpack_all
 
 import tegula
 from tegula import config, executors, formats
@@ -27,11 +28,17 @@ def read_all(node: Any) -> None:
         found[...]
 
 
+def test_the_readme_says_what_wrote_each_file() -> None:
+    listed = re.findall(r"(?m)^\| `([^`]+)` \|", (FIXTURES / "README.md").read_text())
+    assert sorted(listed) == sorted(file.name for file in FIXTURES.iterdir() if file.suffix not in (".py", ".md", ""))
+
+
 def test_there_are_cases_of_every_library() -> None:
     assert len(CASES) > 150
     assert {archive.rpartition("-")[0] for archive, _ in CASES} == {"zarr", "tensorstore", "bcolz-zipline", "anndata"}
 
 
+@pytest.mark.slow
 @of_kind("array")
 def test_array_is_read_exactly(
     archive: str, case: dict[str, Any], unpacked: Path, check_values: Callable[..., None]
@@ -49,6 +56,7 @@ def test_array_is_read_exactly(
         assert np.asarray(array.fill_value, array.dtype).tobytes().hex() == case["fill_value"]
 
 
+@pytest.mark.slow
 @of_kind("array", "group", "table")
 def test_documents_come_back_byte_for_byte(archive: str, case: dict[str, Any], unpacked: Path) -> None:
     documents = open_case(unpacked / archive, case).metadata.documents
@@ -88,6 +96,7 @@ def test_group(archive: str, case: dict[str, Any], unpacked: Path) -> None:
     assert sorted(path for path, _ in group.walk()) == below
 
 
+@pytest.mark.slow
 @of_kind("error")
 def test_damage_is_an_error_and_never_wrong_data(archive: str, case: dict[str, Any], unpacked: Path) -> None:
     tracemalloc.start()

@@ -1,13 +1,13 @@
-"""Sample corpora kept beside a checkout of the repository are read exactly; without them there is nothing to do."""
+"""The corpora of arrays, tables and groups that other libraries have written are read exactly."""
 
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.samples import read_json
 
 import tegula
 from tegula import formats
@@ -19,23 +19,20 @@ EITHER = {"err_zstd_flip", "err_dtype_nobyteorder", "err_missing_filters", "err_
 NAN_BITS = {"fill_neg_nan_hex_f2"}
 
 
-def shared() -> Path:
-    return Path(os.environ.get("TEGULA_SAMPLES", Path(__file__).resolve().parents[3] / "shared"))
+CASES = {name: read_json(name, "index.json")["cases"] for name in ("zarr04", "zarr1", "zarr2", "zarr3", "bcolz")}
 
 
-def cases(*kinds: str) -> list[Any]:
-    found = []
-    for folder in ("zarr04", "zarr1", "zarr2", "zarr3", "bcolz"):
-        index = shared() / "corpus" / folder / "index.json"
-        if index.is_file():
-            listed = [case for case in json.loads(index.read_text())["cases"] if case["kind"] in kinds]
-            found += [pytest.param(index.parent, case, id=f"{folder}-{case['case']}") for case in listed]
-    return found
+@pytest.fixture
+def folder(request: pytest.FixtureRequest, unpacked_sample: Callable[[str], Path]) -> Path:
+    """The folder of a corpus, by its name."""
+    return unpacked_sample(request.param)
 
 
-def each(*kinds: str) -> pytest.MarkDecorator:
-    # one parameter that stands for nothing keeps a bare clone free of skipped tests
-    return pytest.mark.parametrize(("folder", "case"), cases(*kinds) or [pytest.param(None, {}, id="none")])
+def each(kind: str) -> pytest.MarkDecorator:
+    """Give a test the parameters `folder` and `case`, for the cases of a kind."""
+    chosen = [(name, case) for name, cases in CASES.items() for case in cases if case["kind"] == kind]
+    ids = [f"{name}-{case['case']}" for name, case in chosen]
+    return pytest.mark.parametrize(("folder", "case"), chosen, indirect=["folder"], ids=ids)
 
 
 def inner_codec(folder: Path, case: dict[str, Any]) -> str:
@@ -54,10 +51,9 @@ def check_round_trip(node: Any) -> None:
         assert item.serialize(parsed) == {**documents, **added}
 
 
+@pytest.mark.slow
 @each("array")
-def test_array(folder: Path | None, case: dict[str, Any], check_values: Callable[..., None]) -> None:
-    if folder is None:
-        return
+def test_array(folder: Path, case: dict[str, Any], check_values: Callable[..., None]) -> None:
     path = folder / case["path"]
     pickled = case["case"] == "obj_pickle"
     if pickled:
@@ -86,9 +82,7 @@ def test_array(folder: Path | None, case: dict[str, Any], check_values: Callable
 
 
 @each("group")
-def test_group(folder: Path | None, case: dict[str, Any]) -> None:
-    if folder is None:
-        return
+def test_group(folder: Path, case: dict[str, Any]) -> None:
     group = tegula.open(folder / case["path"])
     assert isinstance(group, tegula.Group)
     found = {"": group, **dict(group.walk())}
@@ -108,9 +102,7 @@ def test_group(folder: Path | None, case: dict[str, Any]) -> None:
 
 
 @each("carray")
-def test_carray(folder: Path | None, case: dict[str, Any], check_values: Callable[..., None]) -> None:
-    if folder is None:
-        return
+def test_carray(folder: Path, case: dict[str, Any], check_values: Callable[..., None]) -> None:
     root = folder / case["case"]
     array = tegula.open(root / case["root"], allow_pickle=True)
     check_round_trip(array)
@@ -120,9 +112,7 @@ def test_carray(folder: Path | None, case: dict[str, Any], check_values: Callabl
 
 
 @each("ctable")
-def test_ctable(folder: Path | None, case: dict[str, Any]) -> None:
-    if folder is None:
-        return
+def test_ctable(folder: Path, case: dict[str, Any]) -> None:
     root = folder / case["case"]
     table = tegula.open(root / case["root"], allow_pickle=True)
     check_round_trip(table)
@@ -141,29 +131,10 @@ def test_ctable(folder: Path | None, case: dict[str, Any]) -> None:
 
 
 @each("error")
-def test_error(folder: Path | None, case: dict[str, Any]) -> None:
-    if folder is None:
-        return
-    if case["case"] == "err_chunk_is_dir" and not (folder / case["path"] / "1").is_dir():
-        return  # an empty directory does not survive every way of copying
+def test_error(folder: Path, case: dict[str, Any]) -> None:
     try:
         node = tegula.open(folder / case["path"])
         node[...] if isinstance(node, tegula.Array) else [*node.walk()]
     except tegula.TegulaError:
         return
     assert case["case"] in EITHER, "read without an error"
-
-
-def test_real_data() -> None:
-    data = shared() / "data"
-    if not (data / "eraint_expected.npz").is_file():
-        return
-    with np.load(data / "eraint_expected.npz") as archive:
-        expected = {name: archive[name] for name in archive.files}
-    group = tegula.open_group(data / "eraint.zarr2")
-    for name, values in expected.items():
-        for array in (tegula.open_array(data / "eraint.zarr1" / name), group[name]):
-            found = array[...]
-            assert found.shape == values.shape
-            assert np.array_equal(found, values)
-            assert found.astype(values.dtype).tobytes() == values.tobytes()

@@ -17,10 +17,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tegula
-from tegula.engine import copies
+from tegula.engine.documents import copies
 from tegula.errors import MetadataError
 from tegula.stores import MemoryStore
 from tegula.stores.identity import unique_location
+
+pytestmark = pytest.mark.once(executors="both")
 
 FORMATS = ["zarr3", "zarr2", "zarr1", "bcolz"]
 
@@ -62,6 +64,7 @@ def test_a_member_of_a_group_has_the_name_of_the_array(tmp_path: Path) -> None:
     assert len(names) == 1
 
 
+@pytest.mark.slow
 def test_names_are_the_same_in_all_processes(tmp_path: Path) -> None:
     a = make(tmp_path / "a")
     code = f"import tegula, dask.base; print(dask.base.tokenize(tegula.open({str(tmp_path / 'a')!r})))"
@@ -69,6 +72,7 @@ def test_names_are_the_same_in_all_processes(tmp_path: Path) -> None:
     assert done.stdout.strip() == tokenize(a)
 
 
+@pytest.mark.slow
 def test_names_of_arrays_in_memory_are_those_of_one_process() -> None:
     contents: dict[str, bytes] = {}
     a = make(contents)
@@ -108,7 +112,7 @@ def test_two_services_with_one_bucket_name_differ() -> None:
 @pytest.mark.parametrize("format", FORMATS)
 def test_many_copies_of_a_node_open_it_once(tmp_path: Path, format: str, monkeypatch: pytest.MonkeyPatch) -> None:
     read = []
-    monkeypatch.setattr(copies, "_known", {})
+    monkeypatch.setattr(copies, "KNOWN", {})
     real = copies.read_metadata
     monkeypatch.setattr(copies, "read_metadata", lambda *args, **options: read.append(args) or real(*args, **options))
     a = make(tmp_path / "a", format=format)
@@ -126,7 +130,7 @@ def test_many_copies_of_a_node_open_it_once(tmp_path: Path, format: str, monkeyp
     # a pickle of an older state opens as that state or as the present one
     b = tegula.open(tmp_path / "a", mode="r+")
     assert pickle.loads(pickle.dumps(b)).shape == (7, 4)
-    copies._known.clear()
+    copies.KNOWN.clear()
     del a, b
     tegula.delete(tmp_path / "a")
     gone = pickle.loads(pickle.dumps(pickle.loads(pickled)))  # it is passed on, and opened when it is used
@@ -145,7 +149,7 @@ def test_copies_have_the_options_of_their_own_stores(tmp_path: Path) -> None:
 
 def test_copies_of_groups_and_tables_open_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read = []
-    monkeypatch.setattr(copies, "_known", {})
+    monkeypatch.setattr(copies, "KNOWN", {})
     real = copies.read_metadata
     monkeypatch.setattr(copies, "read_metadata", lambda *args, **options: read.append(args) or real(*args, **options))
     group = tegula.create_group(tmp_path / "g", attributes={"x": 1})
@@ -166,7 +170,7 @@ def test_pickles_of_arrays_in_a_bucket_are_small(s3_server: Any, monkeypatch: py
     bucket = s3_server.bucket()
     target = f"s3://{bucket.name}/deep/path/of/some/array.zarr"
     a = make(target, storage_options=bucket.options)
-    monkeypatch.setattr(copies, "_known", {})
+    monkeypatch.setattr(copies, "KNOWN", {})
     pickled = pickle.dumps(a)
     assert len(pickled) < 2048
     first = pickle.loads(pickled)
@@ -225,6 +229,7 @@ def selections(size: int) -> st.SearchStrategy[Any]:
     return slices | st.integers(-size, size - 1) | st.lists(st.integers(-size, size - 1), min_size=1, max_size=5)
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(st.data(), st.sampled_from([None, "auto", (4, 3)]), st.booleans())
 def test_selections_of_a_dask_array_are_those_of_numpy(data: st.DataObject, chunks: Any, inline: bool) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Iterator
+from contextlib import nullcontext
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.stores.crude_s3 import crude_s3
 
 import tegula
 import tegula.dask
@@ -27,6 +29,8 @@ from tegula.errors import (
     TegulaError,
 )
 from tegula.testing import Fault, FaultyStore
+
+pytestmark = pytest.mark.once(executors="both")
 
 FORMATS = ["zarr3", "zarr2", "zarr1", "bcolz"]
 
@@ -114,6 +118,7 @@ def test_new_arrays_in_all_formats(tmp_path: Path, format: str) -> None:
 # --- schedulers
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("how", "shards"), [("threads", None), ("threads", (32, 32)), ("processes", (32, 32)), ("distributed", None)]
 )
@@ -171,6 +176,22 @@ def test_without_conditional_writes_processes_write_whole_chunks(
         computed(tegula.dask.store(d.rechunk(4) * 2, a, compute=False), "distributed", request)
 
 
+def test_a_bucket_is_not_tested_before_another_process_writes_a_part_of_a_chunk() -> None:
+    pytest.importorskip("obstore")
+    with crude_s3() as server:
+        for number, size in enumerate((4, 3)):  # whole chunks, and parts of them
+            path = f"s3://bucket/{number}"
+            tegula.create_array(memory := tegula.MemoryStore(), shape=12, chunks=4, dtype="f8")
+            server.values[f"/bucket/{number}/zarr.json"] = memory.get("zarr.json") or b"", {}
+            a = tegula.open(path, "r+", storage_options=server.options)
+            written = tegula.dask.store(da.ones(12, chunks=size), a, compute=False)
+            assert not any("probe" in key for _, key, _ in server.seen)
+            with dask.config.set(scheduler="threads"):
+                written.compute()
+            assert any("probe" in key for _, key, _ in server.seen) == bool(number)
+            assert a[...].sum() == 12
+
+
 def test_a_second_write_is_carried_out_again() -> None:
     d = da.ones(6, chunks=2)
     a = tegula.dask.store(d, {})
@@ -192,6 +213,44 @@ def test_a_new_array_that_can_not_be_written_is_deleted() -> None:
         tegula.open(store, path="x")
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("how", ["sync", "distributed", "later"])
+def test_an_array_may_be_replaced_by_what_is_computed_from_it(
+    how: str, format: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    path = tmp_path / "a"
+    tegula.create_array(path, data=np.arange(20), chunks=3, format=format)
+    if how == "distributed":
+        request.getfixturevalue("cluster")
+    with dask.config.set(scheduler="sync") if how == "sync" else nullcontext():
+        later = how == "later"
+        made = tegula.dask.store(
+            tegula.open(path).to_dask().rechunk(7) * 2, path, overwrite=True, format=format, compute=not later
+        )
+        if later:
+            assert tegula.open(path)[:].tolist() == [*range(20)]
+            made = made.compute()
+    assert made[:].tolist() == tegula.open(path)[:].tolist() == [*range(0, 40, 2)]
+    made[0] = 7
+    assert tegula.open(path)[0] == 7
+    assert [*tmp_path.iterdir()] == [path]
+
+
+def test_what_is_replaced_later_is_untouched_if_a_task_fails(tmp_path: Path) -> None:
+    def fails(block: Any) -> Any:
+        raise ValueError("no block")
+
+    for store in (tmp_path / "a", tegula.MemoryStore()):
+        tegula.create_array(store, data=np.arange(20), chunks=3)
+        d = tegula.open(store).to_dask().map_blocks(fails, meta=np.empty(0))
+        for compute in (True, False):
+            with pytest.raises(ValueError, match="no block"), dask.config.set(scheduler="sync"):
+                tegula.dask.store(d, store, overwrite=True, compute=compute).compute()
+            assert tegula.open(store)[:].tolist() == [*range(20)]
+
+
+@pytest.mark.slow
 def test_bad_arguments_are_refused_before_anything_is_written(tmp_path: Path) -> None:
     d = da.ones((4, 4), chunks=2)
     a = tegula.create_array(tmp_path / "a", shape=(4, 4), dtype="f8")

@@ -149,6 +149,7 @@ def odd_arrays(group: tegula.Group) -> None:
     group.create_array("text", shape=3, dtype=str, fill_value="f" * 100_000)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fill", [many_members, many_attributes, deep, wide_and_deep, odd_arrays])
 def test_html_is_bounded(fill: Callable[[tegula.Group], None]) -> None:
     group = tegula.create_group(MemoryStore())
@@ -161,6 +162,7 @@ def test_html_is_bounded(fill: Callable[[tegula.Group], None]) -> None:
     assert len(repr(group.attrs)) < 3000
 
 
+@pytest.mark.slow
 def test_a_large_group_is_not_walked(monkeypatch: pytest.MonkeyPatch) -> None:
     group = tegula.create_group(MemoryStore())
     wide_and_deep(group)

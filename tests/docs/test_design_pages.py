@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 import tegula
-from tegula.engine import kernel, reference
-from tegula.engine.stored import Executor
+from tegula.engine.reading import kernel, reference
+from tegula.engine.stored.array import Executor
+
+pytestmark = pytest.mark.once(executors="both")
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "docs" / "design"
@@ -54,6 +56,7 @@ def defined(file: str) -> set[str]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("page", "file", "names"), ROWS, ids=[f"{page}:{file}:{names[0]}" for page, file, names in ROWS]
 )
@@ -68,6 +71,7 @@ def test_every_page_has_rows(page: str) -> None:
     assert len(rows_of(page)) > 10
 
 
+@pytest.mark.slow
 def test_whatever_else_the_read_names_exists() -> None:
     rows, text = rows_of("a-read.md"), text_of("a-read.md")
     plain = {"a[...]", "None", "out", "executor", "src/tegula", "rust", ".rs", "reference", "kernel"}
@@ -83,6 +87,6 @@ def test_whatever_else_the_read_names_exists() -> None:
 
 def test_both_modules_are_executors() -> None:
     functions = {name for name in vars(Executor) if not name.startswith("_")}
-    assert len(functions) == 9
+    assert len(functions) == 10
     for module in (reference, kernel):
         assert functions <= {*module.__all__}

@@ -10,20 +10,22 @@ import pytest
 
 import tegula
 from tegula.stores import names
-from tegula.stores.directories import is_temporary
+from tegula.stores.local.directories import is_temporary
+
+pytestmark = pytest.mark.once(executors="both")
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / "docs" / "design" / "local-files.md").read_text(encoding="utf-8")
 PYTHON = Path(tegula.__file__).parent / "stores"
 KERNEL = ROOT / "rust" / "kernel" / "src" / "stores"
 OTHERS = {"a/b/c", "flock", "linkat", "O_TMPFILE", "StoreError", "LocalStore"}
-OTHERS |= {'durability="fsync"', "tegula check --repair"}
+OTHERS |= {'durability="fsync"', "tegula check --repair", "new"}
 """What the page names that is neither a file nor defined in these folders."""
 
 
 def python_names() -> set[str]:
     found = set()
-    for path in PYTHON.glob("*.py"):
+    for path in PYTHON.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
                 found.add(node.name)
@@ -37,6 +39,7 @@ def kernel_names() -> set[str]:
     return {*re.findall(r"\b(?:fn|struct|enum|const) (\w+)", text), *re.findall(r"^    (\w+): ", text, re.MULTILINE)}
 
 
+@pytest.mark.slow
 def test_whatever_the_page_names_exists() -> None:
     python, kernel = python_names(), kernel_names()
     # operations that `LocalStore` inherits from the classes that it is made of
@@ -54,7 +57,7 @@ def test_whatever_the_page_names_exists() -> None:
     assert not unknown
 
 
-@pytest.mark.parametrize(("column", "defined"), [(1, python_names()), (2, kernel_names() | {"LocalBase.prepare"})])
+@pytest.mark.parametrize(("column", "defined"), [(1, python_names()), (2, kernel_names() | {"LocalStore.prepare"})])
 def test_each_step_is_in_the_implementation_of_its_column(column: int, defined: set[str]) -> None:
     rows = re.findall(r"^\| \d\. [^|]+\|([^|]+)\|([^|]+)\|", TEXT, re.MULTILINE)
     assert len(rows) == 12

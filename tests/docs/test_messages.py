@@ -9,6 +9,8 @@ import pytest
 
 import tegula
 
+pytestmark = pytest.mark.once(executors="both")
+
 PAGE = Path(__file__).resolve().parents[2] / "docs/reference/errors.md"
 SECTION = PAGE.read_text(encoding="utf-8").split("## What does the message mean?")[1].split("\n:::")[0]
 MESSAGES = re.findall(r"^\| `([^`]+)` \|", SECTION, re.MULTILINE)

@@ -13,6 +13,8 @@ import pytest
 
 import tegula
 
+pytestmark = pytest.mark.once(executors="both")
+
 PAGE = Path(__file__).resolve().parents[2] / "docs/how-to/work-with-cloud-storage.md"
 ROW = re.compile(r"^\| (?P<operation>[^|]+) \| (?P<requests>[^|]+) \|$", re.MULTILINE)
 COUNT = re.compile(r"(?P<factor>\d+ )?(?P<n>n(?: \+ (?P<more>\d+))? )?(?P<method>GET|PUT|HEAD|LIST|DELETE)")

@@ -21,11 +21,12 @@ from typing import Any
 import bcolz
 import numpy as np
 import pytest
+from tests.effort import amount
 
 import tegula
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
-KILLS = int(os.environ.get("TEGULA_KILLS", "20"))
+pytestmark = [pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork"), pytest.mark.slow]
+KILLS = amount("KILLS", usual=20, nightly=1000)
 BLOCK = 37
 CHUNKLENS = {"z": 100, "a": 64, "m": 50}
 WORKERS = 3

@@ -15,8 +15,8 @@ from tests.waiting import exit_code, run_threads
 
 import tegula
 from tegula import config
-from tegula.engine import chunk_cache, shard_indexes
-from tegula.engine.chunk_cache import CHUNKS
+from tegula.engine.caches import chunk_cache, shard_indexes
+from tegula.engine.caches.chunk_cache import CHUNKS
 from tegula.errors import CodecError, NotFoundError, StoreError
 from tegula.testing import Fault, FaultyStore
 
@@ -96,7 +96,7 @@ def test_the_setting_decides_when_a_request_confirms_a_chunk(store: FarStore, mo
         assert store.requests() == 0
         clock = chunk_cache.clock
         monkeypatch.setattr(chunk_cache, "clock", lambda: clock() + 61)
-        monkeypatch.setattr("tegula.engine.cached.clock", chunk_cache.clock)
+        monkeypatch.setattr("tegula.engine.reading.cached.clock", chunk_cache.clock)
         array[...]
         assert store.requests() == 8
         array[...]
@@ -116,6 +116,7 @@ def test_a_changed_chunk_takes_one_request_where_the_store_compares(store: FarSt
     assert array[0, 0, 0] == -1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", [PLAIN, SHARDED])
 @pytest.mark.parametrize("rule", ["open", "always", "never", 1000])
 def test_changes_by_this_process_are_seen_at_once(store: FarStore, layout: dict[str, Any], rule: Any) -> None:
@@ -360,6 +361,7 @@ def test_the_second_read_of_a_shard_needs_no_index() -> None:
         assert store.requests() == 1
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_forked_child_starts_with_an_empty_cache() -> None:
     array = filled(FarStore(), PLAIN)

@@ -14,10 +14,10 @@ from tests.servers.proxy import Proxy
 
 import tegula
 from tegula import CachedStore, config
-from tegula.engine import shard_indexes
-from tegula.engine.chunk_cache import CHUNKS
+from tegula.engine.caches import shard_indexes
+from tegula.engine.caches.chunk_cache import CHUNKS
 from tegula.stores import ObjectStore
-from tegula.stores.object_urls import open_url
+from tegula.stores.objects.urls import open_url
 
 RANDOM = np.random.default_rng(0)
 DATA = RANDOM.integers(0, 2**16, (8, 1024, 1024)).astype("u2")
@@ -64,6 +64,7 @@ def conditional(proxy: Proxy) -> list[Any]:
 # --- files
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("rule", ["never", "open", "always", 1000])
 def test_a_window_is_read_again_from_files(proxy: Proxy, tmp_path: Path, layout: str, rule: Any) -> None:
@@ -98,6 +99,7 @@ def test_a_window_is_read_again_from_files(proxy: Proxy, tmp_path: Path, layout:
     assert np.array_equal(reader()[WINDOW], DATA[WINDOW])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("rule", ["open", "always", 0])
 def test_another_writer_is_seen(proxy: Proxy, tmp_path: Path, layout: str, rule: Any) -> None:
@@ -136,6 +138,7 @@ def test_neither_secrets_nor_names_are_in_files(s3_server: Any, tmp_path: Path) 
 # --- decoded chunks
 
 
+@pytest.mark.slow
 def test_thin_slabs_of_large_chunks_cost_one_pass(proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
     """Planes across two chunks of 64 MiB, one by one."""
     bucket = proxy.bucket()
@@ -158,6 +161,7 @@ def test_thin_slabs_of_large_chunks_cost_one_pass(proxy: Proxy, monkeypatch: pyt
         assert proxy.count <= 1.5 * requests
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_thin_slabs_cost_one_pass(proxy: Proxy, layout: str, monkeypatch: pytest.MonkeyPatch) -> None:
     bucket = proxy.bucket()
@@ -178,6 +182,7 @@ def test_thin_slabs_cost_one_pass(proxy: Proxy, layout: str, monkeypatch: pytest
     assert sum(request.sent for request in seen) <= 1.1 * DATA.nbytes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("rule", ["never", "open", "always"])
 def test_a_window_is_read_again_from_memory(proxy: Proxy, layout: str, rule: str) -> None:

@@ -17,7 +17,11 @@ from tegula import executors
 
 WORKERS, EACH = 4, 100
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the file system is one of Linux")
+pytestmark = [
+    pytest.mark.once(executors="both"),
+    pytest.mark.skipif(sys.platform != "linux", reason="the file system is one of Linux"),
+    pytest.mark.slow,
+]
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,7 @@
 """A process killed at any system call of any operation: the state it leaves, and how the next process handles it.
 
 By default the calls that change something on the disk are tried, of long operations some of them;
-``TEGULA_TORTURE`` tries every call of each.
+a night tries every call of each.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ import zarr
 from faults import CHANGES, runs_kernel
 from fork_server import ForkServer
 from operations import FORMATS, OPERATIONS, Operation, create, keys_of, read_everything
+from tests.effort import NIGHTLY
 
 from tegula.errors import AlreadyExistsError, MetadataError
 from tegula.jobs.ledger import is_ledger_key
 from tegula.stores import LocalStore, ZipStore
 
 pytestmark = pytest.mark.skipif(not os.path.exists("/proc/self/fd"), reason="the calls are told apart by /proc")
-TORTURE = bool(os.environ.get("TEGULA_TORTURE"))
 MOST = 20  # kills of a long operation in the default run
 BY_KERNEL = ("write zarr", "write part", "write inner", "write bcolz", "append zarr")
 
@@ -39,14 +39,15 @@ def fork_server() -> Iterator[ForkServer]:
 
 
 def kills(count: int, cheap: bool) -> list[int]:
-    step = 1 if TORTURE or cheap else max(1, -(-count // MOST))
+    step = 1 if NIGHTLY or cheap else max(1, -(-count // MOST))
     return [*range(0, count, step)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_killed_at_every_call(name: str, tmp_path: Path, fork_server: ForkServer) -> None:
     operation = OPERATIONS[name]
-    calls = None if TORTURE else sorted(CHANGES)
+    calls = None if NIGHTLY else sorted(CHANGES)
     before, clean = tmp_path / "before", tmp_path / "clean"
     before.mkdir()
     operation.prepare(str(before))
@@ -119,6 +120,7 @@ def check_peers(path: Path, values: Any) -> None:
         assert np.array_equal(bcolz.carray(rootdir=str(path), mode="r")[:], values)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format", FORMATS)
 def test_no_new_array_has_the_chunks_of_one_that_was_being_deleted(
     format: str, tmp_path: Path, fork_server: ForkServer
@@ -133,10 +135,10 @@ def test_no_new_array_has_the_chunks_of_one_that_was_being_deleted(
         shutil.copytree(before, path)
         ended = fork_server.run(name, path, at=number, calls=["unlink", "rmdir"])["ended"]
         try:
-            array = create(str(path), format, overwrite=False)
+            array = create(str(path / "n"), format, overwrite=False)
         except (AlreadyExistsError, MetadataError) as error:
             refused += "overwrite=True" in str(error)
-            array = create(str(path), format, overwrite=True)
+            array = create(str(path / "n"), format, overwrite=True)
         assert not array[...].any()
         assert array.nbytes_stored() == 0 or format == "bcolz"
         if ended == 0:
@@ -145,6 +147,7 @@ def test_no_new_array_has_the_chunks_of_one_that_was_being_deleted(
     assert refused or format == "bcolz"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in OPERATIONS if "archive" in name])
 def test_killed_within_a_write(name: str, tmp_path: Path, fork_server: ForkServer) -> None:
     """An archive is the only file that is written in place."""

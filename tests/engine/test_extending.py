@@ -37,6 +37,7 @@ STEPS = st.lists(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format", FORMATS)
 @settings(max_examples=100)
 @given(steps=STEPS, compressed=st.booleans())
@@ -107,6 +108,7 @@ def test_a_further_append_does_not_read_the_chunk_again(kernel: Any, format: str
     assert table["a"][CHUNK + 1 :].tolist() == [0, 1, 2, 3, 4, 5, 6]
 
 
+@pytest.mark.slow
 def test_chunks_of_few_mebibytes_are_kept_at_most(kernel: Any, tmp_path: Path) -> None:
     command = [sys.executable, "-W", "error", "-c", KEPT, str(tmp_path)]
     environment = {**os.environ, "TEGULA_EXECUTOR": "kernel"}

@@ -12,7 +12,11 @@ import pytest
 
 import tegula
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork on this system")
+pytestmark = [
+    pytest.mark.once(executors="both"),
+    pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork on this system"),
+    pytest.mark.slow,
+]
 
 
 def run(code: str, *arguments: object, executor: str | None = None) -> str:
@@ -185,7 +189,7 @@ def test_forks_at_random_moments_of_the_first_use(arrays: Path, executor: str) -
 LOCKS = """
 import os, sys, threading, time
 import tegula
-from tegula.stores import directories
+from tegula.stores.local import directories
 
 directory, format, moment = sys.argv[1:]
 table = tegula.create_table(directory, {"a": [1, 2], "b": [1, 2]}, format=format, chunks=100)

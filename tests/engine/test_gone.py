@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 import tegula
+from tegula import config
 
 FORMATS = ["zarr3", "zarr2", "zarr1", "bcolz"]
 READS: dict[str, Callable[[tegula.Array], Any]] = {
@@ -114,30 +116,40 @@ def test_shards(tmp_path: Path) -> None:
 
 
 class Counting(tegula.MemoryStore):
+    """A store that counts how often the document is read, and says nothing about changes."""
+
     looks = 0
 
-    def exists(self, key: str) -> bool:
-        self.looks += 1
-        return super().exists(key)
+    @property  # type: ignore[override]
+    def changes(self) -> None:
+        return None
+
+    @changes.setter
+    def changes(self, count: object) -> None:
+        pass
+
+    def get(self, key: str, *args: Any, **options: Any) -> Any:
+        self.looks += key == "zarr.json"
+        return super().get(key, *args, **options)
 
 
 @pytest.mark.parametrize("options", [{}, {"shards": (100,)}, {"dtype": str}])
-def test_one_existence_check_for_all_absent_chunks_of_a_read(options: dict[str, Any]) -> None:
+def test_each_read_looks_at_the_document_once(options: dict[str, Any]) -> None:
     store = Counting()
     array = tegula.create_array(store, **{"shape": 1000, "chunks": 10, "dtype": "i4", "fill_value": None, **options})
     value = "x" if "dtype" in options else 7
     array[:500] = value
-    for read, looks in (
-        (lambda: array[:500], 0),
-        (lambda: array[...], 1),
-        (lambda: array.oindex[[1, 499]], 0),
-        (lambda: array.oindex[[1, 501, 999]], 1),
-        (lambda: array[7], 0),
-        (lambda: array[777], 1),
+    for read in (
+        lambda: array[:500],
+        lambda: array[...],
+        lambda: array.oindex[[1, 499]],
+        lambda: array.oindex[[1, 501, 999]],
+        lambda: array[7],
+        lambda: array[777],
     ):
         store.looks = 0
         read()
-        assert store.looks == looks
+        assert store.looks == 1
 
 
 def test_members_from_consolidated_metadata_count_as_existing(tmp_path: Path) -> None:
@@ -155,6 +167,31 @@ def test_members_from_consolidated_metadata_count_as_existing(tmp_path: Path) ->
     with pytest.raises(tegula.NotFoundError):
         array[:] = 9
     assert os.listdir(tmp_path) == ["h"]
+
+
+@pytest.mark.parametrize("executor", ["auto", "reference"])
+def test_an_array_whose_own_document_is_deleted_is_described_by_consolidated_metadata(
+    executor: Any, tmp_path: Path
+) -> None:
+    group = tegula.create_group(tmp_path / "g", format="zarr2")
+    group.create_array("a", shape=8, chunks=4, dtype="i4", fill_value=7)
+    group.consolidate()
+    with config.configure(executor=executor):
+        array = tegula.open_group(tmp_path / "g", "r+", consolidated=True)["a"]
+        array[:4] = 8
+        assert array[:].tolist() == [8] * 4 + [7] * 4
+        (tmp_path / "g" / "a" / ".zarray").unlink()
+        start = time.monotonic()
+        for _ in range(3):
+            assert array[:].tolist() == [8] * 4 + [7] * 4
+            array[1:3] = 9
+            assert array[:].tolist() == [8, 9, 9, 8] + [7] * 4
+            array[1:3] = 8
+            os.utime(tmp_path / "g" / ".zmetadata")  # the same description in another state
+        assert time.monotonic() < start + 5
+        (tmp_path / "g").rename(tmp_path / "h")
+        with pytest.raises(tegula.NotFoundError):
+            array[:]
 
 
 def test_converting_an_array_that_was_deleted(tmp_path: Path) -> None:

@@ -20,10 +20,13 @@ import tegula
 from tegula import config, executors
 from tegula.errors import ConflictError
 from tegula.stores import ABSENT, LocalStore
-from tegula.stores.directories import Directory
+from tegula.stores.local.directories import Directory
 
 fcntl = pytest.importorskip("fcntl")
-pytestmark = pytest.mark.skipif(executors.kernel() is None, reason="there is no kernel to run against")
+pytestmark = [
+    pytest.mark.once(executors="both"),
+    pytest.mark.skipif(executors.kernel() is None, reason="there is no kernel to run against"),
+]
 
 BOTH = ["kernel", "reference"]
 WORKERS, ROUNDS = 4, 60
@@ -199,6 +202,7 @@ for number in range(rounds):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options", [{}, {"codecs": "zstd"}, {"shards": 16, "chunks": 2}], ids=["plain", "zstd", "shards"]
 )
@@ -237,6 +241,7 @@ def dead_writer(path: Path, executor: str, act: Callable[[Any], None]) -> None:
     assert exit_code(child) == 9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dead", BOTH)
 @pytest.mark.parametrize("living", BOTH)
 def test_one_sweeps_what_the_other_left(tmp_path: Path, dead: str, living: str) -> None:

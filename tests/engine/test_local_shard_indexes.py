@@ -20,6 +20,8 @@ import tegula
 from tegula import config
 from tegula.stores import MemoryStore
 
+pytestmark = pytest.mark.once(executors="both")
+
 SIDE, INNER = 64, 8
 KEY = "c/0/0"
 LAYOUT: dict[str, Any] = {"chunks": (INNER, INNER), "shards": (SIDE, SIDE), "codecs": []}

@@ -18,7 +18,10 @@ from tests.waiting import join
 
 import tegula
 from tegula import config
-from tegula.stores import LocalStore, open_files
+from tegula.stores import LocalStore
+from tegula.stores.local import open_files
+
+pytestmark = pytest.mark.slow
 
 fcntl = pytest.importorskip("fcntl")
 

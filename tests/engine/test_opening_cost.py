@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.walks import within
 
 import tegula
 from tegula import config
-from tegula.engine.finding import nodes_below
+from tegula.engine.documents.finding import nodes_below
 from tegula.formats import find_format
 from tegula.stores import ByteRange, MemoryStore
 
@@ -62,7 +64,7 @@ def test_equal_descriptions_share_codecs_but_nothing_mutable(format: str) -> Non
             store, path=name, shape=4, dtype="f4", fill_value=2.5, attributes={"name": name}, format=format
         )
     x, y = (tegula.open_array(store, "r+", path=name) for name in ("x", "y"))
-    assert x._stored.chain is y._stored.chain
+    assert x.stored.chain is y.stored.chain
     assert (x.attrs["name"], y.attrs["name"]) == ("x", "y")
     x[:] = 7
     x.attrs["name"] = "z"
@@ -96,15 +98,16 @@ def test_a_zero_keeps_its_sign(fill: float, dtype: str) -> None:
     assert np.signbit(value.real) == np.signbit(fill)
 
 
-def test_allow_pickle_and_limits_are_part_of_the_cache_key() -> None:
+def test_allow_pickle_and_limits_are_part_of_the_cache_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tegula.engine.stored.chains._known", {})  # a full cache is emptied when a chain is added
     store = tegula.MemoryStore()
     tegula.create_array(store, shape=4, dtype="f8", codecs=["bytes", "zstd"])
     first = tegula.open_array(store)
     with config.configure(max_chunk_bytes=16), pytest.raises(tegula.MetadataError, match="max_chunk_bytes"):
         tegula.open_array(store)
     with config.configure(max_chunk_bytes=2**20):
-        assert tegula.open_array(store)._stored.chain is not first._stored.chain
-    assert tegula.open_array(store)._stored.chain is first._stored.chain
+        assert tegula.open_array(store).stored.chain is not first.stored.chain
+    assert tegula.open_array(store).stored.chain is first.stored.chain
 
 
 def test_codecs_that_can_be_registered_anew_are_not_shared() -> None:
@@ -116,13 +119,13 @@ def test_codecs_that_can_be_registered_anew_are_not_shared() -> None:
         "codecs": [{"id": "delta", "dtype": "<i4"}],
     }
     tegula.create_array(store, **options)
-    assert tegula.open_array(store)._stored.chain is not tegula.open_array(store)._stored.chain
+    assert tegula.open_array(store).stored.chain is not tegula.open_array(store).stored.chain
 
 
 def test_shards_share_their_codecs() -> None:
     store = tegula.MemoryStore()
     tegula.create_array(store, shape=(8, 8), dtype="i4", chunks=(2, 2), shards=(4, 4))
-    assert tegula.open_array(store)._stored.chain is tegula.open_array(store)._stored.chain
+    assert tegula.open_array(store).stored.chain is tegula.open_array(store).stored.chain
 
 
 def test_prefixes_are_found_by_the_documents_below_them(tmp_path: Any) -> None:
@@ -189,3 +192,48 @@ def test_every_format_lists_its_nodes() -> None:
             tegula.create_array(store, path=path, shape=2, dtype="u1", format=format)
         found = list(nodes_below(store, "", find_format(format)))
         assert [name for name in found if name != "deep/"] == ["x/", "y/"]
+
+
+@pytest.mark.once(executors="both")
+@pytest.mark.parametrize("path", ["", "x/y"])
+@pytest.mark.parametrize("kind", ["zarr3", "zarr2", "zarr1", "group of zarr3", "group of zarr2"])
+def test_a_local_node_is_opened_again_in_few_calls(tmp_path: Path, kernel: object, kind: str, path: str) -> None:
+    kind, _, format = kind.rpartition(" of ")
+    if kind:
+        tegula.create_group(tmp_path, path=path, format=format, attributes={"a": 1} if format == "zarr3" else None)
+    else:
+        tegula.create_array(tmp_path, path=path, shape=(20, 20), chunks=(10, 20), dtype="i4", format=format)
+    # Zarr v1 parses its documents each time
+    most = 80 if format == "zarr1" else 45 if not path else 55
+    assert within(most, lambda: tegula.open(str(tmp_path), path=path))
+
+
+@pytest.mark.parametrize("executor", ["kernel", "reference"])
+def test_documents_that_are_read_together_are_those_that_are_read_one_by_one(
+    tmp_path: Path, kernel: object, executor: str
+) -> None:
+    large = {"text": "x" * 40_000}
+    tegula.create_array(tmp_path, path="large", shape=2, dtype="i4", format="zarr2", attributes=large)
+    tegula.create_array(tmp_path, path="old", shape=2, dtype="i4", format="zarr2", attributes={"a": 1})
+    (tmp_path / "old" / "zarr.json").write_text('{"zarr_format": 3, "node_type": "group"}')
+    tegula.create_table(tmp_path, {"b": np.arange(3)}, path="table", format="bcolz")
+    tegula.create_group(tmp_path, path="linked", format="zarr2")
+    (tmp_path / "linked" / ".zattrs").symlink_to(tmp_path / "old" / ".zattrs")
+    tegula.create_group(tmp_path, path="denied", format="zarr2")
+    (tmp_path / "denied" / ".zattrs").symlink_to("nowhere")
+    with config.configure(executor=executor):
+        assert dict(tegula.open_array(tmp_path, path="large").attrs) == large
+        assert dict(tegula.open_array(tmp_path, path="old").attrs) == {"a": 1}
+        assert tegula.open_table(tmp_path, path="table").names == ("b",)
+        assert dict(tegula.open_group(tmp_path, path="linked").attrs) == {"a": 1}
+        with pytest.raises(tegula.StoreError, match="nowhere") as caught:
+            tegula.open_group(tmp_path, path="denied")
+        assert caught.value.key == "denied/.zattrs"
+
+
+def test_groups_with_the_same_document_do_not_share_attributes(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        tegula.create_group(tmp_path, path=name, format="zarr3", attributes={"list": [1]})
+    first, second = (tegula.open_group(tmp_path, path=name) for name in ("a", "b"))
+    first.metadata.attributes["list"].append(2)
+    assert second.attrs["list"] == tegula.open_group(tmp_path, path="a").attrs["list"] == [1]

@@ -19,10 +19,12 @@ from tests.waiting import exit_code, join, until
 
 import tegula
 from tegula import config
-from tegula.engine import shard_indexes
-from tegula.engine.chunk_cache import CHUNKS
+from tegula.engine.caches import shard_indexes
+from tegula.engine.caches.chunk_cache import CHUNKS
 from tegula.stores import MemoryStore, ObjectStore, Store
-from tegula.stores.object_urls import open_url
+from tegula.stores.objects.urls import open_url
+
+pytestmark = pytest.mark.once(executors="both")
 
 SIDE, INNER = 1024, 128  # a shard of 2 MiB: smaller ones are read as a whole
 LAYOUT: dict[str, Any] = {"chunks": (INNER, INNER), "shards": (SIDE, SIDE), "codecs": []}
@@ -127,6 +129,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
     return made if maker is None else tegula.CachedStore(made, tmp_path, 10**8, recheck="always")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("executor", ["auto", "reference", "cached"])
 @settings(max_examples=25, deadline=None, suppress_health_check=[*HealthCheck])
 @given(steps=STEPS)
@@ -147,6 +150,7 @@ def test_reads_return_what_is_stored(store: Store, executor: str, steps: list[An
                 assert np.array_equal(array[window], expected[window])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("executor", ["auto", "reference", "cached"])
 def test_reads_beside_a_writer_see_one_generation(store: Store, executor: str) -> None:
     done, reads = threading.Event(), [0]
@@ -188,6 +192,7 @@ def test_reads_beside_a_writer_see_one_generation(store: Store, executor: str) -
     assert not errors, errors[0]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.parametrize("executor", ["auto", "reference"])
 def test_a_forked_child_has_no_indexes_and_reads_the_same(executor: str) -> None:

@@ -15,11 +15,13 @@ from tests.servers.proxy import Proxy
 
 import tegula
 from tegula import config
-from tegula.engine import shard_indexes
-from tegula.engine.chunk_cache import CHUNKS
+from tegula.engine.caches import shard_indexes
+from tegula.engine.caches.chunk_cache import CHUNKS
 from tegula.errors import ConflictError
 from tegula.stores import FsspecStore, MemoryStore
-from tegula.stores.fsspec_store import FileState
+from tegula.stores.fsspec.store import FileState
+
+pytestmark = pytest.mark.once(executors="both")
 
 SIDE, INNER = 2048, 128  # one shard of 8 MiB
 LAYOUT: dict[str, Any] = {"chunks": (INNER, INNER), "shards": (SIDE, SIDE), "codecs": []}
@@ -90,6 +92,7 @@ def test_a_window_does_not_take_the_shard_in_memory(executor: str) -> None:
             assert 0 < fs.sent < DATA.nbytes / 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("executor", EXECUTORS)
 def test_a_window_does_not_take_the_shard_on_s3(s3_server: Any, proxied: Callable[..., Proxy], executor: str) -> None:
     proxy = proxied(s3_server)
@@ -109,6 +112,7 @@ def test_a_window_does_not_take_the_shard_on_s3(s3_server: Any, proxied: Callabl
             assert 0 < sum(request.sent for request in seen if request.method == "GET") < DATA.nbytes / 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("executor", EXECUTORS)
 def test_a_window_does_not_take_the_shard_of_a_web_server(
     http_server: Any, proxied: Callable[..., Proxy], executor: str
@@ -128,6 +132,7 @@ def test_a_window_does_not_take_the_shard_of_a_web_server(
                 assert 0 < sum(request.sent for request in seen if request.method == "GET") < DATA.nbytes / 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("executor", EXECUTORS)
 @pytest.mark.parametrize("kind", [Counting, Silent])
 @pytest.mark.parametrize("number", range(6))

@@ -17,7 +17,7 @@ import tegula
 from tegula import config
 from tegula.errors import StoreError
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the file system is one of Linux")
+pytestmark = [pytest.mark.skipif(sys.platform != "linux", reason="the file system is one of Linux"), pytest.mark.slow]
 SIDE = 1024
 KEY = "c/0/0"
 

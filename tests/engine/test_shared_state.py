@@ -5,7 +5,6 @@ On an interpreter without its lock they run at the same time. ``TEGULA_RACES`` m
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
 import time
@@ -14,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.effort import amount
 
 import tegula
 from tegula import config
@@ -21,7 +21,7 @@ from tegula.errors import AlreadyExistsError, ConflictError, NotFoundError
 from tegula.stores import MemoryStore
 
 THREADS = 5
-SECONDS = 0.4 * int(os.environ.get("TEGULA_RACES", "1"))
+SECONDS = 0.4 * amount("RACES", usual=1, nightly=10)
 Work = Callable[[np.random.Generator, int, int], object]
 
 
@@ -79,6 +79,7 @@ def test_nodes_of_many_descriptions_are_created_and_opened(tmp_path: Path) -> No
     together(work)
 
 
+@pytest.mark.slow
 def test_chunks_are_kept_of_arrays_that_come_and_go(tmp_path: Path) -> None:
     for number in range(60):
         tegula.create_array(tmp_path / f"{number}", shape=50, chunks=10, dtype="i8")[...] = number
@@ -125,6 +126,7 @@ def test_no_update_within_a_chunk_is_lost(where: str, tmp_path: Path) -> None:
     assert np.array_equal(array[...].sum(axis=0), calls)
 
 
+@pytest.mark.slow
 def test_pools_change_their_size_while_they_work(tmp_path: Path) -> None:
     array = tegula.create_array(tmp_path, shape=1000, chunks=50, dtype="i4")
     array[...] = values = np.arange(1000)
@@ -141,6 +143,7 @@ def test_pools_change_their_size_while_they_work(tmp_path: Path) -> None:
         config._activate(before)  # the threads have restored what they found, in any order
 
 
+@pytest.mark.slow
 def test_members_are_created_and_listed_at_the_same_time() -> None:
     group = tegula.create_group(MemoryStore())
 

@@ -9,8 +9,9 @@ from tests.waiting import run_threads
 
 import tegula
 from tegula import config
-from tegula.engine import atomic_append, reservations
-from tegula.engine.reservations import Reservation
+from tegula.engine.concurrency import reservations
+from tegula.engine.concurrency.reservations import Reservation
+from tegula.engine.lengths import atomic_append
 from tegula.errors import UnsupportedError
 from tegula.stores import MemoryStore
 from tegula.stores.single_writer import digest

@@ -35,6 +35,7 @@ def test_numbers_survive_json(values):
         np.testing.assert_array_equal(np.signbit(again[~np.isnan(again)]), np.signbit(values[~np.isnan(values)]))
 
 
+@pytest.mark.slow
 @given(npst.arrays(npst.array_dtypes() | npst.nested_dtypes(), npst.array_shapes(max_dims=2, max_side=3)))
 def test_anything_becomes_strict_json(values):
     json.dumps(array_to_json(values), allow_nan=False)

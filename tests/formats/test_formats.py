@@ -257,6 +257,8 @@ def test_a_missing_required_member_is_an_error(sample: tuple[str, Documents]) ->
     key = MAIN.get(format, BCOLZ)
     content = json.loads(documents[key])
     optional = {"expectedlen", "dflt", "attributes", "dimension_names", "storage_transformers", "dimension_separator"}
+    if format == "zarr2":  # without them zarr-python uses none; an array of objects needs one
+        optional |= {"compressor"} if content["dtype"] == "|O" else {"compressor", "filters"}
     for name in content:
         rest = {member: value for member, value in content.items() if member != name}
         changed = {**documents, key: json.dumps(rest).encode()}
@@ -289,6 +291,7 @@ def test_a_small_document_can_not_demand_a_large_element(fill: Any) -> None:
         tracemalloc.stop()
 
 
+@pytest.mark.slow
 def test_a_small_document_can_not_demand_a_large_grid() -> None:
     content = json.loads(SAMPLES[2][1]["zarr.json"])
     content["shape"] = [2**40] * 2

@@ -110,6 +110,7 @@ def scramble(rng: random.Random, depth: int = 0) -> Any:
     return {rng.choice(["m", "n", "x", "ü", "long name of a key"]): scramble(rng, depth + 1) for _ in range(count)}
 
 
+@pytest.mark.slow
 def test_random_documents_with_random_damage(index: Any) -> None:
     rng = random.Random(5)
     refused = 0
@@ -164,10 +165,10 @@ def test_large_consolidated_metadata(format: str, above: str, monkeypatch: pytes
     module = {"zarr2": zarr2, "zarr3": zarr3}[format]
     assert len(raw) > module._LARGE
     lazy = tegula.open_group(store, path=above, consolidated=True)
-    assert isinstance(lazy._known, Consolidated)
+    assert isinstance(lazy._members.known, Consolidated)
     monkeypatch.setattr(module, "_LARGE", 2**30)
     whole = tegula.open_group(store, path=above, consolidated=True)
-    assert isinstance(whole._known, dict)
+    assert isinstance(whole._members.known, dict)
     assert lazy.attrs.asdict() == whole.attrs.asdict() == {"title": "é"}
     assert list(lazy) == list(whole)
     assert len(list(lazy)) == 61
@@ -179,10 +180,10 @@ def test_large_consolidated_metadata(format: str, above: str, monkeypatch: pytes
     for missing in ("a7", "below/none", "a007/x", "zarr.json", "x"):
         assert missing not in lazy
         assert missing not in whole
-    assert len(lazy._known) == len(whole._known)
-    assert {path: {key: load(raw, key) for key, raw in nodes.items()} for path, nodes in lazy._known.items()} == {
-        path: {key: load(raw, key) for key, raw in nodes.items()} for path, nodes in whole._known.items()
-    }
+    assert len(lazy._members.known) == len(whole._members.known)
+    assert {
+        path: {key: load(raw, key) for key, raw in nodes.items()} for path, nodes in lazy._members.known.items()
+    } == {path: {key: load(raw, key) for key, raw in nodes.items()} for path, nodes in whole._members.known.items()}
 
 
 @pytest.mark.parametrize("format", ["zarr2", "zarr3"])

@@ -16,6 +16,8 @@ from tegula.formats.json_encoding import dump
 from tegula.formats.splicing import Absent, splice
 from tegula.formats.styles import Style
 
+pytestmark = pytest.mark.once(executors="none")
+
 LONG = "x" * 2**15
 NAMES = st.text(st.characters(codec="utf-8", exclude_characters='"\\', min_codepoint=32), max_size=3)
 VALUES = st.recursive(

@@ -76,7 +76,7 @@ class Subject:
     def executors(self) -> tuple[str, ...]:
         """The executors that differ for this array: what the kernel can't do, the reference executor does for it."""
         metadata = self.array.metadata
-        if metadata.data_type.variable or self.array._stored.chain.native is None:
+        if metadata.data_type.variable or self.array.stored.chain.native is None:
             return ("reference",)
         return executors_here()
 
@@ -126,7 +126,7 @@ def _of(name: str, array: Any, store: tegula.MemoryStore) -> Subject | None:
         values = array[...]
     except TegulaError:
         return None
-    stored = array._stored
+    stored = array.stored
     grid = metadata.grid
     chunks = []
     for coords in product(*(range(axis.count(size)) for axis, size in zip(grid.axes, metadata.shape))):

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.effort import SEED, amount
 
 from tegula.errors import CodecError
 
@@ -23,12 +24,15 @@ from .runner import blocks, regressions, replay, run, save
 from .targets import SHARES, TARGETS
 from .targets.chunks import Chunks
 
-INPUTS = int(os.environ.get("TEGULA_FUZZ_INPUTS", "30000"))
-SEED = int(os.environ.get("TEGULA_FUZZ_SEED", "0"))
+INPUTS = amount("FUZZ_INPUTS", usual=30_000, nightly=1_000_000)
 
-pytestmark = pytest.mark.skipif(os.name != "posix", reason="the workers are limited and watched as POSIX can")
+pytestmark = [
+    pytest.mark.once(executors="both"),
+    pytest.mark.skipif(os.name != "posix", reason="the workers are limited and watched as POSIX can"),
+]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", regressions(), ids=lambda path: path.stem)
 def test_what_once_found_something(path: Path) -> None:
     try:
@@ -37,6 +41,7 @@ def test_what_once_found_something(path: Path) -> None:
         pytest.skip("this input needs what is not installed")
 
 
+@pytest.mark.slow
 def test_nothing_is_found(tmp_path: Path) -> None:
     report = run(INPUTS, seed=SEED, jobs=1 if INPUTS < 100_000 else 2, limit=30.0, findings=tmp_path)
     sums = report.as_json()
@@ -109,6 +114,7 @@ def _work(*arguments: Any) -> None:
     workers.work(*arguments)
 
 
+@pytest.mark.slow
 def test_crashes_and_hangs_are_noticed_and_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(TARGETS, "chunks", Broken)
     monkeypatch.setattr(workers, "_targets", {})

@@ -67,6 +67,7 @@ def fill(store: Store, path: str, kind: str) -> None:
 NODES = ["array3", "zarr2", "zarr1", "bcolz", "table", "group2", "group3"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("node", NODES)
 @pytest.mark.parametrize("new", KINDS)
 @pytest.mark.parametrize("old", KINDS)

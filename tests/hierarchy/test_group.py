@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import errno
 import json
+import pickle
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -408,6 +411,104 @@ def test_attributes_are_a_mapping_that_writes_through(format: str) -> None:
     assert (array[...] == 0).all()
 
 
+@pytest.mark.parametrize("format", ["zarr1", "zarr2", "zarr3", "bcolz", "group", "table"])
+def test_what_is_read_from_attributes_is_a_copy(format: str) -> None:
+    store = MemoryStore()
+    if format == "group":
+        node: Any = tegula.create_group(store)
+    elif format == "table":
+        node = tegula.create_table(store, columns={"x": [1]})
+    else:
+        node = tegula.create_array(store, shape=2, dtype="i1", format=format)
+    given = {"list": [1, {"y": 2}], "empty": {}}
+    node.attrs["d"] = given
+    given["list"].append(3)  # type: ignore[attr-defined]
+    stored = {"list": [1, {"y": 2}], "empty": {}}
+    assert node.attrs["d"] == stored
+
+    readings: list[Callable[[], Any]] = [
+        lambda: node.attrs["d"],
+        lambda: node.attrs.get("d"),
+        lambda: node.attrs.asdict()["d"],
+        lambda: dict(node.attrs)["d"],
+        lambda: {**node.attrs}["d"],
+        lambda: next(iter(node.attrs.values())),
+        lambda: node.attrs.setdefault("d", 0),
+    ]
+    for read in readings:
+        value = read()
+        assert (type(value), type(value["list"]), json.loads(json.dumps(value))) == (dict, list, stored)
+        value["list"][1]["y"] = 99
+        value["empty"]["new"] = 1
+        assert read() == stored == tegula.open(store).attrs["d"]
+
+    value = node.attrs["d"]
+    value["list"][1]["y"] = 99
+    node.attrs["d"] = value
+    assert node.attrs["d"]["list"] == [1, {"y": 99}] == tegula.open(store).attrs["d"]["list"]
+    node.attrs["d"] |= {"z": 1}
+    assert tegula.open(store).attrs["d"]["z"] == 1
+
+
+@pytest.mark.parametrize("consolidated", [False, True])
+@pytest.mark.parametrize("far", [False, True])
+@pytest.mark.parametrize("format", FORMATS)
+def test_members_that_cannot_be_opened_are_errors_when_used(format: str, far: bool, consolidated: bool) -> None:
+    class Remote(MemoryStore):
+        concurrency = 8 if far else 0
+
+    store = Remote()
+    root = tegula.create_group(store, format=format)
+    root["a"], root["bad"], root["c"] = [1, 2], [3], [4]
+    for key in ("bad/zarr.json", "bad/.zarray"):
+        if raw := store.get(key):
+            store.set(key, raw.replace(b'"int64"', b'"int65"').replace(b'"<i8"', b'"<i65"'))
+    if consolidated:
+        key = "zarr.json" if format == "zarr3" else ".zmetadata"
+        store.delete_prefix("bad/")
+        root["bad"] = [3]
+        root.consolidate()
+        raw = store.get(key)
+        assert raw is not None
+        head, tail = raw[: raw.index(b"bad")], raw[raw.index(b"bad") :]
+        store.set(key, head + tail.replace(b'"int64"', b'"int65"', 1).replace(b'"<i8"', b'"<i65"', 1))
+    g = tegula.open_group(store, consolidated=consolidated)
+
+    found = dict(g.items())
+    assert [*found] == ["a", "bad", "c"] == [*g]
+    assert (found["a"][...] == [1, 2]).all()
+    assert [type(node).__name__ for node in g.values()] == ["Array", "Unreadable", "Array"]
+    assert [name for name, node in g.items() if isinstance(node, tegula.Array)] == ["a", "c"]
+    assert "65" in repr(found["bad"])
+    uses: list[Callable[[Any], Any]] = [
+        lambda node: node.shape,
+        lambda node: node[0],
+        lambda node: node.attrs,
+        np.asarray,
+        len,
+        list,
+        lambda node: 3 in node,
+        lambda node: node.__setitem__(0, 1),
+        lambda node: copy.copy(node).dtype,
+        lambda node: pickle.loads(pickle.dumps(node)).dtype,
+        lambda _: g["bad"],
+    ]
+    for use in uses:
+        with pytest.raises(TegulaError, match=r"i(nt)?65.*bad") as caught:
+            use(found["bad"])
+        assert not consolidated or caught.value.key == key
+
+
+def test_items_do_not_hide_that_a_store_fails() -> None:
+    inner = MemoryStore()
+    tegula.create_group(inner)["a"] = [1]
+    group = tegula.open_group(store := FaultyStore(inner))
+    store.arm(Fault(errno.EIO, on="get", keys="^a/zarr.json", times=9))
+    for view in (group.items, group.values):
+        with pytest.raises(StoreError, match=r"a/zarr\.json"):
+            [*view()]
+
+
 def test_changes_of_a_deleted_array_are_errors() -> None:
     store = MemoryStore()
     root = tegula.create_group(store)
@@ -424,6 +525,7 @@ def test_changes_of_a_deleted_array_are_errors() -> None:
     assert [*store.list()] == ["zarr.json"]
 
 
+@pytest.mark.slow
 def test_a_deep_hierarchy_is_walked_to_its_end() -> None:
     store = tegula.MemoryStore()
     tegula.create_group(store, path="/".join("g" * 1100))
@@ -477,6 +579,7 @@ def test_nodes_deep_below_are_no_reason_to_delete_what_is_above_them(tmp_path):
     assert tegula.load(tmp_path / "a" / "b" / "c" / "old.bcolz").tolist() == [1, 2]
 
 
+@pytest.mark.slow
 def test_the_search_for_nodes_below_is_bounded(tmp_path, monkeypatch):
     for number in range(300):
         (tmp_path / f"{number}" / "x" / "y").mkdir(parents=True)

@@ -42,6 +42,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Counting:
 NAMES = [f"a{number:03d}" for number in range(200)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [list, tuple, sorted, len, lambda g: [*g], lambda g: list(g.keys())])
 def test_names_take_one_listing(store: Counting, make: Any) -> None:
     g = tegula.open_group(store)
@@ -50,6 +51,7 @@ def test_names_take_one_listing(store: Counting, make: Any) -> None:
     assert store.listings == 1
 
 
+@pytest.mark.slow
 def test_a_length_is_that_of_the_moment(store: Counting) -> None:
     g = tegula.open_group(store, mode="r+")
     names = iter(g)
@@ -71,6 +73,7 @@ def test_a_member_of_a_large_copy_takes_one_read_of_the_copy(store: Counting) ->
     assert store.nbytes < 1.5 * size + 2**16
 
 
+@pytest.mark.slow
 def test_a_copy_that_has_changed_since_is_read_again(store: Counting) -> None:
     g = tegula.open_group(store)
     other = tegula.open_group(store, mode="r+")
@@ -79,6 +82,7 @@ def test_a_copy_that_has_changed_since_is_read_again(store: Counting) -> None:
     assert g.with_consolidated()["new"].shape == (4,)
 
 
+@pytest.mark.slow
 def test_the_documents_of_members_are_read_together(store: Counting, monkeypatch: pytest.MonkeyPatch) -> None:
     wanted: list[int] = []
     get_many = LocalStore.get_many

@@ -113,8 +113,9 @@ def test_an_array_that_could_not_be_filled_is_removed(format: str, what: Any) ->
             tegula.open(kept)
 
 
-def test_an_array_is_not_created_over_the_one_it_is_copied_from(tmp_path: Path) -> None:
+def test_an_array_may_replace_the_one_it_is_copied_from(tmp_path: Path) -> None:
     a = tegula.array(np.arange(4), store=tmp_path / "a")
-    with pytest.raises(MetadataError, match="lies within it or contains it"):
-        tegula.create_array(tmp_path / "a", data=a, overwrite=True)
-    assert a[:].tolist() == [0, 1, 2, 3]
+    b = tegula.create_array(tmp_path / "a", data=a, dtype="f4", chunks=3, overwrite=True)
+    assert b[:].tolist() == tegula.open(tmp_path / "a")[:].tolist() == [0, 1, 2, 3]
+    with pytest.raises(AlreadyExistsError):
+        tegula.create_array(tmp_path / "a", data=b)

@@ -16,6 +16,8 @@ import tegula
 from tegula.hierarchy import ahead
 from tegula.stores import MemoryStore, Store
 
+pytestmark = pytest.mark.once(executors="both")
+
 FORMATS = ["zarr3", "zarr2", "zarr1", "bcolz"]
 GROUPS = ["zarr3", "zarr2"]
 
@@ -33,7 +35,7 @@ def group_of(count: int, format: str = "zarr3") -> tuple[WaveStore, tegula.Group
 
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("told", [True, False])
-def test_an_array_is_opened_in_one_wave_without_a_request_made_twice(format: str, told: bool) -> None:
+def test_an_array_is_opened_in_few_waves_without_a_request_made_twice(format: str, told: bool) -> None:
     store = WaveStore()
     tegula.create_array(store, shape=(6, 2), dtype="i4", format=format)
     for mode in ("r", "r+", "a"):
@@ -42,7 +44,7 @@ def test_an_array_is_opened_in_one_wave_without_a_request_made_twice(format: str
                 tegula.open_array(store, mode, format=format if told else None)
             )  # fmt: skip
         assert array.shape == (6, 2)
-        assert len(log) == 1
+        assert len(log) == (1 if told or format in GROUPS else 2)  # first the documents of the common formats
         assert len({*log.requests}) == len(log.requests)
         assert len(log.requests) == 1 or not told or format != "zarr3"
 
@@ -60,6 +62,7 @@ def test_a_group_with_consolidated_metadata_is_opened_with_one_request_and_its_m
 # --- members
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format", GROUPS)
 @pytest.mark.parametrize(
     "look",
@@ -80,6 +83,7 @@ def test_the_members_of_a_group_are_opened_in_two_waves(look: Callable[[Any], ob
     assert len(log[1]) == {"zarr3": 12, "zarr2": 12 * 4}[format]
 
 
+@pytest.mark.slow
 def test_a_hierarchy_takes_as_many_waves_for_many_groups_as_for_few() -> None:
     waves = []
     for count in (2, 10):
@@ -191,6 +195,7 @@ def test_deleting_and_copying_far_away_leaves_what_it_leaves_near(nodes: list[tu
 # --- tables, deleting and copying in waves
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format", ["zarr3", "zarr2", "bcolz"])
 def test_a_table_takes_as_many_waves_for_many_columns_as_for_few(format: str) -> None:
     few, many = table_waves(2, format), table_waves(12, format)
@@ -223,6 +228,7 @@ def table_waves(count: int, format: str) -> dict[str, int]:
     return counted
 
 
+@pytest.mark.slow
 def test_groups_are_deleted_and_copied_in_as_many_waves_for_many_members_as_for_few() -> None:
     waves = []
     for count in (2, 12):

@@ -12,6 +12,8 @@ import pytest
 from tegula.indexing import Lookup, Plan, basic, blocks, numpy_like, orthogonal, vectorized
 from tegula.metadata.chunk_grids import chunk_grid, regular_grid
 
+pytestmark = pytest.mark.once(executors="none")
+
 VAST = 2**40
 SHAPE = (VAST, VAST, VAST)
 GRID = regular_grid((1000, 1, 2**20))

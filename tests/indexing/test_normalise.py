@@ -11,6 +11,8 @@ from tegula.errors import SelectionError
 from tegula.indexing import basic, blocks, numpy_like, orthogonal, split_fields, vectorized
 from tegula.metadata.chunk_grids import regular_grid
 
+pytestmark = pytest.mark.once(executors="none")
+
 SHAPE = (10, 5)
 GRID = regular_grid((4, 2))
 

@@ -14,6 +14,8 @@ from tegula.errors import SelectionError
 from tegula.indexing import Plan, basic, blocks, numpy_like, orthogonal, refine, vectorized
 from tegula.metadata.chunk_grids import ChunkGrid, RegularAxis, VaryingAxis, regular_grid
 
+pytestmark = pytest.mark.once(executors="none")
+
 FULL = slice(None)
 law = settings(deadline=None, max_examples=250)
 

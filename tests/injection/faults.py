@@ -16,7 +16,7 @@ from typing import Any
 from unittest import mock
 
 from tegula import config, executors
-from tegula.stores import open_files
+from tegula.stores.local import open_files
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -76,6 +78,11 @@ def made(path: Path, format: str = "zarr3", **options: Any) -> Any:
 
 def add(name: str, *arguments: Any, **options: Any) -> None:
     OPERATIONS[name] = Operation(*arguments, **options)
+
+
+def below(act: Callable[..., Any]) -> Callable[[Path], Any]:
+    """Let an operation act on a directory inside the one it is given: a new node is made beside the old one."""
+    return lambda path: act(os.path.join(path, "n"))
 
 
 # --- chunks
@@ -194,11 +201,13 @@ for _format in FORMATS:
         create(path, format, overwrite=True)
 
     add(f"create {_format}", _nothing, _create, _create_again, _is_draft)
-    add(f"overwrite {_format}", _make_attributes, _overwrite, None, _is_gone, whole=True)
-    add(
-        f"overwrite by {_format}", made, _overwrite, None, _is_gone,
-        whole=True, leaves=lambda key: key.startswith("c/") and not key.endswith("json"),
-    )  # fmt: skip
+
+    def _overwrite_with(path: Path, format: str = _format) -> None:
+        tegula.create_array(path, data=NEW, chunks=(5, 5), format=format, overwrite=True)
+
+    add(f"overwrite {_format}", below(_make_attributes), below(_overwrite), whole=True)
+    add(f"overwrite by {_format}", below(made), below(_overwrite), whole=True)
+    add(f"overwrite with data {_format}", below(made), below(_overwrite_with), whole=True, cheap=False)
 
 
 def _make_group(path: Path, format: str = "zarr3") -> None:
@@ -235,7 +244,7 @@ for _format in ("zarr2", "zarr3"):
         tegula.open_group(path, mode="r+").consolidate()
 
     add(f"create group {_format}", _nothing, _create_group, _create_group_again)
-    add(f"overwrite group {_format}", _make_of, _overwrite_group, None, _is_gone, whole=True, cheap=False)
+    add(f"overwrite group {_format}", below(_make_of), below(_overwrite_group), whole=True, cheap=False)
     add(f"delete {_format}", _make_of, _delete, _delete_again, whole=True)
     add(f"consolidate {_format}", _make_of, _consolidate)
 
@@ -309,8 +318,43 @@ add("remove column", make_table, _remove_column, _remove_column_again, whole=Tru
 # --- copies
 
 
-def _convert(path: Path, overwrite: bool = False) -> None:
-    tegula.convert(f"{path}/source", f"{path}/target", format="zarr2", overwrite=overwrite)
+def _convert(path: Path, overwrite: bool = False, **options: Any) -> None:
+    tegula.convert(f"{path}/source", f"{path}/target", format="zarr2", overwrite=overwrite, **options)
+
+
+def _copy(path: Path, **options: Any) -> None:
+    tegula.copy(f"{path}/source", f"{path}/target", overwrite=True, **options)
+
+
+def _make_pyramid(path: Path) -> None:
+    tegula.create_array(path, path="source", data=NEW, chunks=CHUNKS)
+    tegula.create_array(path, path="x", data=OLD, chunks=CHUNKS)
+    tegula.downsample(f"{path}/x", f"{path}/target", levels=2)
+
+
+def _downsample(path: Path, **options: Any) -> None:
+    tegula.downsample(f"{path}/source", f"{path}/target", levels=1, overwrite=True, **options)
+
+
+def _make_levels(path: Path) -> None:
+    group = tegula.create_group(f"{path}/target")
+    array = group.create_array("x", data=OLD, chunks=CHUNKS, dimension_names=["y", "x"])
+    tegula.downsample(array, levels=2)
+    array[...] = NEW
+
+
+def _downsample_there(path: Path, **options: Any) -> None:
+    tegula.downsample(f"{path}/target/x", levels=1, overwrite=True, **options)
+
+
+def _of_conversion(key: str, value: bytes | None) -> bool:
+    """The ledger of a job, and what is left out, as the report says, since it could not be read."""
+    return is_ledger_key(key) or (key.startswith("target/") and value is None)
+
+
+def _of_job(key: str, value: bytes | None) -> bool:
+    """The ledger of a job, and the document of a group whose levels are about to be exchanged."""
+    return is_ledger_key(key) or (key == "target/zarr.json" and value is not None)
 
 
 def _make_source(path: Path) -> None:
@@ -339,10 +383,26 @@ add(
     "convert over",
     _make_both,
     lambda path: _convert(path, overwrite=True),
-    between=lambda key, value: key.startswith("target/") and (value is None or is_ledger_key(key)),
+    between=_of_conversion,
     cheap=False,
+    whole=True,
 )
-add("save", _make_group, _save, between=_is_gone, cheap=False, holes=True)
+add(
+    "convert over, resumed",
+    _make_both,
+    lambda path: _convert(path, overwrite=True, resume=True),
+    between=_of_conversion,
+    cheap=False,
+    whole=True,
+)
+for _name, _make, _act in (
+    ("copy", _make_both, _copy),
+    ("pyramid", _make_pyramid, _downsample),
+    ("levels", _make_levels, _downsample_there),
+):
+    add(f"{_name} over", _make, _act, between=_of_job, cheap=False, whole=True)
+    add(f"{_name} over, resumed", _make, partial(_act, resume=True), between=_of_job, cheap=False, whole=True)
+add("save", below(_make_group), below(_save), cheap=False, whole=True)
 
 
 # --- archives
@@ -397,6 +457,8 @@ def read_everything(path: Path) -> dict[str, Any]:
     """Read every array below a directory; a node that says why it can't be opened is left out."""
     found: dict[str, Any] = {}
     for key in LocalStore(path).list():
+        if is_ledger_key(key):
+            continue
         place = key.rpartition("/")[0].removesuffix("/meta")
         place = "" if place == "meta" else place
         if key.rpartition("/")[2] in ("zarr.json", ".zarray", "meta", "storage", "a.zip"):

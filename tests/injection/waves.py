@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -14,8 +15,9 @@ from tegula.stores import ByteRange, Generation, MemoryStore, Store
 from tegula.stores.arguments import BytesLike
 from tegula.stores.capabilities import Ranged, Revalidating
 
-__all__ = ["Log", "RangedWaveStore", "RevalidatingWaveStore", "WaveStore"]
+__all__ = ["Log", "RangedWaveStore", "RevalidatingWaveStore", "WaveStore", "of_chunks"]
 
+_DOCUMENTS = ("zarr.json", ".zarray", "meta", "storage", "sizes")
 _QUIET = 0.04  # seconds without a new request after which all that are under way are answered
 
 
@@ -29,6 +31,18 @@ class Log(list[list[str]]):
 
     def __repr__(self) -> str:
         return "\n".join(f"wave {number}: {len(wave)}: {wave[:8]}" for number, wave in enumerate(self, 1))
+
+
+def of_chunks(requests: list[str]) -> list[str]:
+    """Return the requests for chunks, without the one for the document of their array."""
+    found = [request for request in requests if not request.split()[1].endswith(_DOCUMENTS)]
+    assert len(requests) - len(found) <= 1
+    return found
+
+
+def _patience() -> float:
+    """Return how many times as long as usual a thread may take to send its request: others may have the cores."""
+    return max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1)) if hasattr(os, "getloadavg") else 1.0
 
 
 class WaveStore(Store):
@@ -68,9 +82,12 @@ class WaveStore(Store):
             self._travelling.append(request)
             self.most = max(self.most, len(self._travelling))
             self._latest = time.monotonic()
+            quiet = self._quiet * _patience()
+            looks = 0  # one look sees no thread that waits for the interpreter, which this thread holds
             while wave == self._answered:
-                left = self._latest + self._quiet - time.monotonic()
-                if left <= 0 and _is_busy():
+                left = self._latest + quiet - time.monotonic()
+                if left <= 0 and (looks == 0 or _is_busy()):
+                    looks += 1
                     self._gate.wait(self._quiet / 4)
                 elif left <= 0:
                     log.append(sorted(self._travelling))
@@ -113,7 +130,7 @@ class WaveStore(Store):
 
 
 def _is_busy() -> bool:
-    """Return whether another thread of this process is running, or would if it got a processor; on Linux only."""
+    """Return whether another thread of this process is running, or could, on Linux only."""
     tasks = Path("/proc/self/task")
     own = str(threading.get_native_id())
     for task in tasks.iterdir() if tasks.exists() else ():
@@ -121,7 +138,7 @@ def _is_busy() -> bool:
             state = (task / "stat").read_text().rpartition(")")[2].split()[0]
         except OSError:  # the thread has ended
             continue
-        if state == "R" and task.name != own:
+        if state in "RD" and task.name != own:  # it computes, or waits for a disk
             return True
     return False
 

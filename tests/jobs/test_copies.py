@@ -13,7 +13,7 @@ import tegula
 from tegula import MemoryStore
 
 VALUES = np.arange(600, dtype="i4").reshape(20, 30)
-pytestmark = pytest.mark.usefixtures("small_units")
+pytestmark = [pytest.mark.once(executors="both"), pytest.mark.usefixtures("small_units")]
 
 
 def fill(store: Any) -> Any:
@@ -59,6 +59,7 @@ def test_a_source_that_has_changed_is_refused() -> None:
     assert not [key for key in target.list() if "tegula" in key or "c/" in key]
 
 
+@pytest.mark.slow
 def test_parts_and_processes_make_the_same_copy(tmp_path: Path) -> None:
     fill(tmp_path / "s.zarr")
     expected = contents(tegula.LocalStore(tmp_path / "s.zarr"))

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.effort import SEED, amount
 from tests.jobs import killing
 
 import tegula
@@ -31,9 +32,13 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "downsample": {"axes": "yx", "levels": 2, "codecs": "zstd"},
 }
 CHUNKS = {"convert": 12 * 10 + 5, "downsample": 12 * 10}  # of the source
-KILLS = int(os.environ.get("TEGULA_KILLS", "2"))
+KILLS = amount("KILLS", usual=2, nightly=30)
 WORKERS = 2
-pytestmark = pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="there is no SIGKILL")
+pytestmark = [
+    pytest.mark.once(executors="both"),
+    pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="there is no SIGKILL"),
+    pytest.mark.slow,
+]
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +107,7 @@ def run_until_done(start_all: Any, kills: int, chance: random.Random, workers: b
 
 
 def test_parts_that_are_killed_and_started_again_complete_the_target(source: Path, tmp_path: Path) -> None:
-    chance = random.Random(3)
+    chance = random.Random(SEED + 3)
     tegula.convert(source, tmp_path / "plain.zarr", codecs="zstd")
     target, log = tmp_path / "t.zarr", tmp_path / "log"
     log.touch()
@@ -129,7 +134,7 @@ def test_parts_of_a_pyramid_that_are_killed_complete_it(source: Path, tmp_path: 
     kills = run_until_done(
         lambda: [start(source, target, log, part=[i, 3], **options) for i in (1, 2, 3)],
         min(KILLS, 5),
-        random.Random(5),
+        random.Random(SEED + 5),
         False,
         1.5,
     )
@@ -147,7 +152,7 @@ def test_a_job_that_is_killed_gives_the_result_of_one_that_is_not(
 ) -> None:
     if runner == "dask":
         pytest.importorskip("distributed")
-    chance = random.Random(7)
+    chance = random.Random(SEED + 7)
     options: dict[str, Any] = {"operation": operation, **OPTIONS[operation], "resume": True}
     options |= {} if runner == "threads" else {"runner": runner, "workers": WORKERS}
     place = source / "a" if operation == "downsample" else source

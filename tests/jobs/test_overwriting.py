@@ -126,6 +126,7 @@ def test_a_directory_without_anything_has_no_jobs(tmp_path: Path) -> None:
     assert tegula.jobs.list_jobs(str(tmp_path)) == []
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small_units")
 @pytest.mark.parametrize("operation", ["convert", "copy"])
 @pytest.mark.parametrize("is_complete", [True, False])

@@ -10,20 +10,22 @@ import numpy as np
 
 from tegula import LocalStore, config
 from tegula.arrays.creation import array_metadata
+from tegula.engine.nodes.creating import read_back
 from tegula.formats import find_format
 from tegula.jobs.ledger import Ledger
-from tegula.jobs.publishing import place_for
+from tegula.jobs.publishing import Place
 from tegula.metadata.data_types import as_data_type
 
 
 def test_a_worker_lets_the_kernel_write_an_array_that_has_no_documents_yet(kernel: Any, tmp_path: Path) -> None:
     for name in ("zarr3", "zarr2"):
         store, item = LocalStore(tmp_path / name), find_format(name)
-        metadata = item.adapt(array_metadata(item, (4, 6), as_data_type("i4"), (2, 3), codecs=None))
+        draft = item.adapt(array_metadata(item, (4, 6), as_data_type("i4"), (2, 3), codecs=None))
+        metadata = read_back(item, draft, "")
         with Ledger(store, "").claimed():
-            place = pickle.loads(pickle.dumps(place_for(store, "", item, metadata, {}, visible=False)))
+            place = pickle.loads(pickle.dumps(Place(store, "", {**metadata.documents}, name, {}, False)))
             array = place.open()
             with config.configure(executor="kernel"):
                 array[...] = np.arange(24).reshape(4, 6)
-        assert array._stored.kernel is not None
-        assert array._stored.amount_stored()[0] == 4
+        assert array.stored.kernel is not None
+        assert array.stored.amount_stored()[0] == 4

@@ -16,7 +16,7 @@ from tegula.jobs.ledger import COMPLETE, DIRECTORY, Ledger
 from tegula.jobs.plans import Plan
 from tegula.jobs.recording import Recording
 
-pytestmark = pytest.mark.usefixtures("small_units")
+pytestmark = [pytest.mark.once(executors="both"), pytest.mark.usefixtures("small_units"), pytest.mark.slow]
 
 
 class Watched(MemoryStore):
@@ -60,7 +60,7 @@ def test_a_part_that_starts_while_another_one_completes_the_job_finds_it_complet
     whole, killed = MemoryStore(), MemoryStore()
     work(node, whole, resume=True, **options)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Recording, "finish", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr(Recording, "finish", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
         while True:
             try:
                 for number in (1, 2):

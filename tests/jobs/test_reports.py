@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tegula
-from tegula.codecs.checksums import notices_changes
+from tegula.codecs.compressors.checksums import notices_changes
 from tegula.display.info import counted, human_seconds
 from tegula.errors import TegulaError
 from tegula.jobs.checking.check import CheckReport
@@ -142,6 +142,7 @@ def test_reports_in_lists_are_short() -> None:
     assert ", verified>" in repr(arrays)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("codecs", CODECS, ids=str)
 @pytest.mark.parametrize("layout", [{"chunks": (4, 10)}, SHARDED], ids=["chunks", "shards"])
 def test_a_chain_with_a_checksum_notices_every_changed_bit(codecs: Any, layout: dict[str, Any]) -> None:

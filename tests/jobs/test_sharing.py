@@ -13,12 +13,12 @@ from tests.jobs.interrupting import Interrupting
 import tegula
 from tegula import MemoryStore
 from tegula.jobs.comparing.differences import Differing
-from tegula.jobs.measuring.histograms import Bins
-from tegula.jobs.measuring.moments import Moments, measure
 from tegula.jobs.sharing import Code
+from tegula.jobs.statistics.histograms import Bins
+from tegula.jobs.statistics.moments import Moments, measure
 
 VALUES = np.random.default_rng(5).normal(size=(40, 30))
-pytestmark = pytest.mark.usefixtures("small_units")
+pytestmark = [pytest.mark.once(executors="both"), pytest.mark.usefixtures("small_units")]
 
 
 def fill(store: Any, codecs: Any = "auto") -> Any:
@@ -98,6 +98,7 @@ def test_a_difference_is_found_in_parts_that_were_done_before_and_in_those_that_
     assert (found.differences[0].count, found.differences[0].index) == (2, (0, 0))
 
 
+@pytest.mark.slow
 def test_processes_give_the_same_results(tmp_path: Path) -> None:
     fill(tmp_path / "s.zarr")
     fill(tmp_path / "o.zarr", codecs="zstd")
@@ -108,6 +109,7 @@ def test_processes_give_the_same_results(tmp_path: Path) -> None:
         assert found.elements == VALUES.size + 20
 
 
+@pytest.mark.slow
 def test_processes_find_the_same_faults(tmp_path: Path) -> None:
     store = tegula.LocalStore(tmp_path / "s.zarr")
     fill(store)

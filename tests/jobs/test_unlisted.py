@@ -14,6 +14,8 @@ from tegula import config
 from tegula.cli.progress import _amounts_of
 from tegula.stores import MemoryStore
 
+pytestmark = [pytest.mark.once(executors="both"), pytest.mark.slow]
+
 VALUES = np.arange(60).reshape(6, 10)
 FORMATS = ["zarr3", "zarr2", "zarr1", "bcolz"]
 

@@ -13,6 +13,8 @@ from tegula.errors import MetadataError
 from tegula.metadata.chunk_grids import ChunkAxis, RegularAxis, VaryingAxis, chunk_grid, regular_grid
 from tegula.metadata.chunk_keys import V1_KEYS, V2_KEYS, ChunkKeyEncoding, default_keys, v2_keys
 
+pytestmark = pytest.mark.once(executors="none")
+
 axes = st.builds(RegularAxis, st.integers(1, 9)) | st.builds(
     VaryingAxis, st.lists(st.integers(1, 6), min_size=1, max_size=8).map(tuple)
 )

@@ -25,6 +25,8 @@ from tegula.metadata.data_types import (
 from tegula.metadata.fill_value_json import fill_from_json, fill_to_json
 from tegula.metadata.fill_values import default_fill, scalar_array
 
+pytestmark = pytest.mark.once(executors="none")
+
 PLAIN = "? i1 i2 i4 i8 u1 u2 u4 u8 f2 f4 f8 c8 c16".split()
 UNITS = "Y M W D h m s ms us ns ps fs as".split()
 
@@ -279,3 +281,11 @@ def test_the_default_fill_value_is_zero(dtype: np.dtype[Any]) -> None:
     assert not any(default_fill(DataType(dtype)).tobytes())
     assert default_fill(STRING)[()] == ""
     assert default_fill(BYTES)[()] == b""
+
+
+@pytest.mark.parametrize("name", ["numpy.datetime64", "numpy.timedelta64"])
+def test_times_without_a_unit_keep_their_scale(name: str) -> None:
+    document = {"name": name, "configuration": {"unit": "generic", "scale_factor": 2}}
+    assert data_type_to_json(data_type_from_json(document)) == document
+    kind = "M" if "date" in name else "m"
+    assert data_type_to_json(as_data_type(f"{kind}8[2generic]")) == document

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tegula
-from tegula.formats.bcolz_chunks import automatic_chunklen
+from tegula.formats.bcolz.chunks import automatic_chunklen
 
 NUMBERS = ["bool", "i1", "u1", "i2", ">i2", "u2", "i4", ">u4", "i8", "u8", "f2", "f4", ">f4", "f8", ">f8"]
 OTHERS = ["S1", "S7", "U3", ">U2", "V5", "V256", "M8[ns]", "m8[ns]", "m8[M]"]
@@ -213,6 +213,7 @@ def test_what_is_written_in_parts_is_read_in_parts(case: Case, data: st.DataObje
         check_tegula(theirs, expected)
 
 
+@pytest.mark.slow
 def test_large_chunks_have_many_blocks() -> None:
     values = (np.arange(3_000_000, dtype="i8") // 5).reshape(-1, 3)
     case = Case(400_000, {"cname": "lz4", "clevel": 5, "shuffle": 1, "quantize": 0}, 0, len(values), values)

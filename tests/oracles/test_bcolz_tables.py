@@ -76,6 +76,7 @@ def check(path: str, expected: Columns) -> None:
         assert ours[1::2].tobytes() == theirs[1::2].tobytes()
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(tables(), st.integers(1, 20))
 def test_the_same_table_is_stored_in_the_same_bytes(columns: Columns, chunklen: int) -> None:
@@ -145,6 +146,7 @@ def inserted(names: list[str], position: int, name: str) -> list[str]:
     return [*names[:position], name, *names[position:]]
 
 
+@pytest.mark.slow
 @settings(max_examples=80)
 @given(tables(), STEPS)
 def test_both_change_one_table_in_turn(columns: Columns, steps: list[tuple[bool, str, int]]) -> None:

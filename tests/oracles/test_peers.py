@@ -14,10 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 import tegula
+
+pytestmark = pytest.mark.slow
 
 Cases = Callable[..., st.SearchStrategy[Any]]
 FEW = settings(max_examples=3, deadline=None, phases=[Phase.generate])  # each example is a batch and starts a process

@@ -32,6 +32,8 @@ import tegula
 from tegula.metadata.data_types import EXTENDED
 from tegula.metadata.nodes import ArrayMetadata
 
+pytestmark = pytest.mark.slow
+
 Codec = Any
 PAGE = Path(__file__).resolve().parents[2] / "docs/reference/compatibility.md"
 COLUMNS = ("zarr-python 3.4", "zarr-python 2.18", "TensorStore 0.1.86", "zarrs 0.2")

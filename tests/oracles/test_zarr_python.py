@@ -91,6 +91,7 @@ def test_selections_are_read_alike(cases: Cases, as_zarr_store: Convert, data: s
         assert ours.vindex[points].astype(case.dtype).tobytes() == expected.tobytes()
 
 
+@pytest.mark.slow
 @LOOKS
 @given(st.data(), st.booleans())
 def test_one_changes_what_the_other_made(

@@ -39,7 +39,7 @@ FOREIGN = {
     "zarr-2.18.7": "filters_categorize filters_quantize",
     "zarr-3.4.2": "rectilinear rectilinear_mixed cast_wrap scale_cast",
 }
-pytestmark = pytest.mark.filterwarnings("ignore")  # those of other libraries about data types without a specification
+pytestmark = [pytest.mark.once(executors="both"), pytest.mark.filterwarnings("ignore")]
 
 
 def granted(prefix: str) -> Any:

@@ -15,14 +15,20 @@ import tegula
 from tegula import references
 from tegula.errors import AlreadyExistsError, MetadataError, StoreError, UnsupportedError
 from tegula.references.chunks import Chunk
-from tegula.stores.reference_parquet import ParquetReferences
-from tegula.stores.reference_sets import Reference
+from tegula.references.locations import base_url
+from tegula.stores.references.parquet import ParquetReferences
+from tegula.stores.references.sets import Reference
+from tegula.stores.wrapping import WrappingStore
+from tegula.stores.zip.remote import RemoteZipStore
 
 fsspec = pytest.importorskip("fsspec")
 zarr = pytest.importorskip("zarr", minversion="3")
 pytest.importorskip("fastparquet", reason="fsspec reads references in Parquet with fastparquet")
 
-pytestmark = pytest.mark.filterwarnings("ignore:The 'fastparquet' engine is deprecated")  # which fsspec uses
+pytestmark = [
+    pytest.mark.once(executors="both"),
+    pytest.mark.filterwarnings("ignore:The 'fastparquet' engine is deprecated"),
+]
 FORMS = {"JSON, Zarr v2": 2, "JSON, Zarr v3": 3, "Parquet": None}
 # what zarr-python has no data type, codec or grid for, wherever the chunks are
 FOREIGN = {
@@ -59,6 +65,7 @@ def by_zarr(refs: Any, path: str, zarr_format: int) -> Any:
         return zarr.open_array(store, path=path, mode="r", zarr_format=zarr_format)[...]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 def test_every_array_reads_the_same(form: str, archive: str, corpus: Any, same: Any, tmp_path: Path) -> None:
     refused: set[str] = set()
@@ -142,6 +149,22 @@ def test_what_cannot_be_referenced(tmp_path: Path) -> None:
     assert by_zarr(refs, "sharded", 3).tolist() == [2, 2, 2, 2, 0, 0, 0, 0]
     with pytest.raises(UnsupportedError, match="has none by which others could reach"):
         references.write(tegula.save({}, x=np.arange(3)) or tegula.open(tegula.MemoryStore(), "w"), refs)
+
+
+class Bucket(tegula.MemoryStore):
+    """A store that says by which URL others reach its values."""
+
+    url = "s3://bucket"
+    values_url = "s3://bucket/"
+
+
+def test_values_in_an_archive_in_a_bucket_have_no_url_of_their_own(tmp_path: Path) -> None:
+    with tegula.ZipStore(tmp_path / "a.zip", "w") as archive:
+        array(archive, "zarr3")
+    bucket = Bucket({"a.zip": (tmp_path / "a.zip").read_bytes()})
+    assert base_url(WrappingStore(bucket)) == "s3://bucket/"
+    with pytest.raises(UnsupportedError, match=r"s3://bucket/a\.zip"):
+        references.write(RemoteZipStore(bucket, "a.zip"), {})
 
 
 def test_a_damaged_frame_is_refused(tmp_path: Path) -> None:
@@ -290,6 +313,7 @@ def test_on_a_web_server(http_server: Any, tmp_path: Path) -> None:
     assert found[...].tolist() == expected
 
 
+@pytest.mark.slow
 def test_the_memory_for_parquet_does_not_grow_with_the_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     number = 100_000
     node = tegula.create_array(tmp_path / "x", shape=number, chunks=1, dtype="u1", format="zarr2")

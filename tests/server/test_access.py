@@ -2,13 +2,16 @@
 
 import re
 import signal
+import socket
 import subprocess
 import sys
 import urllib.request
 from collections.abc import Iterator
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
@@ -18,6 +21,8 @@ from typer.testing import CliRunner
 import tegula
 from tegula.cli.program import app
 from tegula.server.guard import LOOPBACK, is_known_host, offered_tokens
+
+pytestmark = pytest.mark.once(executors="both")
 
 TOKEN = "s3cret-T0ken"
 
@@ -139,6 +144,7 @@ def test_a_server_ends_and_can_be_ended_again() -> None:
         ask(server.url, "/zarr.json")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
 def test_the_command(tmp_path: Any) -> None:
     tegula.save(tmp_path / "g.zarr", x=np.arange(3))
@@ -159,8 +165,8 @@ def test_the_command(tmp_path: Any) -> None:
 
 def test_what_the_command_prints_has_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
     server = SimpleNamespace(open_url="http://127.0.0.1:1/", wait=lambda: None)
-    monkeypatch.setattr("tegula.cli.serve.start", lambda *_, **__: nullcontext(server))
-    monkeypatch.setattr("tegula.cli.serve.open_target", lambda *_, **__: nullcontext())
+    monkeypatch.setattr("tegula.cli.commands.serve.start", lambda *_, **__: nullcontext(server))
+    monkeypatch.setattr("tegula.cli.commands.serve.open_target", lambda *_, **__: nullcontext())
     result = CliRunner().invoke(app, ["serve", "https://me:secret@host/x.zarr?token=secret"])
     assert result.stdout.startswith("serving https://host/x.zarr")
     assert "secret" not in result.output
@@ -179,3 +185,35 @@ def test_a_server_in_a_bucket(s3_server: Any) -> None:
         assert ask(server.url, "/x/c/0/0", if_none_match=tag).status == 304
         assert ask(server.url, "/x/c/7/0").status == 404
         assert bucket.storage_options.get("secret_access_key", "none") not in ask(server.url, "/-/info/x").body.decode()
+
+
+def test_two_hosts(tmp_path: Path) -> None:
+    """Each of two readers of such a request may believe another one."""
+    array = tegula.create_array(tmp_path / "a.zarr", shape=3, chunks=3, dtype="u1", codecs=[])
+    array[:] = 1
+    for token in (None, "secret"):
+        with tegula.serve(array, port=0, token=token) as server:
+            ask(server.url, f"/zarr.json?token={token}")  # then a chunk is answered at once
+            parts = urlsplit(server.url)
+            for target in ("/c/0", "/zarr.json", "/as/float32/c/0", "/-/page/x"):
+                for second in ("localhost", "evil.example"):
+                    with closing(socket.create_connection((parts.hostname, parts.port), timeout=30)) as client:
+                        lines = f"Host: localhost\r\nHOST: {second}\r\nCookie: tegula-{parts.port}=secret\r\n"
+                        client.sendall(f"GET {target} HTTP/1.1\r\n{lines}Connection: close\r\n\r\n".encode())
+                        answer = b""
+                        while part := client.recv(2**16):
+                            answer += part
+                    assert answer.startswith(b"HTTP/1.1 400 "), (target, answer)
+
+
+def test_lists_that_are_sent_in_parts(tmp_path: Path) -> None:
+    array = tegula.create_array(tmp_path / "a.zarr", shape=3, chunks=3, dtype="u1", codecs=[])
+    array[:] = 1
+    with tegula.serve(array, port=0) as server:
+        tag = ask(server.url, "/c/0").headers["etag"]
+        parts = urlsplit(server.url)
+        for tags in ((tag, '"x"'), ('"x"', tag)):
+            with closing(socket.create_connection((parts.hostname, parts.port), timeout=30)) as client:
+                lines = "".join(f"If-None-Match: {one}\r\n" for one in tags)
+                client.sendall(f"GET /c/0 HTTP/1.1\r\nHost: localhost\r\n{lines}\r\n".encode())
+                assert client.recv(2**16).startswith(b"HTTP/1.1 304 ")

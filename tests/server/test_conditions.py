@@ -1,9 +1,12 @@
 """Ranges of RFC 9110, section 14, against an independent reading of its grammar."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tegula.server.conditions import UnsatisfiableError, matches, precondition, wanted_span
+
+pytestmark = pytest.mark.once(executors="both")
 
 SIZES = st.integers(0, 30)
 NUMBERS = st.integers(0, 40)

@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 import tegula
 import tegula.server
 
+pytestmark = pytest.mark.once(executors="both")
+
 
 @pytest.fixture(scope="module")
 def application() -> Any:

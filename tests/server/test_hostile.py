@@ -1,6 +1,5 @@
 """Slow, numerous or malicious clients: their cost is bounded, and others are served."""
 
-import os
 import socket
 import subprocess
 import sys
@@ -14,13 +13,14 @@ from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
+from tests.effort import NIGHTLY
 from tests.server.asking import ask
 from tests.waiting import run_threads
 
 import tegula
 from tegula.server import connections
 
-HEAVY = bool(os.environ.get("TEGULA_HEAVY"))
+pytestmark = pytest.mark.once(executors="both")
 
 
 @pytest.fixture(scope="module")
@@ -142,6 +142,7 @@ def test_pipelined_requests_are_answered_in_order(server: Any) -> None:
     assert statuses == [206, 404, 206, 200, 404, 404]
 
 
+@pytest.mark.slow
 def test_work_on_large_chunks_takes_turns() -> None:
     """Chunks that are decoded at once hold bounded memory together, and each request gets its answer."""
     array = tegula.create_array({}, shape=(8, 2**22), chunks=(1, 2**22), dtype="f8", format="bcolz")
@@ -156,10 +157,11 @@ def test_work_on_large_chunks_takes_turns() -> None:
     assert statuses == [200] * 8
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_memory_with_many_clients(tmp_path: Path) -> None:
     """200 clients at once, in part slow ones that do not read, take less than 300 MB."""
-    number, rounds = (200, 20) if HEAVY else (200, 2)
+    number, rounds = (200, 20) if NIGHTLY else (200, 2)
     resource = pytest.importorskip("resource")
     with suppress(ValueError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (4096, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
@@ -211,6 +213,7 @@ def test_a_value_that_changes_while_it_is_sent_is_cut_off(tmp_path: Path) -> Non
     assert set(body) == {1}
 
 
+@pytest.mark.slow
 def test_slow_downloads_do_not_stop_other_work(monkeypatch: pytest.MonkeyPatch) -> None:
     array = tegula.create_array({}, shape=(64, 2**18), chunks=(1, 2**18), dtype="f8", format="bcolz")
     array[:] = np.random.default_rng(0).normal(size=array.shape)

@@ -13,6 +13,8 @@ from tests.server.asking import Answer, ask
 
 import tegula
 
+pytestmark = pytest.mark.once(executors="both")
+
 SIZE = 700_000  # more than two blocks
 # an origin keeps the server from answering at once, as it does on the shortest way
 WAYS = [{}, {"origin": "http://localhost:1"}]
@@ -100,6 +102,7 @@ def test_other_methods(get: Any, method: str) -> None:
 # --- ranges
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("header", "start", "stop"),
     [
@@ -151,6 +154,7 @@ def test_ranges_of_made_values(get: Any) -> None:
 # --- conditions
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", [CHUNK, "/zarr.json", "/made/zarr.json", "/made/c/0", "/as/float64/stored/c/0"])
 def test_conditional_requests(get: Any, target: str) -> None:
     tag = get(target).headers["etag"]

@@ -14,6 +14,8 @@ import tegula
 from tegula.server import neuroglancer, notebook, pages
 from tegula.server.content import Content
 
+pytestmark = pytest.mark.once(executors="both")
+
 
 @pytest.fixture(autouse=True)
 def closed() -> Any:
@@ -43,6 +45,31 @@ def test_a_view_is_a_frame(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert node.view().server is shown.server  # one for all views of a node
     shown.server.close()
     assert node.view().server is not shown.server
+
+
+@pytest.mark.parametrize("format", ["zarr2", "zarr3"])
+def test_a_view_of_a_member_serves_the_groups_above(format: str, tmp_path: Path) -> None:
+    root = tegula.create_group(tmp_path / "many/x.zarr", format=format)
+    for path in ("era/ü b/t", "era/lat", "lat", "other"):
+        root.create_array(path, shape=3, dtype="u1")
+    tegula.create_array(tmp_path / "many/y.zarr", shape=3, dtype="u1")
+    many = tegula.store_of(tmp_path / "many", read_only=True)  # a directory of data sets, which is no group itself
+    for array in (root["era/ü b/t"], tegula.open(many, path="x.zarr/era/ü b/t")):
+        shown = array.view()
+        assert shown.url == f"{shown.server.open_url}#/era/%C3%BC%20b/t"
+        assert "#/era/%C3%BC%20b/t" in shown._repr_html_()
+        query = f"?token={shown.server.token}"
+        for path in ("era/lat", "lat", "era/%C3%BC%20b/t"):
+            assert ask(shown.server.url, f"/{path}/zarr.json{query}").json["shape"] == [3]
+        assert ask(shown.server.url, f"/y.zarr/zarr.json{query}").status == 404
+    assert root["other"].view().server is root.view().server is root["era"].view().server
+    assert root.view().url == root.view().server.open_url
+    assert tegula.open(many, path="y.zarr").view().url.endswith("#/y.zarr")
+
+    table = tegula.create_table({}, {"a": [1], "b": [2]})
+    assert table.view().server is not table["a"].view().server
+    loose = tegula.create_array({}, path="p/q/t", shape=3, dtype="u1", format="bcolz")
+    assert loose.view().url.endswith("#/t")
 
 
 def test_through_the_proxy_of_jupyter(monkeypatch: pytest.MonkeyPatch) -> None:

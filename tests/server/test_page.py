@@ -13,6 +13,8 @@ from tests.server.browser import Screen, chromium, elements, grey
 
 import tegula
 
+pytestmark = [pytest.mark.once(executors="both"), pytest.mark.slow]
+
 ROWS = 10**8
 
 
@@ -382,6 +384,38 @@ def test_a_broken_chunk_is_shown_and_named(screen: Screen) -> None:
     assert "zstd" in text
 
 
+@pytest.mark.parametrize("damage", ["cut", "cut to the index", "index", "inner checksum", "checksum"])
+def test_damage_that_only_checksums_show(damage: str, browser: Any, tmp_path: Path) -> None:
+    """A shard that is cut off, or has a damaged index, has no chunk that may be drawn or counts as missing."""
+    group = tegula.create_group(tmp_path / "x.zarr")
+    values = np.arange(8 * 12, dtype="u2").reshape(8, 12)
+    shards = None if damage == "checksum" else (8, 12)
+    group.create_array(
+        "a", data=values, chunks=(4, 3), shards=shards, codecs=None, checksum="checksum" in damage, fill_value=0
+    )
+    key = "a/c/0/0"
+    raw = bytearray(group.store.get(key) or b"")
+    if damage == "cut":
+        raw = raw[:-40]
+    elif damage == "cut to the index":
+        raw = raw[-50:]
+    else:
+        raw[-9 if damage == "index" else 3] ^= 1
+    group.store.set(key, bytes(raw))
+    damaged = 8 if damage in ("cut", "cut to the index", "index") else 1
+    with tegula.serve(group, port=0) as running:
+        screen = Screen(browser, running.url)
+        screen.show("#/a?map=grey&limits=0,100")
+        screen.until(f"d.errors === '{damaged}'")
+        screen.page.locator(".errors summary").click()
+        text = screen.page.inner_text(".errors ul")
+        assert text.count("checksum") + text.count("too short") == damaged
+        pixels = screen.pixels()
+        red = (pixels[..., 0].astype(int) - pixels[..., 1]) > 100
+        assert red.mean() > 0.2 if damaged == 8 else 0 < red.mean() < 0.2
+        screen.close()
+
+
 def test_lines(screen: Screen, root: tegula.Group) -> None:
     screen.show("#/series")
     said = screen.until("d.path === 'series'", ".line-tab .plot")
@@ -531,6 +565,50 @@ def test_every_format(format: str, browser: Any, tmp_path: Path) -> None:
         screen.close()
 
 
+@pytest.mark.parametrize("zarr_format", [2, 3])
+@pytest.mark.filterwarnings("ignore")
+def test_values_and_statistics_are_those_that_xarray_reads(zarr_format: int, browser: Any, tmp_path: Path) -> None:
+    xarray = pytest.importorskip("xarray")
+    path = tmp_path / "x.zarr"
+    root = tegula.create_group(path, format=f"zarr{zarr_format}")
+    stored = (np.arange(72).reshape(8, 9) - 36).astype("i1")
+    for name, attributes in {
+        "unsigned": {"_Unsigned": "true", "_FillValue": -1, "scale_factor": 0.5},
+        "range": {"valid_min": -20, "valid_max": 20, "valid_range": [0, 9], "add_offset": 3},
+        "several": {"missing_value": -9, "_FillValue": -3},
+    }.items():
+        # a variable of Zarr v2 without a fill value has its mask in the attribute
+        root.create_array(name, shape=(8, 9), dtype="i1", fill_value=None, dimension_names=("y", "x"),
+                          attributes=attributes)[...] = stored  # fmt: skip
+    with xarray.open_zarr(path, consolidated=False) as data, tegula.serve(root, port=0) as running:
+        screen = Screen(browser, running.url)
+        for name in ("unsigned", "range", "several"):
+            expected = np.asarray(data[name].values, "f8")
+            screen.show(f"#/{name}?map=grey&fill=value")
+            drawn(screen, expected, screen.until(f"d.path === '{name}'"))
+            screen.page.get_by_role("button", name="Statistics of what is shown").click()
+            screen.page.wait_for_selector(".statistics dl")
+            count, missing, *_ = screen.page.locator(".statistics dd").all_text_contents()
+            assert (int(count), int(missing)) == (np.isfinite(expected).sum(), np.isnan(expected).sum())
+        screen.close()
+
+
+def test_the_histogram_of_times_has_dates(browser: Any, tmp_path: Path) -> None:
+    root = tegula.create_group(tmp_path / "x.zarr")
+    root["days"] = np.arange(400, dtype="i4")
+    root["days"].attrs["units"] = "days since 2000-01-01"
+    root["dates"] = np.array("2000-01-01", "M8[D]") + np.arange(400)
+    with tegula.serve(root, port=0) as running:
+        screen = Screen(browser, running.url)
+        for name in ("days", "dates"):
+            screen.show(f"#/{name}?tab=line")
+            screen.page.get_by_role("button", name="Statistics of what is shown").click()
+            screen.page.wait_for_selector(".statistics .histogram")
+            shown = screen.page.locator(".statistics .histogram text").all_text_contents()
+            assert shown == ["2000-01-01", "2001-02-03"]
+        screen.close()
+
+
 @pytest.mark.parametrize("format", ["zarr2", "zarr3"])
 def test_attributes_that_json_can_not_hold(format: str, browser: Any, tmp_path: Path) -> None:
     array = tegula.create_array(tmp_path / "x", shape=(8, 9), dtype="f4", format=format)
@@ -590,6 +668,16 @@ def test_a_token_reaches_every_request(root: tegula.Group, browser: Any) -> None
         assert screen.ready()["errors"] == "0"
         assert not [url for url in screen.requests[1:] if "secret" in url]
         screen.close()
+
+
+def test_a_view_of_a_member_has_its_coordinates(root: tegula.Group, browser: Any) -> None:
+    shown = root["climate/t2m"].view()
+    screen = Screen(browser, "")
+    screen.page.goto(shown.url)
+    screen.page.wait_for_selector("text=lat (°N)")
+    assert screen.ready()["errors"] == "0"
+    screen.close()
+    shown.server.close()
 
 
 def test_nothing_is_asked_of_other_machines(screen: Screen, server: Any) -> None:

@@ -11,6 +11,8 @@ import pytest
 
 import tegula
 
+pytestmark = pytest.mark.once(executors="both")
+
 ROOT = Path(__file__).parents[2]
 SOURCES = ROOT / "viewer"
 PAGE = Path(tegula.__file__).parent / "server" / "page"
@@ -44,11 +46,13 @@ def files(directory: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in directory.iterdir()}
 
 
+@pytest.mark.slow
 def test_the_page_is_the_build_of_its_sources(sources: Path, tmp_path: Path) -> None:
     run(sources, "node", "build.mjs", "--to", str(tmp_path / "page"))
     assert files(tmp_path / "page") == files(PAGE), "run: just page"
 
 
+@pytest.mark.slow
 def test_the_sources_have_types_and_pass_their_tests(sources: Path) -> None:
     run(sources, "npm", "run", "check")
     assert re.search(r"^# fail 0$", run(sources, "npm", "test"), re.MULTILINE)

@@ -19,11 +19,11 @@ from tests.server.asking import ask
 from tests.zarr.test_fixtures import EXPERIMENTAL, LACKS, columns_of, same, unpacked
 
 import tegula
-from tegula.showing.casting import cast, suggested_cast
+from tegula.zarr3_view.casting import cast, suggested_cast
 
 zarr = pytest.importorskip("zarr", minversion="3")
 tensorstore = pytest.importorskip("tensorstore")
-pytestmark = pytest.mark.filterwarnings("ignore")  # of data types that are not stable, and by fsspec
+pytestmark = [pytest.mark.once(executors="both"), pytest.mark.filterwarnings("ignore")]
 
 __all__ = ["unpacked"]
 
@@ -87,6 +87,7 @@ def read_by_zarr(url: str) -> Any:
         return pytest.skip(f"zarr-python can't open it: {error!r:.120}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("archive", "case"), TOGETHER, ids=[f"{a}-{c['case']}" for a, c in TOGETHER])
 def test_zarr_python_and_tensorstore(archive: str, case: dict[str, Any], server: Any, unpacked: Path) -> None:
     path = place(archive, case)
@@ -170,6 +171,7 @@ def agree(values: list[Any], expected: np.ndarray[Any, Any]) -> bool:
     return [str(value).rstrip("\0") for value in values] == [str(value) for value in flat.tolist()]
 
 
+@pytest.mark.slow
 def test_zarrita(server: Any, unpacked: Path, zarrita: Path) -> None:
     """All fixtures as they are, and cast to what browsers can show, read in one process of Node."""
     expected: dict[str, Any] = {}
@@ -220,6 +222,7 @@ def gdal() -> str:
     return pytest.skip("there is no rasterio with GDAL 3.11; TEGULA_GDAL_PYTHON may name a Python that has it")
 
 
+@pytest.mark.slow
 def test_gdal(server: Any, unpacked: Path) -> None:
     """All fixtures that are rasters: numbers along two axes."""
     expected = {}

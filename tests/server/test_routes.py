@@ -17,6 +17,8 @@ import tegula
 from tegula.server import extracting, facts, pages
 from tegula.server.content import Content
 
+pytestmark = pytest.mark.once(executors="both")
+
 
 @pytest.fixture(scope="module")
 def group(tmp_path_factory: pytest.TempPathFactory) -> Any:
@@ -258,6 +260,7 @@ def test_downloads_of_tables(table_url: str, url: str) -> None:
     assert ask(url, "/-/values/t?format=npy", "HEAD").body == b""
 
 
+@pytest.mark.slow
 def test_large_downloads_come_in_blocks() -> None:
     array = tegula.create_array({}, shape=(5000, 5000), chunks=(100, 5000), dtype="f8")
     array[4999, 4999] = 7

@@ -5,6 +5,7 @@ from contextlib import ExitStack
 from typing import Any, TypeVar
 
 import pytest
+from tests.effort import QUICK
 from tests.servers.azurite import Azurite
 from tests.servers.buckets import Server
 from tests.servers.gcs import Gcs
@@ -23,21 +24,21 @@ _S = TypeVar("_S", bound=Server)
 @pytest.fixture(scope="session")
 def s3_server() -> Iterator[Moto]:
     """A server that speaks S3 with conditional PUT and DELETE; `bucket` makes a bucket of it for a test."""
-    with Moto() as server:
+    with start_installed(Moto) as server:
         yield server
 
 
 @pytest.fixture(scope="session")
 def http_server() -> Iterator[StaticServer]:
     """A server of files; ``directory(bucket)`` says where to put them."""
-    with StaticServer() as server:
+    with start_installed(StaticServer) as server:
         yield server
 
 
 @pytest.fixture(scope="session")
 def gcs_server() -> Iterator[Gcs]:
     """A server that speaks the XML API of Google Cloud Storage."""
-    with Gcs() as server:
+    with start_installed(Gcs) as server:
         yield server
 
 
@@ -56,7 +57,9 @@ def rclone_server() -> Iterator[Rclone]:
 
 
 def start_installed(make: Callable[[], _S]) -> _S:
-    """Start a server; skip the test where it is not installed."""
+    """Start a server; skip the test where it is not installed, and in a quick run."""
+    if QUICK:
+        pytest.skip("a quick run starts no servers")
     try:
         return make()
     except Missing as missing:

@@ -21,6 +21,8 @@ from tests.servers.fixtures import OBJECT_SERVERS
 from tests.servers.gcs import Gcs
 from tests.servers.rclone import Rclone
 
+pytestmark = [pytest.mark.once(executors="none"), pytest.mark.slow]
+
 VALUE = bytes(range(200))
 
 

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from tests.servers.process import ROOT, ServerProcess
 
+pytestmark = [pytest.mark.once(executors="none"), pytest.mark.slow]
+
 PROGRAM = "import http.server as h; s = h.HTTPServer(('127.0.0.1', 0), h.BaseHTTPRequestHandler); \
 print(f'http://127.0.0.1:{s.server_port}', flush=True); s.serve_forever()"
 

@@ -17,6 +17,8 @@ from tests.servers.fixtures import OBJECT_SERVERS
 from tests.servers.gcs import Gcs
 from tests.servers.proxy import Proxy
 
+pytestmark = pytest.mark.once(executors="none")
+
 ONCE: Any = {"retry_config": {"max_retries": 0}}
 
 
@@ -39,6 +41,7 @@ def store(proxy: Proxy) -> Any:
     return proxy.bucket().store(**ONCE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*OBJECT_SERVERS])
 def test_requests_pass_unchanged_and_without_secrets(
     name: str, request: pytest.FixtureRequest, proxied: Callable[..., Proxy]
@@ -67,6 +70,7 @@ def test_requests_pass_unchanged_and_without_secrets(
     assert not any(account_key in repr(entry) for entry in seen)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("status", [403, 429, 500, 503])
 def test_a_status_instead_of_the_request(proxy: Proxy, store: Any, status: int) -> None:
     with proxy.fault(status=status, method="PUT") as fault, pytest.raises(BaseError, match=str(status)):
@@ -77,11 +81,13 @@ def test_a_status_instead_of_the_request(proxy: Proxy, store: Any, status: int) 
         obs.get(store, "key")
 
 
+@pytest.mark.slow
 def test_forbidden_is_an_error_of_its_own(proxy: Proxy, store: Any) -> None:
     with proxy.fault(status=403), pytest.raises(PermissionDeniedError):
         obs.get(store, "key")
 
 
+@pytest.mark.slow
 def test_a_status_after_the_request_was_carried_out(proxy: Proxy) -> None:
     store = proxy.bucket().store()
     with proxy.fault(after_commit=503, method="PUT", times=1) as fault, pytest.raises(AlreadyExistsError):
@@ -91,6 +97,7 @@ def test_a_status_after_the_request_was_carried_out(proxy: Proxy) -> None:
     assert obs.get(store, "key").bytes() == b"value"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("reset", "stored"), [("before", False), ("after", True)])
 def test_a_reset_connection(proxy: Proxy, store: Any, reset: str, stored: bool) -> None:
     with proxy.fault(reset=reset, method="PUT"), pytest.raises(BaseError):
@@ -103,6 +110,7 @@ def test_a_reset_connection(proxy: Proxy, store: Any, reset: str, stored: bool) 
             plain.recv(1)
 
 
+@pytest.mark.slow
 def test_a_body_that_is_cut_off(proxy: Proxy, store: Any) -> None:
     obs.put(store, "key", bytes(1000))
     with proxy.fault(truncate=10, method="GET"):
@@ -123,6 +131,7 @@ def _get(proxy: Proxy, path: str) -> bytes:
         connection.close()
 
 
+@pytest.mark.slow
 def test_a_redirect(proxy: Proxy, gcs_server: Gcs) -> None:
     bucket = proxy.bucket()
     store = bucket.store(**ONCE)
@@ -134,6 +143,7 @@ def test_a_redirect(proxy: Proxy, gcs_server: Gcs) -> None:
     assert [(seen.status, seen.upstream) for seen in proxy.requests] == [(307, 0)]
 
 
+@pytest.mark.slow
 def test_retry_after_is_sent(proxy: Proxy, store: Any) -> None:
     for seconds, header in ((None, None), (2, "2")):
         with proxy.fault(status=429, retry_after=seconds):
@@ -155,6 +165,7 @@ def _fastest(operation: Callable[[], object]) -> float:
     return min(_seconds(operation) for _ in range(3))
 
 
+@pytest.mark.slow
 def test_slow_bodies_and_delays_take_their_time(proxy: Proxy, store: Any) -> None:
     obs.put(store, "key", bytes(20_000))
     with proxy.fault(drip=50_000):
@@ -164,6 +175,7 @@ def test_slow_bodies_and_delays_take_their_time(proxy: Proxy, store: Any) -> Non
         assert _fastest(lambda: obs.head(store, "key")) < 0.3
 
 
+@pytest.mark.slow
 def test_concurrent_requests_wait_together(proxy: Proxy, store: Any) -> None:
     proxy.set(latency=0.2)
     with ThreadPoolExecutor(20) as threads, proxy.counted() as seen:
@@ -174,6 +186,7 @@ def test_concurrent_requests_wait_together(proxy: Proxy, store: Any) -> None:
     assert proxy.peak > 10
 
 
+@pytest.mark.slow
 def test_a_bandwidth_is_shared_and_a_streams_is_not(proxy: Proxy, store: Any) -> None:
     obs.put(store, "key", bytes(50_000))
 
@@ -189,6 +202,7 @@ def test_a_bandwidth_is_shared_and_a_streams_is_not(proxy: Proxy, store: Any) ->
     assert 0.08 <= own < shared
 
 
+@pytest.mark.slow
 def test_rules_choose_requests(proxy: Proxy, store: Any) -> None:
     def statuses(count: int) -> list[int]:
         proxy.forget()
@@ -226,12 +240,14 @@ def test_a_rule_has_one_fault() -> None:
         Rule(status=503, reset="after")
 
 
+@pytest.mark.slow
 def test_what_the_proxy_does_not_know_is_refused_and_it_goes_on(proxy: Proxy) -> None:
     with pytest.raises(ValueError, match="has no setting 'lateness'"):
         proxy.set(lateness=1.0)
     assert proxy.count == 0
 
 
+@pytest.mark.slow
 def test_an_unreachable_server_is_a_bad_gateway(proxied: Callable[..., Proxy]) -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))

@@ -9,6 +9,8 @@ import pytest
 from tests.servers.buckets import Bucket
 from tests.servers.static import StaticServer
 
+pytestmark = [pytest.mark.once(executors="none"), pytest.mark.slow]
+
 
 @pytest.fixture
 def bucket(http_server: StaticServer) -> Bucket:

@@ -9,6 +9,8 @@ from tests.servers.buckets import Server
 from tests.servers.fixtures import start_installed
 from tests.servers.rclone import Rclone
 
+pytestmark = [pytest.mark.once(executors="none"), pytest.mark.slow]
+
 
 @pytest.mark.parametrize("make", [Azurite, Rclone])
 def test_a_missing_server_skips_its_tests(make: type[Server], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.servers import wire
 
+pytestmark = pytest.mark.once(executors="none")
+
 SIZES = st.integers(0, 12)
 
 

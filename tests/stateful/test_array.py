@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -17,6 +18,8 @@ import tegula
 from tegula import config
 from tegula.errors import AlreadyExistsError, MetadataError, NotFoundError, TegulaError, UnsupportedError
 from tegula.testing import Fault
+
+pytestmark = pytest.mark.slow
 
 RECORD = [("a", "<i4"), ("b", ">f8"), ("s", "S3")]
 PLAIN = ["?", "i1", "<i4", ">u2", "<f8", ">f4", "<c8", "S3", "<U3", ">U2", "<M8[s]", ">m8[us]", RECORD]
@@ -124,7 +127,7 @@ class ArrayMachine(RuleBasedStateMachine):
     @property
     def fill(self) -> Any:
         """The value of elements that were never written; if it is undefined, the value that reading returns."""
-        return self.handles[0]._stored.fill
+        return self.handles[0].stored.fill
 
     @property
     def dense(self) -> bool:
@@ -558,7 +561,7 @@ class ArrayMachine(RuleBasedStateMachine):
         prefix = f"{self.path}/" if self.path else ""
         counts = fresh.metadata.grid.counts(fresh.shape)
         expected = DOCUMENTS | {prefix + name for name in DOCUMENTS}
-        expected |= {fresh._stored.key(coords) for coords in np.ndindex(*counts)}
+        expected |= {fresh.stored.key(coords) for coords in np.ndindex(*counts)}
         strays = {*self.place.below.list()} - expected
         assert self.strays or not strays
         self.place.check_files()

@@ -14,6 +14,8 @@ import tegula
 from tegula.errors import AlreadyExistsError, MetadataError, NotFoundError, TegulaError
 from tegula.testing import Fault
 
+pytestmark = pytest.mark.slow
+
 PATHS = st.lists(st.sampled_from(["a", "b", "é", "a.b", "A"]), min_size=1, max_size=3).map("/".join)
 OTHER = {"zarr2": "zarr3", "zarr3": "zarr2"}
 

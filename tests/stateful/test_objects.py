@@ -23,7 +23,7 @@ from tests.stateful.test_group import GroupMachine
 from tests.stateful.test_table import TableMachine
 
 from tegula.stores import ObjectStore, Store
-from tegula.stores.object_retries import Retries
+from tegula.stores.objects.retries import Retries
 
 _prefixes = itertools.count()
 _QUICK = Retries(first=0.001)
@@ -41,10 +41,10 @@ class ObjectArrayMachine(ArrayMachine):
         prefix = f"{self.path}/" if self.path else ""
         grid = fresh.metadata.grid
         expected = DOCUMENTS | {prefix + name for name in DOCUMENTS}
-        expected |= {fresh._stored.key(coords) for coords in np.ndindex(*grid.counts(fresh.shape))}
+        expected |= {fresh.stored.key(coords) for coords in np.ndindex(*grid.counts(fresh.shape))}
         for key in {*self.place.below.list()} - expected:
-            chunk = fresh._stored.chain.decode(self.place.below.get(key), grid.chunk_shape((0,) * fresh.ndim))
-            assert same(chunk, np.full(chunk.shape, fresh._stored.fill, chunk.dtype))
+            chunk = fresh.stored.chain.decode(self.place.below.get(key), grid.chunk_shape((0,) * fresh.ndim))
+            assert same(chunk, np.full(chunk.shape, fresh.stored.fill, chunk.dtype))
 
 
 MACHINES = {"array": ObjectArrayMachine, "group": GroupMachine, "table": TableMachine}
@@ -86,9 +86,10 @@ def run(run_machine: Any, machine: str, kinds: list[str], make: Callable[[str], 
 @pytest.fixture(autouse=True)
 def impatience(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shorten the wait after which a writer is presumed dead."""
-    monkeypatch.setattr("tegula.engine.reservations.PATIENCE", 0.02)
+    monkeypatch.setattr("tegula.engine.concurrency.reservations.PATIENCE", 0.02)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("machine", MACHINES)
 def test_in_memory(machine: str, run_machine: Any, tmp_path: Path) -> None:
     def make(kind: str) -> Place:
@@ -97,6 +98,7 @@ def test_in_memory(machine: str, run_machine: Any, tmp_path: Path) -> None:
     run(run_machine, machine, ["object", "faulty object"], make, examples=20)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("machine", MACHINES)
 def test_on_a_server(machine: str, run_machine: Any, tmp_path: Path, s3_server: Server) -> None:
     bucket = s3_server.bucket().store()

@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 import tegula
 from tegula.errors import AlreadyExistsError, MetadataError, TegulaError
 from tegula.testing import Fault
+
+pytestmark = pytest.mark.slow
 
 TYPES = st.sampled_from(["<i4", "<f8", "<U2", "<M8[s]", ("<i2", (2,))])
 NAMES = ["a", "b", "c", "d"]

@@ -23,8 +23,8 @@ import tegula
 from tegula import CachedStore
 from tegula.errors import ConflictError
 from tegula.stores import ABSENT, FsspecStore, ObjectStore, Store
-from tegula.stores.object_generations import ObjectGeneration, position
-from tegula.stores.object_urls import open_url
+from tegula.stores.objects.generations import ObjectGeneration, position
+from tegula.stores.objects.urls import open_url
 from tegula.testing import StoreConformance
 
 obstore_stores = pytest.importorskip("obstore.store")
@@ -107,6 +107,7 @@ def history(bucket: Bucket, key: str) -> str:
     return found.history
 
 
+@pytest.mark.slow
 def test_a_restored_generation_is_one_of_the_store(s3_server: Server, tmp_path: Path) -> None:
     bucket = s3_server.bucket()
     origin = opened(bucket)
@@ -117,6 +118,7 @@ def test_a_restored_generation_is_one_of_the_store(s3_server: Server, tmp_path: 
     assert "history" not in repr(generation)
 
 
+@pytest.mark.slow
 def test_writes_under_restored_generations_keep_the_identifiers_of_earlier_writes(
     s3_server: Server, tmp_path: Path
 ) -> None:
@@ -137,6 +139,7 @@ def test_writes_under_restored_generations_keep_the_identifiers_of_earlier_write
         assert position(third, history(bucket, "k")) == 1
 
 
+@pytest.mark.slow
 def test_a_write_whose_answer_was_lost_is_found_below_one_of_another_process(
     s3_server: Server, proxied: Any, tmp_path: Path
 ) -> None:
@@ -173,6 +176,7 @@ def test_a_write_whose_answer_was_lost_is_found_below_one_of_another_process(
     assert opened(bucket).get("k") == b"2"
 
 
+@pytest.mark.slow
 def test_a_restored_generation_that_is_no_longer_there_is_a_conflict(s3_server: Server, tmp_path: Path) -> None:
     bucket = s3_server.bucket()
     for change in (lambda store: store.set("k", b"other"), lambda store: store.delete("k")):
@@ -186,7 +190,7 @@ def test_a_restored_generation_that_is_no_longer_there_is_a_conflict(s3_server: 
 
 _COUNT = """
 import sys, json, tegula
-from tegula.stores.object_urls import open_url
+from tegula.stores.objects.urls import open_url
 url, options, directory, number = sys.argv[1:]
 for _ in range(int(number)):
     # each time as a process that has just begun, which knows the generation from files
@@ -201,6 +205,7 @@ for _ in range(int(number)):
 """
 
 
+@pytest.mark.slow
 def test_processes_that_share_files_neither_lose_nor_double_writes(
     s3_server: Server, proxied: Any, tmp_path: Path
 ) -> None:
@@ -317,6 +322,7 @@ VALUE = bytes(range(256)) * 40
 RANGES = st.lists(st.tuples(st.integers(0, 11_000), st.integers(0, 3_000)), max_size=6)
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(asked=st.lists(st.tuples(RANGES, st.sampled_from(["no", "old", "now", "changed"])), max_size=8))
 @pytest.mark.parametrize("rule", ["open", "always", "never", 1000])

@@ -15,7 +15,7 @@ from tegula.stores.capabilities import Revalidating
 from tegula.stores.interface import check_key, check_prefix
 from tegula.stores.memory_keys import MemoryKeys
 from tegula.stores.staging import Stage, StagedStore
-from tegula.stores.zip_keys import ZipKeys
+from tegula.stores.zip.keys import ZipKeys
 from tegula.testing import FaultyStore, StoreConformance, check_store
 from tegula.testing.suite import run_together
 

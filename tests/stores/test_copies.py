@@ -18,8 +18,11 @@ from tests.stores.crude_s3 import CrudeS3, crude_s3
 
 import tegula
 from tegula.errors import ConflictError, StoreError
-from tegula.stores import LocalStore, MemoryStore, ObjectStore, open_files
-from tegula.stores.object_urls import open_url
+from tegula.stores import LocalStore, MemoryStore, ObjectStore
+from tegula.stores.local import open_files
+from tegula.stores.objects.urls import open_url
+
+pytestmark = pytest.mark.once(executors="both")
 
 FAILURES = [errno.EXDEV, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL, errno.EPERM]
 VALUE = bytes(range(256)) * 20_000
@@ -138,6 +141,7 @@ def test_a_class_that_reads_or_writes_otherwise_is_not_passed_by(tmp_path: Path)
 # -- objects
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OBJECT_SERVERS)
 def test_a_node_is_copied_by_the_service(name: str, request: pytest.FixtureRequest) -> None:
     pytest.importorskip("obstore")
@@ -159,11 +163,12 @@ def test_a_node_is_copied_by_the_service(name: str, request: pytest.FixtureReque
     report = tegula.copy(old, target)
     assert {key: target.get(key) for key in target.list()} == {key: old.get(key) for key in old.list()}
     assert report.nbytes == sum(len(old.get(key)) for key in old.list())
-    assert sent == []
+    assert all(key.endswith("zarr.json") for key in sent)  # documents as they were read and compared
     with pytest.raises(tegula.errors.AlreadyExistsError):
         tegula.copy(old, target)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("codecs", [None, "zstd"])
 def test_chunks_of_a_conversion_are_copied_by_the_service(s3_server: Server, codecs: str | None) -> None:
     pytest.importorskip("obstore")

@@ -6,6 +6,8 @@ import zipfile
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def path(tmp_path):

@@ -15,6 +15,8 @@ from tegula.stores import FsspecStore, Store
 from tegula.stores.zarr_python import ZarrPythonStore
 from tegula.testing import StoreConformance
 
+pytestmark = pytest.mark.once(executors="none")
+
 _number = itertools.count().__next__
 
 

@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 import pytest
 from faults import open_files_below
+from tests.effort import amount
 
 import tegula
 from tegula import config
-from tegula.engine.far import InFlight
+from tegula.engine.reading.far import InFlight
 from tegula.stores import LocalStore, ZipStore
 from tegula.zarr1 import ProcessSynchronizer
 
@@ -34,15 +35,15 @@ PLACES = [
     for place in (
         "stores",
         "threads.py",
-        "engine/atomic_append.py",
-        "engine/far.py",
-        "engine/length_documents.py",
-        "engine/new_rows.py",
-        "engine/pool.py",
+        "engine/lengths/atomic_append.py",
+        "engine/reading/far.py",
+        "engine/lengths/length_documents.py",
+        "engine/lengths/new_rows.py",
+        "engine/concurrency/pool.py",
         "zarr1/synchronizers.py",
     )
 ]
-RANDOM = int(os.environ.get("TEGULA_INTERRUPTS", "400"))
+RANDOM = amount("INTERRUPTS", usual=400, nightly=4000)
 
 
 # --- each moment in turn
@@ -202,6 +203,7 @@ OPERATIONS: dict[str, tuple[Callable[[Path], Any], Callable[[Any], Any]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_an_interrupt_at_each_moment(operation: str, tmp_path: Path) -> None:
     make, act = OPERATIONS[operation]
@@ -319,6 +321,7 @@ def environment() -> dict[str, str]:
     return {**os.environ, "TEGULA_EXECUTOR": config.current().executor, "TEGULA_THREADS": "3"}
 
 
+@pytest.mark.slow
 def test_interrupts_at_random_moments(tmp_path: Path) -> None:
     pipe = subprocess.PIPE
     command = [sys.executable, "-c", WORK, str(tmp_path), str(RANDOM)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ from hypothesis import given
 from tegula.stores import MemoryStore, Store, ZipStore
 from tegula.stores.interface import split_children
 from tegula.stores.key_tree import KeyTree
+
+pytestmark = pytest.mark.once(executors="none")
 
 KEYS = st.lists(st.text("ab/", min_size=1, max_size=6).filter(lambda key: "" not in key.split("/")))
 
@@ -32,6 +35,29 @@ def test_it_knows_what_going_through_all_keys_finds(
     for prefix in prefixes:
         assert tree.children(prefix) == split_children(wanted, prefix)
         assert sorted(tree.keys(prefix)) == sorted(key for key in wanted if key.startswith(prefix))
+
+
+def test_a_key_of_many_segments_takes_no_memory_for_its_prefixes() -> None:
+    keys = ["a/" * 20_000 + str(number) for number in range(10)]
+    tracemalloc.start()
+    try:
+        tree = KeyTree(keys)
+        assert tree.children("") == ([], ["a/"])
+        assert tree.children("a/" * 20_000) == (keys, [])
+        assert tree.keys("a/a/") == keys
+        assert tracemalloc.get_traced_memory()[1] < 2**20
+    finally:
+        tracemalloc.stop()
+
+
+def test_many_changes_between_two_listings() -> None:
+    tree = KeyTree(f"a/{number}" for number in range(500))
+    for number in range(0, 1000, 2):
+        tree.add(f"a/{number}")
+    for number in range(0, 1000, 3):
+        tree.discard(f"a/{number}")
+    left = {*range(500), *range(0, 1000, 2)} - {*range(0, 1000, 3)}
+    assert tree.keys("a/") == sorted(f"a/{number}" for number in left)
 
 
 class Counted(dict[str, Any]):

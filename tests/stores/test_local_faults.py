@@ -16,10 +16,11 @@ from tests.waiting import join, until
 
 import tegula
 from tegula.errors import ReadOnlyError, StoreError
-from tegula.stores import LocalStore, directories, sweeping
+from tegula.stores import LocalStore
+from tegula.stores.local import directories, sweeping
 
 resource = pytest.importorskip("resource")
-pytestmark = pytest.mark.usefixtures("by_reference")  # the kernel's faults are those of tests/engine
+pytestmark = [pytest.mark.once(executors="none"), pytest.mark.usefixtures("by_reference")]
 
 
 def files(folder):
@@ -158,14 +159,14 @@ def test_short_reads_and_writes_are_gone_on_with(tmp_path, monkeypatch):
     write, read, pread = os.write, os.read, os.pread
     monkeypatch.setattr(os, "write", lambda fd, data: write(fd, data[:1000]))
     monkeypatch.setattr(os, "read", lambda fd, size: read(fd, min(size, 700)))
-    monkeypatch.setattr("tegula.stores.open_files._pread", lambda fd, size, at: pread(fd, min(size, 300), at))
+    monkeypatch.setattr("tegula.stores.local.open_files._pread", lambda fd, size, at: pread(fd, min(size, 300), at))
     store = LocalStore(tmp_path)
     value = random.Random(0).randbytes(10_000)
     store.set("a", value)
     assert (tmp_path / "a").read_bytes() == value
     assert store.get("a") == value
     assert store.get("a", (77, 5000)) == value[77:5077]
-    monkeypatch.setattr("tegula.stores.open_files._pread", lambda fd, size, at: b"")
+    monkeypatch.setattr("tegula.stores.local.open_files._pread", lambda fd, size, at: b"")
     with pytest.raises(StoreError, match="shorter"):
         store.get("a")
 
@@ -241,6 +242,7 @@ print(json.dumps(seen))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("durability", ["rename", "fsync"])
 def test_a_writer_killed_before_any_system_call_leaves_the_old_or_the_new_value(tmp_path, durability):
     seen = json.loads(finish(run(KILL_AT_EVERY_CALL, tmp_path, durability)))
@@ -265,6 +267,7 @@ while True:
 """
 
 
+@pytest.mark.slow
 def test_a_writer_killed_at_any_moment_leaves_a_whole_value(tmp_path):
     store = LocalStore(tmp_path)
     for attempt in range(6):
@@ -308,6 +311,7 @@ for _ in range(int(sys.argv[2])):
 """
 
 
+@pytest.mark.slow
 def test_processes_lose_no_update(tmp_path):
     for process in [run(COUNT, tmp_path, 300) for _ in range(4)]:
         finish(process)
@@ -329,6 +333,7 @@ for turn in range(200):
 """
 
 
+@pytest.mark.slow
 def test_processes_do_not_pull_directories_from_under_each_other(tmp_path):
     for process in [run(COME_AND_GO, tmp_path, name) for name in "xyz"]:
         finish(process)
@@ -337,7 +342,9 @@ def test_processes_do_not_pull_directories_from_under_each_other(tmp_path):
 
 FORK = """
 import os, sys, time
-from tegula.stores import LocalStore, directories, sweeping
+from tegula.stores import LocalStore
+from tegula.stores.local import directories
+from tegula.stores.local import sweeping
 store = LocalStore(sys.argv[1])
 store.set("a/b", b"1")
 child = os.fork()
@@ -363,6 +370,7 @@ os.kill(child, 9)
 """
 
 
+@pytest.mark.slow
 def test_a_store_works_on_both_sides_of_a_fork(tmp_path):
     finish(run(FORK, tmp_path))
 
@@ -418,7 +426,7 @@ def test_what_a_dead_writer_left_keeps_no_directory_from_going(tmp_path, by):
     (tmp_path / "a/b/.tegula-1-0.tmp").write_bytes(b"part of")
     (tmp_path / "a/.tegula-2-0.tmp").write_bytes(b"part of")
     store = pickle.loads(pickle.dumps(store))
-    sweeping._swept.clear()  # as in another process
+    sweeping.SWEPT.clear()  # as in another process
     store.delete("a/b/c") if by == "delete" else store.delete_prefix("a/")
     assert files(tmp_path) == []
 

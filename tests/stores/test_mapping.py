@@ -10,6 +10,8 @@ import pytest
 from tegula.errors import ConflictError, ReadOnlyError, StoreError
 from tegula.stores import ABSENT, MappingStore, MemoryStore, mapping
 
+pytestmark = pytest.mark.once(executors="none")
+
 
 def test_values_may_be_of_any_bytes_like_kind():
     numbers = np.arange(6, dtype=">i4")
@@ -62,6 +64,7 @@ def test_only_a_key_error_is_a_missing_value():
         store.list()
 
 
+@pytest.mark.slow
 def test_stores_over_one_mapping_share_their_lock_and_no_longer_than_needed():
     gc.collect()
     before = len(mapping._shared)

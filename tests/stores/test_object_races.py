@@ -23,8 +23,8 @@ import tegula
 from tegula import config, executors
 from tegula.errors import StoreError
 from tegula.stores import ObjectStore
-from tegula.stores.object_failures import Failure
-from tegula.stores.object_retries import Retries
+from tegula.stores.objects.failures import Failure
+from tegula.stores.objects.retries import Retries
 
 ROOT = Path(__file__).parents[2]
 WORKERS = 4
@@ -69,6 +69,7 @@ def count(server: Server, request: pytest.FixtureRequest) -> int:
     return WORKERS * EACH[request.node.callspec.params["server"]]
 
 
+@pytest.mark.slow
 @forking
 @pytest.mark.parametrize("case", CASES)
 def test_no_update_is_lost_or_done_twice(case: str, server: Server, count: int, worker: Any) -> None:
@@ -87,6 +88,7 @@ def test_no_update_is_lost_or_done_twice(case: str, server: Server, count: int, 
     assert facts["reader"]["torn"] == 0 < facts["reader"]["reads"]
 
 
+@pytest.mark.slow
 @forking
 @pytest.mark.parametrize("case", ["Zarr v2", "Zarr v3", "bcolz array", "bcolz table"])
 def test_one_creator_wins(case: str, server: Server, worker: Any) -> None:
@@ -97,6 +99,7 @@ def test_one_creator_wins(case: str, server: Server, worker: Any) -> None:
     assert (facts["one"], facts["fine"]) == (rounds, rounds), facts
 
 
+@pytest.mark.slow
 def test_a_listing_that_breaks_off_is_repeated(s3_server: Server, proxied: Callable[..., Proxy]) -> None:
     proxy = proxied(s3_server)
     bucket = proxy.bucket()
@@ -114,7 +117,7 @@ def test_a_listing_that_breaks_off_is_repeated(s3_server: Server, proxied: Calla
 
 
 def test_a_listing_goes_on_where_it_broke_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tegula.stores.object_reading._PAGE", 2)
+    monkeypatch.setattr("tegula.stores.objects.listing._PAGE", 2)
     store = ObjectStore(MemoryBucket(), "a", retries=Retries(first=0.001))
     keys = sorted(f"{number}" for number in range(9))
     for key in keys:
@@ -126,7 +129,7 @@ def test_a_listing_goes_on_where_it_broke_off(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_listing_without_order_does_not_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tegula.stores.object_reading._PAGE", 2)
+    monkeypatch.setattr("tegula.stores.objects.listing._PAGE", 2)
     store = ObjectStore(MemoryBucket(), "a", retries=Retries(first=0.001))
     for key in "abcde":
         store.set(key, b"1")
@@ -138,7 +141,7 @@ def test_a_listing_without_order_does_not_go_on(monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.parametrize(("page", "size"), [(4, 2), (2, 5), (2, 2), (3, 20)])
 def test_a_listing_in_a_circle_is_an_error(page: int, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tegula.stores.object_reading._PAGE", page)
+    monkeypatch.setattr("tegula.stores.objects.listing._PAGE", page)
     store = ObjectStore(MemoryBucket(), "a")
     keys = sorted(f"{number:02}" for number in range(size))
     for key in keys:
@@ -224,12 +227,13 @@ class Lossy(ObjectStore):
         self.requests.once = lossy
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("second", ["append", "cut", "element", "attribute"])
 @pytest.mark.parametrize("first", ACTIONS)
 @pytest.mark.parametrize("layout", ["zarr2", "zarr3", "shards", "bcolz"])
 def test_a_lost_answer_is_no_lost_change(layout: str, first: str, second: str, monkeypatch: pytest.MonkeyPatch) -> None:
     # the other one can't wait for this one, which waits for it
-    monkeypatch.setattr("tegula.engine.reservations.PATIENCE", 0.002)
+    monkeypatch.setattr("tegula.engine.concurrency.reservations.PATIENCE", 0.002)
     one, two = ACTIONS[first], ACTIONS[second]
     expected = [one_after_the_other(layout, one, two), one_after_the_other(layout, two, one)]
     for at in range(1, 1000):

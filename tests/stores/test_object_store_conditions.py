@@ -16,16 +16,19 @@ from tests.stores.crude_s3 import CrudeS3, crude_s3
 from tests.waiting import join, until
 
 from tegula.errors import ConflictError, ReadOnlyError, StoreError
-from tegula.stores import ABSENT, ObjectStore, object_writes
-from tegula.stores.object_failures import Failure
-from tegula.stores.object_generations import new_write, position, reaches_back
-from tegula.stores.object_probing import known_conditions, storage_of
-from tegula.stores.object_requests import Requests
-from tegula.stores.object_retries import Retries
-from tegula.stores.object_urls import open_url
+from tegula.stores import ABSENT, ObjectStore
+from tegula.stores.objects import writes as object_writes
+from tegula.stores.objects.failures import Failure
+from tegula.stores.objects.generations import new_write, position, reaches_back
+from tegula.stores.objects.probing import known_conditions, storage_of
+from tegula.stores.objects.requests import Requests
+from tegula.stores.objects.retries import Retries
+from tegula.stores.objects.urls import open_url
 from tegula.testing.suite import run_together
 
 obstore = pytest.importorskip("obstore")
+
+pytestmark = pytest.mark.once(executors="none")
 QUICK = Retries(count=40, budget=60, first=0.0005, longest=0.01)
 
 
@@ -81,6 +84,7 @@ class Unreliable(Requests):
         return super().once(action)
 
 
+@pytest.mark.slow
 def test_each_of_many_increments_happens_once_whatever_becomes_of_the_answers() -> None:
     storage = obstore.store.MemoryStore()
     stores = [ObjectStore(storage, retries=QUICK) for _ in range(8)]
@@ -93,6 +97,7 @@ def test_each_of_many_increments_happens_once_whatever_becomes_of_the_answers() 
     assert sum(store.requests.struck for store in stores) > 1000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("server", OBJECT_SERVERS)
 def test_increments_through_a_proxy_that_fails_after_the_commit(server: str, request: Any, proxied: Any) -> None:
     origin: Server = request.getfixturevalue(server)
@@ -186,6 +191,7 @@ def test_a_lost_answer_that_nothing_can_make_up_for_is_an_error_and_no_conflict(
 # -- endpoints without the conditions that they promise
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("conditions", ["ignored", "creation", "refused"])
 def test_a_service_that_ignores_conditions_has_a_single_writer(crude: CrudeS3, conditions: str) -> None:
     crude.conditions = conditions
@@ -205,6 +211,7 @@ def test_a_service_that_ignores_conditions_has_a_single_writer(crude: CrudeS3, c
     assert store.get("n") == b"100"
 
 
+@pytest.mark.slow
 def test_stores_of_one_bucket_exclude_each_other_whatever_their_names(crude: CrudeS3) -> None:
     crude.conditions = "ignored"
     options = crude.options
@@ -257,6 +264,7 @@ def test_nothing_comes_between_the_comparison_and_the_write_of_another_thread(
     assert store.get("a") == expected  # it came after the write
 
 
+@pytest.mark.slow
 def test_a_service_with_conditions_has_many_writers(crude: CrudeS3) -> None:
     store = opened(crude)
     store.set("a", b"1", if_generation=ABSENT)
@@ -318,6 +326,7 @@ def test_endpoints_of_the_services_themselves_are_not_tested(monkeypatch: pytest
     assert known_conditions(storage()) is None
 
 
+@pytest.mark.slow
 def test_a_key_of_google_may_name_another_server(gcs_server: Server, tmp_path: Any) -> None:
     bucket = gcs_server.bucket()
     (tmp_path / "key.json").write_text(bucket.options["service_account_key"])

@@ -18,9 +18,9 @@ import tegula
 from tegula import config
 from tegula.errors import MetadataError, StoreError, TegulaError
 from tegula.stores import ABSENT, ObjectStore
-from tegula.stores.object_failures import failure_of
-from tegula.stores.object_retries import Limiter, Retries
-from tegula.stores.object_urls import open_url
+from tegula.stores.objects.failures import failure_of
+from tegula.stores.objects.retries import Limiter, Retries
+from tegula.stores.objects.urls import open_url
 
 obstore = pytest.importorskip("obstore")
 SECRET = "marker5ecret"
@@ -63,6 +63,7 @@ OPERATIONS = {
 # -- passing failures
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("operation", OPERATIONS)
 @pytest.mark.parametrize("status", [408, 429, 500, 502, 503, 504])
 def test_passing_failures_are_repeated(crude: CrudeS3, store: ObjectStore, operation: str, status: int) -> None:
@@ -73,6 +74,7 @@ def test_passing_failures_are_repeated(crude: CrudeS3, store: ObjectStore, opera
     assert not crude.answers
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("operation", OPERATIONS)
 @pytest.mark.parametrize("status", [400, 403, 500, 503, 418])
 def test_lasting_failures_are_errors(crude: CrudeS3, store: ObjectStore, operation: str, status: int) -> None:
@@ -410,7 +412,7 @@ def test_a_server_that_asks_for_less_gets_less() -> None:
     rounds = 0
     while limiter.allowed < 64:
         for _ in range(limiter.allowed):
-            limiter.answered(0.1)
+            limiter.end(None, 0.1)
         rounds += 1
     assert 40 < rounds < 100
 
@@ -421,7 +423,7 @@ def rounds_of(limiter: Limiter, number: int, seconds: Callable[[int], float], wa
     for _ in range(number):
         limiter._round.waited = waits
         for _ in range(limiter.allowed):
-            limiter.answered(seconds(limiter.allowed))
+            limiter.end(None, seconds(limiter.allowed))
         levels.append(limiter.allowed)
     return levels
 
@@ -429,7 +431,7 @@ def rounds_of(limiter: Limiter, number: int, seconds: Callable[[int], float], wa
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     now = [1000.0]
-    monkeypatch.setattr("tegula.stores.object_retries.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("tegula.stores.objects.retries.time.monotonic", lambda: now[0])
     return now
 
 
@@ -546,6 +548,7 @@ def every_text(error: BaseException | None) -> Iterator[str]:
         error = error.__cause__
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("operation", OPERATIONS)
 @pytest.mark.parametrize("status", [400, 401, 403, 409, 416, 418, 500, 503, 0])
 def test_no_failure_tells_a_secret(
@@ -596,6 +599,7 @@ def test_a_signed_address_tells_no_secret(crude: CrudeS3) -> None:
     assert pickle.loads(pickle.dumps(store)) == store
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["x//c", "..", "./b", "a/../b", "bell\a"])
 def test_names_that_obstore_can_not_list_are_told_and_hinder_nothing_else(s3_server: Server, name: str) -> None:
     bucket = s3_server.bucket()

@@ -17,8 +17,10 @@ import pytest
 from tests.stores.crude_s3 import CrudeS3, crude_s3
 
 from tegula.stores import ABSENT, ObjectStore
-from tegula.stores.object_urls import open_url
+from tegula.stores.objects.urls import open_url
 from tegula.testing.suite import run_together
+
+pytestmark = pytest.mark.once(executors="none")
 
 pytest.importorskip("obstore")
 forking = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
@@ -45,7 +47,7 @@ def values(store: ObjectStore) -> list[bytes | None]:
 VALUES = [b"%d" % number for number in range(10)]
 FORK = """
 import os, sys, threading
-from tegula.stores.object_urls import open_url
+from tegula.stores.objects.urls import open_url
 store = open_url("s3://bucket/data", {options})
 expected = {expected}
 names = [(str(number), None) for number in range(10)]
@@ -78,6 +80,7 @@ print(codes)
 """
 
 
+@pytest.mark.slow
 @forking
 def test_a_forked_child_uses_the_store(server: CrudeS3, store: ObjectStore, tmp_path: Path) -> None:
     code = FORK.format(options=server.options, expected=VALUES)
@@ -93,6 +96,7 @@ def test_a_forked_child_uses_the_store(server: CrudeS3, store: ObjectStore, tmp_
     assert not [*tmp_path.iterdir()]
 
 
+@pytest.mark.slow
 @forking
 def test_a_store_in_memory_says_that_it_is_of_another_process() -> None:
     code = (
@@ -108,6 +112,7 @@ def test_a_store_in_memory_says_that_it_is_of_another_process() -> None:
     assert done.stdout == "3\n", done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", multiprocessing.get_all_start_methods())
 @pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
 def test_processes_of_any_kind_get_the_store(store: ObjectStore, method: str) -> None:
@@ -143,6 +148,7 @@ def test_a_store_works_within_a_running_event_loop(store: ObjectStore) -> None:
     assert asyncio.run(read()) == VALUES
 
 
+@pytest.mark.slow
 def test_a_store_is_shared_by_threads(store: ObjectStore) -> None:
     def read() -> None:
         for _ in range(5):

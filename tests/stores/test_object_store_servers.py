@@ -6,10 +6,12 @@ from tests.servers.buckets import Bucket, Server
 import tegula
 from tegula.errors import StoreError
 from tegula.stores import ABSENT, ObjectStore, Store
-from tegula.stores.object_urls import open_url
+from tegula.stores.objects.urls import open_url
 from tegula.testing import StoreConformance
 
 obstore = pytest.importorskip("obstore")
+
+pytestmark = pytest.mark.once(executors="none")
 
 
 def opened(bucket: Bucket, path: str = "a prefix/with+signs %41", **options: object) -> ObjectStore:

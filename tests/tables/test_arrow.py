@@ -17,6 +17,8 @@ import tegula
 from tegula.errors import CodecError, MetadataError, NotFoundError, SelectionError, TegulaError, UnsupportedError
 from tegula.tables import arrow_input, scan
 
+pytestmark = pytest.mark.once(executors="both")
+
 FORMATS = ["bcolz", "zarr2", "zarr3"]
 PLAIN = ["?", "i1", "u8", ">i4", "f2", "f4", ">f8", "U3", "U0", "S4", "c8", "c16", "V3", "object"]
 TIMES = ["M8[D]", "M8[W]", "M8[s]", "M8[ms]", "M8[25us]", "M8[ns]", "m8[ns]", "m8[s]", "m8[D]"]
@@ -35,7 +37,8 @@ def values_of(dtype: np.dtype[Any], shape: tuple[int, ...]) -> st.SearchStrategy
         units = st.integers(-(2**45), 2**45) | st.just(np.iinfo("i8").min)
         return npst.arrays("i8", shape, elements=units).map(lambda numbers: numbers.astype(dtype))
     elif dtype.kind == "U":
-        elements = st.text(st.characters(exclude_categories=["Cs"]), max_size=dtype.itemsize // 4)
+        text = st.characters(exclude_characters="\0", exclude_categories=["Cs"])
+        elements = st.text(text, max_size=dtype.itemsize // 4)
     elif dtype.names is not None:
         parts = {name: values_of(dtype[name].base, (*shape, *dtype[name].shape)) for name in dtype.names}
         return st.fixed_dictionaries(parts).map(lambda found: records(found, dtype, shape))
@@ -94,6 +97,7 @@ def check(column: Any, expected: Any) -> None:
         np.testing.assert_equal(column.to_pylist(), plain(expected))
 
 
+@pytest.mark.slow
 @settings(max_examples=80)
 @given(columns([*PLAIN, *TIMES, *RECORDS]), st.sampled_from(FORMATS), st.integers(1, 7))
 def test_a_table_in_arrow_has_the_same_values_and_so_has_the_table_made_of_it(
@@ -136,12 +140,15 @@ def test_a_scan_gives_the_rows_asked_for(
     table = created({"n": numbers, **data}, format, chunks)
     names = draw.draw(st.lists(st.sampled_from(table.names), unique=True))
     first, last, _ = slice(start, stop).indices(rows)
-    whole = table.to_arrow().slice(first, max(0, last - first))
+    whole = table.to_arrow()
+    asked = np.zeros(rows, bool)
+    asked[first:last] = True
     for where in (None, "n > 1", pc.field("n") > 1):
         found = table.scan(names, where, start=start, stop=stop, batch_rows=batch_rows)
         batches = [*found]
         assert all(0 < len(batch) <= (batch_rows or rows) for batch in batches)
-        expected = whole if where is None else whole.filter(pc.field("n") > 1)
+        # not a slice that is filtered: pyarrow 26 takes nested lists from outside of their memory then
+        expected = whole.filter(pa.array(asked if where is None else asked & (numbers > 1)))
         assert sum(map(len, batches)) == len(expected)
         assert not names or pa.table(found).equals(expected.select(names))
 
@@ -259,6 +266,7 @@ def test_chunks_larger_than_a_block_are_read_in_parts(monkeypatch: pytest.Monkey
     assert table.to_arrow()["n"].to_pylist() == [*range(100)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format", ["bcolz", "zarr3"])
 def test_streams_are_read_and_written_in_bounded_memory(
     format: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
@@ -296,6 +304,7 @@ def test_streams_are_read_and_written_in_bounded_memory(
 # --- input
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format", FORMATS)
 def test_batches_of_any_size_are_appended_in_order(format: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(arrow_input, "_PIECE_BYTES", 300)

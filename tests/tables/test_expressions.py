@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 from tegula.errors import MetadataError, NotFoundError, TegulaError, UnsupportedError
 from tegula.tables.expressions import FUNCTIONS, REDUCTIONS, compile_expression
 
+pytestmark = pytest.mark.once(executors="none")
+
 N = 50
 VALUES: dict[str, Any] = {
     "i": np.arange(N, dtype="i4") % 7 - 3,

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 import tegula
+from tegula.arrays.node import Node
 from tegula.errors import (
     AlreadyExistsError,
     MetadataError,
@@ -579,6 +580,7 @@ def test_values_of_pandas_that_a_table_can_not_hold() -> None:
         table.to_pandas()
 
 
+@pytest.mark.slow
 def test_frames_are_imported_when_they_are_needed() -> None:
     code = """
 import sys
@@ -685,3 +687,7 @@ def test_a_column_whose_directory_is_gone_can_be_removed(tmp_path: Any) -> None:
         len(table)
     table.remove_column("a")
     assert tegula.open_table(tmp_path / "t")[:].tolist() == [(3,), (4,)]
+
+
+def test_a_table_is_one_class() -> None:
+    assert tegula.Table.__bases__ == (Node,)

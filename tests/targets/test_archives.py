@@ -21,7 +21,9 @@ from tests.waiting import run_threads
 
 import tegula
 from tegula.errors import AlreadyExistsError, NotFoundError, StoreError, TegulaError
-from tegula.stores import LocalStore, MappingStore, MemoryStore, ZipStore, zip_archive, zip_session
+from tegula.stores import LocalStore, MappingStore, MemoryStore, ZipStore
+from tegula.stores.zip import archive as zip_archive
+from tegula.stores.zip import session as zip_session
 
 linux_like = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
 
@@ -105,6 +107,7 @@ def run(code: str, *arguments: str, status: int = 0) -> str:
     return done.stderr
 
 
+@pytest.mark.slow
 @linux_like
 @pytest.mark.parametrize("end", ENDS)
 def test_an_archive_is_complete_when_its_process_has_ended(path: str, end: str) -> None:
@@ -115,11 +118,13 @@ def test_an_archive_is_complete_when_its_process_has_ended(path: str, end: str) 
         assert archive.testzip() is None
 
 
+@pytest.mark.slow
 def test_an_error_that_ends_the_process_leaves_the_archive_complete(path: str) -> None:
     assert "ZeroDivisionError" in run("def f():\n    a = new(); a[:] = 7; 1 / 0\nf()", path, status=1)
     assert elsewhere(path) == [7, 7, 7, 7]
 
 
+@pytest.mark.slow
 def test_a_failed_commit_at_exit_is_reported_and_does_not_stop_others(path: str, tmp_path: Path) -> None:
     code = """
 import os
@@ -146,6 +151,7 @@ sys.stdin.read()
 """
 
 
+@pytest.mark.slow
 def test_a_killed_process_loses_what_it_wrote_since_the_last_flush_and_no_more(path: str) -> None:
     arguments = [sys.executable, "-c", START + KILLED, path]
     with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
@@ -159,6 +165,7 @@ def test_a_killed_process_loses_what_it_wrote_since_the_last_flush_and_no_more(p
     assert elsewhere(path) == [9, 7, 7, 7]
 
 
+@pytest.mark.slow
 @linux_like
 def test_a_forked_child_leaves_the_archive_to_its_parent(path: str) -> None:
     code = """
@@ -186,11 +193,12 @@ a[0] = 8
     assert elsewhere(path) == [8, 7, 7, 7]
 
 
+@pytest.mark.slow
 @linux_like
 def test_a_child_can_write_an_archive_while_a_lock_of_its_parent_is_held(path: str) -> None:
     code = """
 import os, signal, threading
-from tegula.stores import zip_session
+from tegula.stores.zip import session as zip_session
 held = threading.Event()
 def hold():
     with zip_session._opening:
@@ -357,6 +365,7 @@ def test_a_store_of_ones_own_is_not_joined(path: str) -> None:
         pass
 
 
+@pytest.mark.slow
 def test_threads_open_and_close_one_archive_again_and_again(path: str) -> None:
     failed: list[BaseException] = []
     tegula.create_group(path)
@@ -407,6 +416,7 @@ def test_a_moved_archive_is_written_where_it_is_now(path: str) -> None:
 # --- flush, close and with
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [
     new,
     tegula.create_group,
@@ -455,6 +465,7 @@ def test_a_member_only_flushes(path: str) -> None:
     assert elsewhere(path, "x") == [8, 8, 8, 8]
 
 
+@pytest.mark.slow
 def test_flush_and_close_wait_for_what_runs_in_the_background(path: str) -> None:
     values = np.arange(4_000_000, dtype="i4").reshape(2, -1)
     array = tegula.create_array(path, shape=values.shape, dtype="i4", chunks=(1, 10_000), codecs=None)
@@ -585,6 +596,7 @@ def test_completing_archives_prints_nothing(path: str) -> None:
     assert elsewhere(path) == [7, 7, 7, 7]
 
 
+@pytest.mark.slow
 def test_the_program_completes_the_archives_that_it_writes(path: str, tmp_path: Path) -> None:
     tegula.save(tmp_path / "source", [1, 2, 3])
     program = [sys.executable, "-m", "tegula"]
@@ -595,6 +607,7 @@ def test_the_program_completes_the_archives_that_it_writes(path: str, tmp_path: 
     assert tegula.open(path).attrs["unit"] == "K"
 
 
+@pytest.mark.slow
 @linux_like
 def test_a_handler_of_a_signal_that_exits_completes_the_archive(path: str) -> None:
     code = """

@@ -56,6 +56,7 @@ def made(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Any, type[Stor
     return make(tmp_path), kind
 
 
+@pytest.mark.slow
 def test_both_libraries_read_what_the_other_one_has_written(made: tuple[Any, type[Store]]) -> None:
     theirs, kind = made
     assert type(tegula.store_of(theirs)) is kind
@@ -72,6 +73,7 @@ def test_both_libraries_read_what_the_other_one_has_written(made: tuple[Any, typ
     assert zarr.open_array(theirs, path="g/theirs").shape == (12, 10)
 
 
+@pytest.mark.slow
 def test_a_store_path_is_the_store_below_a_path(made: tuple[Any, type[Store]]) -> None:
     theirs, kind = made
     path = zarr.storage.StorePath(theirs, "g/h")
@@ -85,6 +87,7 @@ def test_a_store_path_is_the_store_below_a_path(made: tuple[Any, type[Store]]) -
     assert tegula.load(array.store_path).tolist() == VALUES.tolist()
 
 
+@pytest.mark.slow
 def test_a_read_only_store_stays_so(made: tuple[Any, type[Store]]) -> None:
     theirs, _ = made
     tegula.save(theirs, VALUES)
@@ -119,6 +122,7 @@ def test_stores_over_one_memory_store_share_locks() -> None:
     del array
 
 
+@pytest.mark.slow
 def test_inside_a_running_event_loop() -> None:
     async def main() -> list[Any]:
         theirs = zarr.storage.LoggingStore(zarr.storage.MemoryStore())
@@ -129,6 +133,7 @@ def test_inside_a_running_event_loop() -> None:
     assert asyncio.run(main()) == VALUES.tolist()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
 def test_in_a_forked_child() -> None:
     code = """
@@ -235,6 +240,7 @@ assert tegula.store_of(reader).read_only
 """
 
 
+@pytest.mark.slow
 def test_stores_of_zarr_python_2(tmp_path: Path) -> None:
     python = os.environ.get("TEGULA_ZARR2_PYTHON")
     if not python:

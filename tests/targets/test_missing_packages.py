@@ -11,6 +11,8 @@ import pytest
 
 import tegula
 
+pytestmark = pytest.mark.slow
+
 SOURCE = str(Path(tegula.__file__).parents[1])
 WITHOUT = """if True:
     import sys

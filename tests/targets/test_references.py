@@ -13,7 +13,10 @@ import pytest
 
 import tegula
 from tegula.errors import MetadataError, NotFoundError, StoreError, UnsupportedError
-from tegula.stores.references import ReferenceStore
+from tegula.stores import MemoryStore
+from tegula.stores.references.store import ReferenceStore
+
+pytestmark = pytest.mark.once(executors="both")
 
 WRITTEN = Path(__file__).parent / "kerchunk"
 T = np.arange(24).reshape(4, 6)
@@ -191,3 +194,64 @@ def test_options_of_what_is_no_file_of_references(tmp_path: Path) -> None:
     (tmp_path / "x.json").write_text('{"a": 1}')
     with pytest.raises(NotFoundError):
         tegula.open(tmp_path / "x.json")
+
+
+@pytest.mark.parametrize("attributes", [{}, {"x": 1}, {"record_size": 5}])
+def test_consolidated_metadata_without_the_document_of_the_group(attributes: dict[str, Any], tmp_path: Path) -> None:
+    """Both have a ``.zmetadata``; only that of references states how many each file of Parquet holds."""
+    group = tegula.create_group(tmp_path / "g", format="zarr2", attributes=attributes)
+    group.create_array("b/a", shape=3, dtype="i4")[...] = [1, 2, 3]
+    group.consolidate()
+    (tmp_path / "g" / ".zgroup").unlink()
+    opened = tegula.open(tmp_path / "g")
+    assert (opened.format, dict(opened.attrs), list(opened)) == ("zarr2", attributes, ["b"])
+    assert opened["b/a"][...].tolist() == [1, 2, 3]
+    assert tegula.open_group(tmp_path / "g", consolidated=True)["b/a"][...].tolist() == [1, 2, 3]
+    report = tegula.check(tmp_path / "g")
+    assert [(found.kind, found.key) for found in report.findings] == [("missing-document", ".zgroup")]
+    assert report.chunks == 1
+    # the document that a change creates has the attributes
+    changed = tegula.open_group(tmp_path / "g", "r+")
+    changed.attrs["new"] = 2
+    assert dict(tegula.open(tmp_path / "g").attrs) == {**attributes, "new": 2}
+    assert not tegula.check(tmp_path / "g").errors
+
+
+@pytest.mark.parametrize("damage", [b"", b"null", b"{}", b'{"metadata": ', b'{"metadata": []}', b"\xff"])
+@pytest.mark.parametrize("document", [True, False])
+def test_damaged_consolidated_metadata(damage: bytes, document: bool, tmp_path: Path) -> None:
+    tegula.create_group(tmp_path, format="zarr2").create_array("a", shape=3, dtype="i4")[...] = 1
+    (tmp_path / ".zmetadata").write_bytes(damage)
+    if not document:
+        (tmp_path / ".zgroup").unlink()
+    assert tegula.open(tmp_path)["a"][...].tolist() == [1, 1, 1]
+    kinds = [(found.kind, found.key) for found in tegula.check(tmp_path).findings]
+    assert kinds == [("metadata", ".zmetadata")] + [("missing-document", ".zgroup")] * (not document)
+
+
+def test_a_damaged_index_of_references_says_so(folder: Path) -> None:
+    index = folder / "combined.parq" / ".zmetadata"
+    index.write_bytes(index.read_bytes()[:-1])
+    with pytest.raises(StoreError, match="not valid JSON") as caught:
+        tegula.open("combined.parq")
+    assert caught.value.key == ".zmetadata"
+
+
+class Unlisted(MemoryStore):
+    """A web server."""
+
+    listable = False
+
+
+def test_a_group_without_a_document_where_nothing_can_be_listed() -> None:
+    store = Unlisted()
+    group = tegula.create_group(store, format="zarr2", attributes={"x": 1})
+    group.create_array("a", shape=3, dtype="i4")[...] = 1
+    with pytest.raises(NotFoundError):
+        tegula.open(store, path="b")
+    group.consolidate()
+    store.delete(".zgroup")
+    opened = tegula.open(store)
+    assert (dict(opened.attrs), list(opened), opened["a"][...].tolist()) == ({"x": 1}, ["a"], [1, 1, 1])
+    kinds = [found.kind for found in tegula.check(store).findings]
+    assert kinds == ["not-listed", "missing-document"]

@@ -188,6 +188,7 @@ def places(tmp_path: Path) -> list[Any]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", range(7))
 @pytest.mark.parametrize("name", ONE)
 def test_targets_without_options(name: str, number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,6 +30,7 @@ NAMES = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "path", "format"), NAMES)
 @pytest.mark.parametrize("creator", CREATORS)
 def test_the_suffix_decides(
@@ -90,6 +91,7 @@ def test_a_format_that_does_not_exist_is_refused_as_such(tmp_path: Path) -> None
         tegula.create_array(tmp_path / "x.zarr", shape=3, dtype="u1", format="zarr4")
 
 
+@pytest.mark.slow
 def test_the_command_line_goes_by_the_suffix(tmp_path: Path) -> None:
     tegula.create_table(tmp_path / "bars", COLUMNS, format="zarr2")
     run = CliRunner().invoke

@@ -22,7 +22,7 @@ from tegula.cli.targets import split_target
 from tegula.errors import MetadataError, NotFoundError, ReadOnlyError, TegulaError, UnsupportedError
 from tegula.stores import FsspecStore, LocalStore, ObjectStore, ZipStore
 from tegula.stores.secrets import plain_url, redacted
-from tegula.stores.zip_remote import RemoteZipStore
+from tegula.stores.zip.remote import RemoteZipStore
 from tegula.targets.paths import is_remote, links, local_path, scheme_of, split_inner
 from tegula.targets.stores import options_of_both
 from tegula.targets.suffixes import new_format
@@ -256,6 +256,7 @@ def elsewhere(request: pytest.FixtureRequest, address: str, tmp_path: Path) -> t
     return f"{bucket.url}/x.zip", bucket.storage_options
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chain", ["", "zip::", "zip://::"])
 def test_an_archive_elsewhere(elsewhere: tuple[str, dict[str, Any]], chain: str) -> None:
     url, options = elsewhere

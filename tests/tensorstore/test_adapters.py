@@ -177,6 +177,7 @@ ts.open({'driver': 'stack', 'layers': [3]}).result()
 """.strip().splitlines()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("expression", EXPRESSIONS)
 def test_the_same_is_said(expression: str) -> None:
     assert outcome(ts, expression) == outcome(tensorstore, expression)

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from tegula.tensorstore.context import Context
 from tegula.tensorstore.kvstore.kvstore import KvStore
 
+pytestmark = pytest.mark.once(executors="none")
+
 
 def optional(**members: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
     return st.fixed_dictionaries({}, optional=members)

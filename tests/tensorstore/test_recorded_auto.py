@@ -1,20 +1,17 @@
-"""Formats are detected as TensorStore has detected them; recorded beside a checkout of the repository."""
+"""Formats are detected as TensorStore has detected them."""
 
-import json
-import os
-from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.samples import recorded
 
 import tegula.tensorstore as ts
 
 
 def steps() -> list[dict[str, Any]]:
-    shared = Path(os.environ.get("TEGULA_SAMPLES", Path(__file__).resolve().parents[3] / "shared"))
-    file = shared / "corpus" / "tensorstore" / "golden_txn.json"
-    cases = json.loads(file.read_text())["cases"] if file.is_file() else []
-    return [step for case in cases if case["name"] == "auto detect" for step in case["steps"]]
+    [case] = [case for case in recorded("golden_txn")["cases"] if case["name"] == "auto detect"]
+    found: list[dict[str, Any]] = case["steps"]
+    return found
 
 
 def test_auto() -> None:

@@ -1,27 +1,20 @@
-"""Recorded choices of chunk shapes are made again by creating each array; without recordings there is nothing to do."""
+"""Recorded choices of chunk shapes are made again by creating each array."""
 
-import json
-import os
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.samples import recorded
 
 from tegula import config
 from tegula import tensorstore as ts
 from tegula.errors import TegulaError
 
+pytestmark = [pytest.mark.once(executors="none"), pytest.mark.slow]
+
 # TensorStore writes the order "F" of an array of at most one dimension as "C", and then refuses that as another one
 # than was asked for, with the document left behind. The two orders are the same there, so it is accepted.
 SAME_ORDER = 'Expected "order" of "F" but received: "C"'
-
-
-def recorded() -> list[dict[str, Any]]:
-    shared = Path(os.environ.get("TEGULA_SAMPLES", Path(__file__).resolve().parents[3] / "shared"))
-    path = shared / "corpus" / "tensorstore" / "chunk_layout_cases.json"
-    cases: list[dict[str, Any]] = json.loads(path.read_text())["cases"] if path.is_file() else []
-    return cases
 
 
 def create(case: dict[str, Any]) -> dict[str, Any]:
@@ -51,7 +44,7 @@ def create(case: dict[str, Any]) -> dict[str, Any]:
 
 def test_recorded_choices() -> None:
     wrong, texts = [], Counter[bool]()
-    for case in recorded():
+    for case in recorded("chunk_layout_cases")["cases"]:
         expected = case["expected"]
         if SAME_ORDER in expected.get("error", ""):
             assert create(case)["order"] in ("C", "F")

@@ -1,14 +1,13 @@
-"""Chunks that TensorStore has written, and what it did when arrays were resized, recorded beside a checkout."""
+"""Chunks that TensorStore has written, and what it did when arrays were resized."""
 
 import base64
 import json
-import os
 from contextlib import nullcontext
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.samples import recorded
 
 import tegula.tensorstore as ts
 from tegula import config
@@ -21,24 +20,16 @@ OWN_WORDS = {
 }
 
 
-def recorded(name: str) -> list[Any]:
-    shared = Path(os.environ.get("TEGULA_SAMPLES", Path(__file__).resolve().parents[3] / "shared"))
-    file = shared / "corpus" / "tensorstore" / f"golden_{name}.json"
-    return json.loads(file.read_text())["cases"] if file.is_file() else []
-
-
-def named(case: Any) -> str:
-    return "none" if case is None else case["name"]
+def each(name: str) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("case", recorded(f"golden_{name}")["cases"], ids=lambda case: case["name"])
 
 
 def keys(store: ts.KvStore) -> list[str]:
     return sorted(key.decode() for key in store.list().result())
 
 
-@pytest.mark.parametrize("case", recorded("chunks") or [None], ids=named)
+@each("chunks")
 def test_chunks(case: Any) -> None:
-    if case is None:
-        return
     context = ts.Context()
     array = ts.open(case["spec"], context=context, create=True, **case["open_kwargs"]).result()
     store = ts.KvStore.open("memory://", context=context).result()
@@ -65,10 +56,8 @@ def test_chunks(case: Any) -> None:
     assert base64.b64encode(np.ascontiguousarray(values).tobytes()).decode() == case["read"]["b64_c_order_le"]
 
 
-@pytest.mark.parametrize("case", recorded("resize") or [None], ids=named)
+@each("resize")
 def test_resize(case: Any) -> None:
-    if case is None:
-        return
     context = ts.Context()
     spec = {"driver": "zarr", "kvstore": "memory://", "metadata": case["metadata"]}
     if case["field"]:

@@ -1,12 +1,11 @@
-"""Arrays that TensorStore has created, opened and failed to open, recorded beside a checkout of the repository."""
+"""Arrays that TensorStore has created, opened and failed to open."""
 
 import json
-import os
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.samples import recorded
 
 import tegula.tensorstore as ts
 
@@ -20,28 +19,16 @@ STORED = {"chunks": [2], "compressor": None, "dtype": "|u1", "fill_value": 7, "f
 WANTED = {"chunks": [2], "compressor": None, "dtype": "|u1", "fill_value": 7, "shape": [4]}
 
 
-def recorded(name: str) -> list[Any]:
-    shared = Path(os.environ.get("TEGULA_SAMPLES", Path(__file__).resolve().parents[3] / "shared"))
-    file = shared / "corpus" / "tensorstore" / f"golden_{name}.json"
-    return json.loads(file.read_text())["cases"] if file.is_file() else []
-
-
-def named(case: Any) -> str:
-    return "none" if case is None else case["name"]
-
-
 def flagged(case: Any) -> str:
-    return "none" if case is None else f"{case['state']}-{json.dumps(case['flags'])}"
+    return f"{case['state']}-{json.dumps(case['flags'])}"
 
 
 def files(store: ts.KvStore) -> dict[str, bytes]:
     return {key.decode(): store[key] for key in store.list().result()}
 
 
-@pytest.mark.parametrize("case", recorded("zarray") or [None], ids=named)
+@pytest.mark.parametrize("case", recorded("golden_zarray")["cases"], ids=lambda case: case["name"])
 def test_created(case: Any) -> None:
-    if case is None:
-        return
     context = ts.Context()
     options = dict(case["kwargs"])
     if isinstance(options.get("fill_value"), str):
@@ -63,10 +50,8 @@ def test_created(case: Any) -> None:
     assert array.spec().to_json() == case["spec_out"]
 
 
-@pytest.mark.parametrize("case", recorded("open_modes") or [None], ids=flagged)
+@pytest.mark.parametrize("case", recorded("golden_open_modes")["cases"], ids=flagged)
 def test_open_modes(case: Any) -> None:
-    if case is None:
-        return
     context = ts.Context()
     store = ts.KvStore.open("memory://", context=context).result()
     state = case["state"]
@@ -106,10 +91,10 @@ def test_open_modes(case: Any) -> None:
 
 def test_share_of_messages() -> None:
     """All messages are compared above except the listed ones; `pytest -rP` shows this."""
-    refused = [case["name"] for case in recorded("zarray") if "error" in case]
+    refused = [case["name"] for case in recorded("golden_zarray")["cases"] if "error" in case]
     others = [name for name in refused if name in {**BETTER, **OWN_WORDS}]
     print(f"{len(refused) - len(others)} of {len(refused)} messages of golden_zarray are the same")
-    refused = [case["error"]["message"] for case in recorded("open_modes") if "error" in case]
+    refused = [case["error"]["message"] for case in recorded("golden_open_modes")["cases"] if "error" in case]
     others = [text for text in refused if "End of data expected" in text]
     print(f"{len(refused) - len(others)} of {len(refused)} messages of golden_open_modes are the same")
-    assert len(others) < len(refused) or not refused
+    assert len(others) < len(refused)

@@ -1,17 +1,18 @@
-"""Recorded descriptions of Zarr v2 arrays are made again from metadata alone; without them there is nothing to do."""
+"""Recorded descriptions of Zarr v2 arrays are made again from metadata alone."""
 
 import base64
 import json
-import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.samples import recorded
 
 from tegula import tensorstore as ts
 from tegula.errors import TegulaError
+
+pytestmark = pytest.mark.once(executors="none")
 
 # Where the right answer is another one than the recorded: parts of a description, and why.
 BETTER = {
@@ -25,14 +26,6 @@ BETTER = {
     "dtype-float8_e8m0fnu": ({"fill_value"}, "1.0 is 2**(127 - 127); the recorded byte is 2**(63 - 127)"),
     'comp-{"id": "zstd", "level": 3, "checksum": true}': (None, "a checksum can be read and written"),
 }
-
-
-def recorded() -> list[Any]:
-    shared = Path(os.environ.get("TEGULA_SAMPLES", Path(__file__).resolve().parents[3] / "shared"))
-    path = shared / "corpus" / "tensorstore" / "golden_schema.json"
-    cases: list[dict[str, Any]] = json.loads(path.read_text())["cases"] if path.is_file() else []
-    # one parameter that stands for nothing keeps a bare clone free of skipped tests
-    return [pytest.param(case, id=case["name"]) for case in cases] or [pytest.param({}, id="none")]
 
 
 def array_json(array: Any) -> Any:
@@ -79,10 +72,8 @@ def opened(case: dict[str, Any]) -> Any:
     return ts.open(spec, context=context).result()
 
 
-@pytest.mark.parametrize("case", recorded())
+@pytest.mark.parametrize("case", recorded("golden_schema")["cases"], ids=lambda case: case["name"])
 def test_recorded_descriptions(case: dict[str, Any]) -> None:
-    if not case:
-        return
     store = opened(case)
     allowed = BETTER.get(case["name"], (set(), ""))[0]
     if allowed is None:

@@ -1,14 +1,14 @@
 """Recorded indexing expressions: domains, transforms, and the coordinates that the values encode."""
 
-import json
-import os
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.samples import recorded
 
 from tegula.tensorstore.index import dim_expressions, domain, output_maps, transform
+
+pytestmark = pytest.mark.once(executors="none")
 
 SHAPE = (6, 7, 8)
 # case -> why the text is another
@@ -27,10 +27,7 @@ class ts:
     d = dim_expressions.d
 
 
-def cases() -> list[Any]:
-    samples = Path(os.environ.get("TEGULA_SAMPLES", Path(__file__).resolve().parents[3] / "shared"))
-    found = samples / "corpus" / "tensorstore" / "golden_index.json"
-    return json.loads(found.read_text())["cases"] if found.is_file() else []
+CASES = recorded("golden_index")["cases"]
 
 
 def coordinates(x: transform.IndexTransform) -> np.ndarray[Any, Any]:
@@ -67,14 +64,13 @@ def check(case: dict[str, Any]) -> None:
         assert str(caught.value).endswith(case["read_error"]["message"].removeprefix("OUT_OF_RANGE: "))
 
 
-@pytest.mark.parametrize("case", cases() or [None], ids=lambda case: case["expr"] if case else "none")
-def test_recorded(case: dict[str, Any] | None) -> None:
-    if case is not None:
-        check(case)
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case["expr"])
+def test_recorded(case: dict[str, Any]) -> None:
+    check(case)
 
 
 def test_share_of_messages() -> None:
     """All messages are compared above except the listed ones; `pytest -rP` shows this."""
-    refused = [case["expr"] for case in cases() if "error" in case]
-    assert {*OTHER_TEXT} <= {*refused} or not refused
+    refused = [case["expr"] for case in CASES if "error" in case]
+    assert {*OTHER_TEXT} <= {*refused}
     print(f"{len(refused) - len(OTHER_TEXT)} of {len(refused)} messages of golden_index are the same")

@@ -1,11 +1,10 @@
-"""Answers of TensorStore's key-value stores, recorded beside a checkout of the repository."""
+"""Answers of TensorStore's key-value stores."""
 
-import json
-import os
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.samples import recorded
 
 import tegula.tensorstore as ts
 from tegula.tensorstore.kvstore.values import NO_VALUE
@@ -17,12 +16,6 @@ OWN_WAYS = {
     "kv.write('d',b'x').result()": "the message names no lock file",
 }
 NOT_TEXT = "ÿþ"
-
-
-def recorded() -> list[Any]:
-    shared = Path(os.environ.get("TEGULA_SAMPLES", Path(__file__).resolve().parents[3] / "shared"))
-    file = shared / "corpus" / "tensorstore" / "golden_kvstore.json"
-    return list(json.loads(file.read_text())["cases"].items()) if file.is_file() else []
 
 
 def shown(result: Any) -> Any:
@@ -43,10 +36,8 @@ def shown(result: Any) -> Any:
     return str(result) if isinstance(result, dict) else result
 
 
-@pytest.mark.parametrize("case", recorded() or [None], ids=lambda case: "none" if case is None else case[0])
+@pytest.mark.parametrize("case", recorded("golden_kvstore")["cases"].items(), ids=lambda case: case[0])
 def test_steps(case: Any, tmp_path: Path) -> None:
-    if case is None:
-        return
     driver, steps = case
     url = f"file://{tmp_path}/p/" if driver == "file" else "memory://p/"
     names = {"ts": ts, "kv": ts.KvStore.open(url).result()}

@@ -1,20 +1,13 @@
-"""Transactions, contexts and detection, with TensorStore's answers; recorded beside a checkout of the repository."""
+"""Transactions, contexts and detection, with TensorStore's answers."""
 
-import json
-import os
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.samples import recorded
 
 import tegula.tensorstore as ts
-
-
-def recorded() -> list[Any]:
-    shared = Path(os.environ.get("TEGULA_SAMPLES", Path(__file__).resolve().parents[3] / "shared"))
-    file = shared / "corpus" / "tensorstore" / "golden_txn.json"
-    return json.loads(file.read_text())["cases"] if file.is_file() else []
 
 
 def shown(result: Any) -> Any:
@@ -32,10 +25,8 @@ def run(step: str, names: dict[str, Any]) -> Any:
     return eval(code, names)
 
 
-@pytest.mark.parametrize("case", recorded() or [None], ids=lambda case: "none" if case is None else case["name"])
+@pytest.mark.parametrize("case", recorded("golden_txn")["cases"], ids=lambda case: case["name"])
 def test_steps(case: Any, tmp_path: Path) -> None:
-    if case is None:
-        return
     names: dict[str, Any] = {"ts": ts, "ctx": ts.Context(), "d": str(tmp_path), "None": None}
     texts = exact = 0
     for step in case["steps"]:

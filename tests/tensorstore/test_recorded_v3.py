@@ -1,15 +1,14 @@
-"""Results of TensorStore with Zarr v3, recorded beside a checkout: documents, chunks, schemas, errors."""
+"""Results of TensorStore with Zarr v3: documents, chunks, schemas, errors."""
 
 import base64
 import json
-import os
 import re
 from contextlib import nullcontext
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.samples import recorded
 
 import tegula.tensorstore as ts
 
@@ -28,11 +27,12 @@ STORED_OTHERWISE = {
 }
 
 
-def recorded(kind: str) -> list[Any]:
-    shared = Path(os.environ.get("TEGULA_SAMPLES", Path(__file__).resolve().parents[3] / "shared"))
-    file = shared / "corpus" / "tensorstore" / "golden_v3.json"
-    found = json.loads(file.read_text())[kind] if file.is_file() else []
-    return [pytest.param(case, id=f"{number}-{case['name']}") for number, case in enumerate(found)] or [None]
+GOLDEN = recorded("golden_v3")
+
+
+def each(kind: str) -> pytest.MarkDecorator:
+    cases = enumerate(GOLDEN[kind])
+    return pytest.mark.parametrize("case", [pytest.param(case, id=f"{nth}-{case['name']}") for nth, case in cases])
 
 
 def argument(value: Any) -> Any:
@@ -52,10 +52,8 @@ def check_error(error: BaseException, wanted: dict[str, Any]) -> None:
     assert type(error).__name__ == wanted["type"] or wanted["type"] in [base.__name__ for base in type(error).__mro__]
 
 
-@pytest.mark.parametrize("case", recorded("cases"))
-def test_created(case: dict[str, Any] | None) -> None:
-    if case is None:
-        return
+@each("cases")
+def test_created(case: dict[str, Any]) -> None:
     name = case["name"]
     options = dict(case["kwargs"])
     if "fill_value" in options:
@@ -99,10 +97,8 @@ def test_created(case: dict[str, Any] | None) -> None:
         np.testing.assert_array_equal(array.read().result(), values)
 
 
-@pytest.mark.parametrize("case", recorded("bad_cases"))
-def test_refused(case: dict[str, Any] | None) -> None:
-    if case is None:
-        return
+@each("bad_cases")
+def test_refused(case: dict[str, Any]) -> None:
     context = ts.Context()
     store = ts.KvStore.open("memory://", context=context).result()
     store["zarr.json"] = json.dumps(case["zarr_json"]).encode()
@@ -114,6 +110,6 @@ def test_refused(case: dict[str, Any] | None) -> None:
 
 
 def test_share_of_messages() -> None:
-    refused = [case.values[0] for kind in ("cases", "bad_cases") for case in recorded(kind) if case is not None]
+    refused = GOLDEN["cases"] + GOLDEN["bad_cases"]
     names = [case["name"] for case in refused if "error" in case and case["name"] not in OTHERWISE]
     print(f"{len(names) - len(SAID_OTHERWISE)} of {len(names)} messages about Zarr v3 are the same")

@@ -1,22 +1,15 @@
-"""Conversions, downsampling and views as TensorStore does them, recorded beside a checkout of the repository."""
+"""Conversions, downsampling and views as TensorStore does them."""
 
 import builtins
 import json
-import os
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.samples import recorded
 
 import tegula.tensorstore as ts
 from tegula.tensorstore.constraints.casting import convertible
-
-
-def recorded(name: str) -> Any:
-    shared = Path(os.environ.get("TEGULA_SAMPLES", Path(__file__).resolve().parents[3] / "shared"))
-    file = shared / "corpus" / "tensorstore" / name
-    return json.loads(file.read_text()) if file.is_file() else {}
 
 
 def element(text: str, name: str) -> Any:
@@ -53,7 +46,7 @@ def shown(value: Any, name: str) -> Any:
 
 
 def test_table_of_conversions() -> None:
-    for pair, row in recorded("golden_cast.json").get("table", {}).items():
+    for pair, row in recorded("golden_cast")["table"].items():
         one, other = pair.split("->")
         if "src_error" in row:  # bytes have no JSON
             with pytest.raises(ValueError, match="is not implemented") as caught:
@@ -78,7 +71,7 @@ def test_table_of_conversions() -> None:
 
 
 def test_conversions() -> None:
-    for case in recorded("golden_cast.json").get("cases", []):
+    for case in recorded("golden_cast")["cases"]:
         one, other = case["from"], case["to"]
         assert convertible(one, other)
         view = ts.cast(ts.array(elements(case["in"], one), dtype=ts.dtype(one)), ts.dtype(other))
@@ -87,7 +80,7 @@ def test_conversions() -> None:
 
 
 def test_downsampling() -> None:
-    for case in recorded("golden_downsample.json").get("cases", []):
+    for case in recorded("golden_downsample")["cases"]:
         values = elements(case["in"], case["dtype"]).reshape(case["in_shape"])
         store = ts.array(values, dtype=ts.dtype(case["dtype"]))
         store = store.translate_to[tuple(case["origin"])]
@@ -103,7 +96,7 @@ def test_downsampling() -> None:
 
 def test_values_of_views() -> None:
     x = ts.array(np.arange(336, dtype=np.int32).reshape(6, 7, 8))
-    for case in recorded("golden_index.json").get("cases", []):
+    for case in recorded("golden_index")["cases"]:
         names = {"x": x, "ts": ts, "np": np}
         if "values" not in case:
             continue
@@ -114,7 +107,7 @@ def test_values_of_views() -> None:
 def test_errors_of_views() -> None:
     x = ts.array(np.arange(336, dtype=np.int32).reshape(6, 7, 8))
     total = same = 0
-    for case in recorded("golden_index.json").get("cases", []):
+    for case in recorded("golden_index")["cases"]:
         error = case.get("error") or case.get("read_error")
         if error is None:
             continue
@@ -146,7 +139,7 @@ NOT_COPIED = {
 
 
 def test_resizing() -> None:
-    for case in recorded("golden_resize.json").get("cases", []):
+    for case in recorded("golden_resize")["cases"]:
         store, view = resized(case)
         if case["name"] in NOT_COPIED:
             with pytest.raises(ValueError, match="negative"):

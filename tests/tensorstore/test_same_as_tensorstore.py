@@ -147,6 +147,7 @@ print(any(future.done() for future in pending))
 """
 
 
+@pytest.mark.slow
 def test_reads_that_wait_for_a_promise_do_not_keep_the_process() -> None:
     command = [sys.executable, "-c", _WAITING]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
@@ -417,6 +418,7 @@ def test_an_object_leaves_a_transaction_after_its_commit(kind: str, target: str,
     assert said[:1] == said[1:]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("function", ["stack", "concat", "overlay"])
 @pytest.mark.parametrize("layers", list(itertools.product((0, 1, 2), repeat=2)))
 @pytest.mark.parametrize("wanted", [0, 1, 2])

@@ -3,22 +3,15 @@
 import ast
 import doctest
 import json
-import os
-from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.samples import FIXTURES
 
 JSON_OUTPUT = doctest.register_optionflag("JSON_OUTPUT")
 
 
-def page() -> str:
-    shared = Path(os.environ.get("TEGULA_SAMPLES", Path(__file__).resolve().parents[3] / "shared"))
-    file = shared / "seeds" / "tensorstore-zarr-driver.rst"
-    return file.read_text() if file.is_file() else ""
-
-
-EXAMPLES = doctest.DocTestParser().get_examples(page())
+EXAMPLES = doctest.DocTestParser().get_examples((FIXTURES / "tensorstore-zarr-examples.txt").read_text())
 NAMES: dict[str, Any] = {}
 
 
@@ -33,10 +26,8 @@ def value_of(source: str) -> Any:
     return eval(compile(ast.Expression(last.value), "example", "eval"), NAMES)
 
 
-@pytest.mark.parametrize("example", EXAMPLES or [None], ids=lambda e: f"line{e.lineno}" if e else "none")
-def test_example(example: doctest.Example | None) -> None:
-    if example is None:
-        return
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: f"line{example.lineno}")
+def test_example(example: doctest.Example) -> None:
     if "ts" not in NAMES:
         exec("import json\nimport tegula.tensorstore as ts", NAMES)
         # later examples use what those before them have defined
@@ -50,7 +41,3 @@ def test_example(example: doctest.Example | None) -> None:
         assert found == json.loads(example.want)
     elif example.want:
         assert repr(found) == example.want.rstrip("\n")
-
-
-def test_the_page_has_examples() -> None:
-    assert not page() or len(EXAMPLES) >= 10

@@ -13,6 +13,8 @@ import pytest
 
 import tegula
 
+pytestmark = pytest.mark.slow
+
 SCRIPT = Path(__file__).with_name("user_script.py")
 ROOT = Path(__file__).resolve().parents[2]
 WRONG = """
@@ -44,6 +46,7 @@ def run(*command: str | Path, folder: Path) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
+@pytest.mark.once(executors="none")
 @pytest.mark.skipif(importlib.util.find_spec("mypy") is None, reason="mypy is not installed")
 def test_a_users_scripts_pass_a_strict_type_check(tmp_path: Path) -> None:
     (tmp_path / "readme.py").write_text(readme(), encoding="utf-8")

@@ -17,6 +17,8 @@ from hypothesis import strategies as st
 import tegula
 import tegula.xarray
 
+pytestmark = [pytest.mark.once(executors="both"), pytest.mark.slow]
+
 pytest.importorskip("zarr")
 SIZES = {"time": 5, "y": 3, "x": 4}
 NUMBERS = ["i1", "u1", "i2", "<i4", ">i4", "u8", "f4", ">f8", "c16", "?"]

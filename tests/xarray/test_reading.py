@@ -21,6 +21,8 @@ import tegula
 from tegula import executors
 from tegula.xarray.guessing import can_open
 
+pytestmark = pytest.mark.once(executors="both")
+
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 LEGACY = Path(__file__).parent.parent.parent / "examples" / "legacy"
 SNAPPY = {"blosc_snappy", "hand_snappy"}  # read by the kernel only
@@ -50,6 +52,7 @@ def assert_same(found: Any, expected: Any) -> None:
         assert found.tobytes() == expected.tobytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("archive", sorted(path.stem for path in FIXTURES.glob("*.zip")))
 def test_what_other_libraries_wrote_is_read_exactly(archive: str, tmp_path: Path) -> None:
     cases = unpack(archive, tmp_path)
@@ -238,6 +241,7 @@ def test_opening_reads_no_chunk(tmp_path: Path) -> None:
         ds.load()
 
 
+@pytest.mark.slow
 def test_pickles_are_small_and_work_in_another_process(tmp_path: Path) -> None:
     g = tegula.create_group(tmp_path / "g.zarr")
     g.create_array("a", data=np.arange(1000.0), chunks=10, dimension_names=["x"])
@@ -266,6 +270,7 @@ def test_closing_a_data_set_closes_an_archive_that_it_has_opened(tmp_path: Path)
 # --- groups
 
 
+@pytest.mark.slow
 def test_groups_and_tables_are_a_tree() -> None:
     g = tegula.create_group({}, attributes={"title": "root"})
     g.create_array("a/b/x", data=[1, 2], dimension_names=["x"])
@@ -392,6 +397,7 @@ def test_files_of_several_formats_are_combined(tmp_path: Path) -> None:
     assert ds["data"].values.tolist() == [0, 1, 2, 3, 10, 11, 12, 13, 20, 21, 22, 23]
 
 
+@pytest.mark.slow
 def test_importing_is_cheap() -> None:
     def loaded(statement: str) -> set[str]:
         code = f"import sys\n{statement}\nprint(*sys.modules)"

@@ -26,7 +26,12 @@ with warnings.catch_warnings():
     trees = pytest.importorskip("xarray.tests.test_backends_datatree")
     fixtures = pytest.importorskip("xarray.tests.conftest")
 
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = [
+    pytest.mark.once(executors="both"),
+    pytest.mark.filterwarnings("ignore"),
+    pytest.mark.slow,
+    pytest.mark.sampled(one_in=4),
+]
 
 _MISALIGNED = "expects an error where dask's chunks are not those of the store, which tegula writes safely"
 _INSIDE = "calls or patches the inside of zarr-python or of xarray's ZarrStore"

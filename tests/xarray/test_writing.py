@@ -17,6 +17,8 @@ import xarray as xr
 import tegula
 from tegula.xarray import write
 
+pytestmark = pytest.mark.once(executors="both")
+
 WAIT = 120
 
 
@@ -49,6 +51,7 @@ def run_together(scripts: list[str]) -> None:
 # --- writers that share chunks
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("scheduler", "shards"), [("threads", None), ("threads", (50, 50, 50)), ("processes", (50, 50, 50))]
 )
@@ -61,6 +64,7 @@ def test_chunks_of_dask_need_not_be_those_of_the_store(scheduler: str, shards: A
     np.testing.assert_array_equal(read(tmp_path / "a.zarr")["a"], values)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "compute"), [("memory", True), ("dict", False), ("file", True)])
 def test_what_other_processes_would_lose_is_refused(kind: str, compute: bool, tmp_path: Path) -> None:
     local = tegula.FsspecStore(pytest.importorskip("fsspec").filesystem("file"), str(tmp_path / "a"))
@@ -100,6 +104,7 @@ def test_uneven_chunks_of_dask_are_stored(tmp_path: Path) -> None:
     assert found["a"].values.tolist() == [*range(20)]
 
 
+@pytest.mark.slow
 def test_regions_in_chunks_of_their_own_lose_nothing(tmp_path: Path) -> None:
     ds = xr.Dataset({"a": (("a", "b", "c"), np.arange(120).reshape(4, 3, 10))}).chunk(2)
     for attempt in range(5):
@@ -110,6 +115,7 @@ def test_regions_in_chunks_of_their_own_lose_nothing(tmp_path: Path) -> None:
         xr.testing.assert_identical(read(path), ds.compute())
 
 
+@pytest.mark.slow
 def test_appends_in_chunks_of_their_own_lose_nothing(tmp_path: Path) -> None:
     for mode in ("a", "a-"):
         path = tmp_path / f"{mode}.zarr"
@@ -131,6 +137,7 @@ def test_threads_write_regions_of_one_chunk(shards: Any, tmp_path: Path) -> None
     xr.testing.assert_identical(read(path), days(0, 48))
 
 
+@pytest.mark.slow
 def test_processes_write_regions_of_one_chunk(tmp_path: Path) -> None:
     path = str(tmp_path / "a.zarr")
     write(xr.Dataset({"a": ("x", np.zeros(3000))}), path, encoding={"a": {"chunks": (1000,)}})
@@ -156,6 +163,7 @@ for number in range(8):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("indexed", [True, False])
 def test_each_append_gets_a_part_of_its_own_the_same_in_all_variables(indexed: bool, tmp_path: Path) -> None:
     path = str(tmp_path / "a.zarr")
@@ -304,6 +312,7 @@ def test_modes_keep_what_they_must(tmp_path: Path) -> None:
     xr.testing.assert_identical(read(path), days(0, 1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("ds", "options", "message"),
     [
@@ -329,7 +338,7 @@ def test_modes_keep_what_they_must(tmp_path: Path) -> None:
         (days(0, 2), {"mode": "w", "encoding": {"a": {"chunks": 0}}}, "at least 1"),
         (days(0, 2), {"mode": "w", "encoding": {"a": {"compressors": {"name": "blosc", "cname": "x"}}}}, "cname"),
         (days(0, 2), {"mode": "w", "encoding": {"a": {"dtype": "x9"}}}, "variable 'a'"),
-        (days(0, 2), {"mode": "w", "encoding": {"a": {"_FillValue": 1, "missing_value": 2}}}, "variable 'a'"),
+        (days(0, 2), {"mode": "w", "encoding": {"a": {"dtype": "i1", "_FillValue": "none"}}}, "variable 'a'"),
         (days(0, 2).assign(c=("x", np.zeros(3, "g"))).assign_attrs(k=1), {"mode": "a"}, "no data type"),
         (days(0, 2).assign(c=("x", np.array([1, "a", 2.5], object))), {"mode": "w"}, "variable 'c'"),
         (days(0, 2).assign(c=("x", [1] * 3, *[{"coordinates": "x"}] * 2)), {"mode": "w"}, "coordinates"),
@@ -433,4 +442,50 @@ def test_consolidated_metadata_is_written_unless_forbidden() -> None:
     for consolidated, expected in ((None, True), (True, True), (False, False)):
         store = tegula.MemoryStore()
         write(days(0, 2), store, group="sub", consolidated=consolidated)
-        assert tegula.open_group(store)._is_consolidated() == expected
+        assert tegula.open_group(store).is_consolidated() == expected
+
+
+# --- data sets that replace the one they are computed from
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("chunks", [None, {}])
+@pytest.mark.parametrize("format", ["zarr2", "zarr3"])
+@pytest.mark.parametrize("group", [None, "g/h"])
+@pytest.mark.parametrize("kind", ["directory", "memory", "archive"])
+def test_a_data_set_may_replace_the_one_that_it_is_read_from(
+    kind: str, group: str | None, format: str, chunks: Any, tmp_path: Path
+) -> None:
+    target: Any = {"directory": tmp_path / "s", "memory": tegula.MemoryStore(), "archive": tmp_path / "s.zip"}[kind]
+    write(days(0, 9), target, mode="w", group=group, format=format)
+    for later in (False, True):
+        with xr.open_dataset(target, engine="tegula", group=group, chunks=chunks) as ds:
+            expected = (ds * 2).load()
+            done = write(ds * 2, target, mode="w", group=group, format=format, compute=not later)
+            if later:
+                done.compute()
+        xr.testing.assert_equal(read(target, group=group), expected)
+        copies = tegula.open_group(target, consolidated=True)
+        assert "a" in (copies if group is None else copies[group])
+    if kind != "memory":
+        assert [path.name for path in tmp_path.iterdir()] == [target.name]
+
+
+@pytest.mark.parametrize("kind", ["directory", "memory"])
+def test_what_a_failing_task_would_have_replaced_is_untouched(kind: str, tmp_path: Path) -> None:
+    target: Any = tmp_path / "s" if kind == "directory" else tegula.MemoryStore()
+    write(days(0, 9), target)
+    before = read(target)
+
+    def fails(block: Any) -> Any:
+        raise ValueError("no block")
+
+    broken = before.assign(a=(("time", "x"), da.ones((9, 3), chunks=3).map_blocks(fails, meta=np.empty((0, 0)))))
+    with pytest.raises(ValueError, match="no block"):
+        write(broken, target, mode="w")
+    if kind == "directory":
+        assert [path.name for path in tmp_path.iterdir()] == ["s"]
+    xr.testing.assert_identical(read(target), before)
+    with pytest.raises(ValueError, match="no block"):
+        write(broken, target, mode="w", compute=False).compute()
+    xr.testing.assert_identical(read(target), before)

@@ -16,7 +16,7 @@ from tests.archives import of_kind, open_case, unpack_all
 
 import tegula.zarr
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # zarr-python warns of data types that it does not find stable
+pytestmark = [pytest.mark.once(executors="both"), pytest.mark.filterwarnings("ignore"), pytest.mark.slow]
 
 
 # what zarr-python says of data types, grids and codecs that it does not have

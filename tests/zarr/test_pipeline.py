@@ -18,7 +18,7 @@ import zarr
 import tegula.zarr
 from tegula.zarr import Pipeline
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # zarr-python warns of data types that it does not find stable
+pytestmark = [pytest.mark.once(executors="both"), pytest.mark.filterwarnings("ignore")]
 OURS, THEIRS = "tegula.zarr.Pipeline", "zarr.core.codec_pipeline.BatchedCodecPipeline"
 DTYPES = ["u1", "<i2", ">i4", "f4", "f8", "c8", "bool", "M8[s]", "S3", "U2", "f2"]
 V3: list[dict[str, Any]] = [
@@ -79,6 +79,7 @@ def same(one: Any, two: Any) -> bool:
     return one.shape == two.shape and one.tobytes() == two.astype(one.dtype).tobytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [dict, "local", "wrapped"])
 @given(data=st.data())
 @settings(max_examples=60, deadline=None)

@@ -18,7 +18,7 @@ import tegula
 import tegula.zarr
 
 stateful = pytest.importorskip("zarr.testing.stateful")
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = [pytest.mark.once(executors="both"), pytest.mark.filterwarnings("ignore"), pytest.mark.slow]
 FEW = settings(max_examples=15, stateful_step_count=20, deadline=None, suppress_health_check=[*HealthCheck])
 
 
@@ -30,6 +30,7 @@ def all_grids() -> Iterator[None]:
         yield
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", ["memory", "files"])
 @pytest.mark.parametrize("pipeline", ["tegula.zarr.Pipeline", "zarr.core.codec_pipeline.BatchedCodecPipeline"])
 def test_hierarchies(place: str, pipeline: str, tmp_path: Path) -> None:

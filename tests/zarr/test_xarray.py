@@ -13,7 +13,7 @@ import xarray as xr
 
 import tegula.zarr
 
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = [pytest.mark.once(executors="both"), pytest.mark.filterwarnings("ignore")]
 
 
 @pytest.mark.parametrize("consolidated", [False, True])

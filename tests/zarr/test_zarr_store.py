@@ -18,6 +18,8 @@ from zarr.testing.store import StoreTests
 import tegula.zarr
 from tegula.zarr import TegulaStore
 
+pytestmark = pytest.mark.once(executors="both")
+
 
 class Suite(StoreTests[TegulaStore, cpu.Buffer]):
     """The suite of zarr-python, with its coroutines run as functions."""

@@ -221,6 +221,7 @@ def write(path: Path, kind: type, number: int) -> None:
     z.attrs[f"a{number}"] = number
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [zarr.DirectoryStore, Files])
 def test_processes_lose_nothing(kind: type, tmp_path: Path) -> None:
     (tmp_path / "z").mkdir()

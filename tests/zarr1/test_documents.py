@@ -11,8 +11,6 @@ from pathlib import Path
 
 import pytest
 
-DOCUMENTS = Path(__file__).parents[3] / "shared" / "seeds"
-
 OPEN = """
 >>> import zarr
 >>> z = zarr.open('example.zarr', mode='w', shape=(100000, 1000),
@@ -158,15 +156,3 @@ def test_examples(text: str, least: int, tmp_path: Path, monkeypatch: pytest.Mon
     if text is SPECIFICATION:  # which has the directory already: zarr 1.1 makes none for a store
         (tmp_path / "example.zarr").mkdir()
     run(text, "example", least)
-
-
-def test_the_documents_themselves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run the text of the documents where they exist; a clone has only the copies above.
-
-    The second one is run where the first one has made ``example.zarr``, without which zarr 1.1 opens no store either.
-    """
-    for name, least in (("zarr-persistence-early-draft.rst", 15), ("zarr-spec-v1.rst", 22)):
-        document = DOCUMENTS / name
-        if document.exists():
-            monkeypatch.chdir(tmp_path)
-            run(document.read_text(), name, least)

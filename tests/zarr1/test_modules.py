@@ -11,6 +11,7 @@ import sys
 import threading
 from collections import UserDict
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +21,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+import tegula
 from tegula import TegulaError, config
 from tegula import zarr1 as zarr
 from tegula.errors import CodecError, MetadataError, ReadOnlyError
 from tegula.zarr1 import blosc, compressors, meta, sync, util
+from tegula.zarr1.attributes import write_lock
 from tegula.zarr1.attrs import Attributes
 
 MODULES: dict[str, list[str]] = {
@@ -41,6 +44,7 @@ MODULES: dict[str, list[str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODULES)
 def test_a_module_can_be_imported_before_anything_else(name: str) -> None:
     code = (
@@ -281,3 +285,13 @@ def test_shapes_and_chunks() -> None:
         with pytest.raises(TegulaError) as caught:
             wrong()
         assert isinstance(caught.value, kind)
+
+
+def test_a_process_synchronizer_locks_stores_with_a_single_writer(tmp_path):
+    synchronizer = zarr.ProcessSynchronizer(tmp_path / "sync")
+    for store, locks in [
+        (tegula.store_of({}), True),
+        (tegula.store_of("memory://synchronized.zarr"), True),
+        (tegula.LocalStore(tmp_path), False),
+    ]:
+        assert (type(write_lock(synchronizer, store)) is not nullcontext) is locks, store

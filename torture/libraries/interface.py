@@ -54,6 +54,10 @@ class Library(ABC):
     def prepare(self) -> None:  # noqa: B027 - most have all they need
         """Import what it imports when it is used, without starting threads."""
 
+    def load(self) -> None:
+        """Import all that it may import later, in a process that afterwards may not read its packages."""
+        self.prepare()
+
     @abstractmethod
     def create(self, path: str, layout: str, length: int, chunk: int, codec: str = "none", dtype: str = "i4") -> None:
         """Create an array of zeros; raises if there is one."""

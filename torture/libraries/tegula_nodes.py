@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import numpy as np
 
 import tegula
-from tegula.stores.object_retries import Retries
+from tegula.stores.objects.retries import Retries
 from torture.libraries.interface import Library, Values, inner_chunk
 
 _FORMATS = {"zarr2": "zarr2", "zarr3": "zarr3", "shard": "zarr3", "bcolz": "bcolz", "table": "bcolz"}
@@ -62,7 +62,11 @@ class Tegula(Library):
             array.attrs["x"] = array[...].tolist()
             array.resize(3)
 
-    def _store(self, path: str) -> tegula.Store:
+    def load(self) -> None:
+        tegula.load_all()
+
+    def store(self, path: str) -> tegula.Store:
+        """Return the store of a path."""
         if path.startswith("{"):
             return _object_store(path)
         return tegula.LocalStore(path, durability=self.durability)
@@ -71,18 +75,18 @@ class Tegula(Library):
         options: dict[str, Any] = {"codecs": _codec(layout, codec), "format": _FORMATS[layout]}
         if layout == "table":
             rows = np.zeros(length, [("x", dtype), ("y", "f8")])
-            tegula.create_table(self._store(path), rows, chunks={"x": chunk, "y": chunk // 2}, format="bcolz")
+            tegula.create_table(self.store(path), rows, chunks={"x": chunk, "y": chunk // 2}, format="bcolz")
             return
         if layout == "shard":
             options.update(chunks=inner_chunk(chunk), shards=chunk)
         else:
             options.update(chunks=chunk)
-        tegula.create_array(self._store(path), shape=length, dtype=dtype, **options)
+        tegula.create_array(self.store(path), shape=length, dtype=dtype, **options)
 
     def open(self, path: str, layout: str) -> Any:
         if layout == "table":
-            return tegula.open_table(self._store(path), mode="r+")
-        return tegula.open(self._store(path), mode="r+")
+            return tegula.open_table(self.store(path), mode="r+")
+        return tegula.open(self.store(path), mode="r+")
 
     def read(self, node: Any, selection: Any = slice(None)) -> Values:
         if isinstance(node, tegula.Table):

@@ -2,11 +2,14 @@
 
 import * as zarr from "zarrita";
 import type { Attributes } from "./cf.ts";
+import { compareChecksums } from "./checksums.ts";
 import type { Chunk, Request } from "./chunks.ts";
 import { type Document, castFor, typeName } from "./documents.ts";
 import { product } from "./format.ts";
 import { parseNpy } from "./npy.ts";
 import { type Server, escaped } from "./server.ts";
+
+compareChecksums();
 
 /** An array whose elements are numbers. */
 export interface NumberArray {
@@ -53,8 +56,17 @@ class ArrayStore {
     );
     if (answer.status === 404) return undefined;
     const found = new Uint8Array(await answer.arrayBuffer());
-    if (answer.status === 206) return found;
-    return suffix ? found.subarray(-range.suffixLength) : found.subarray(range.offset, range.offset + range.length);
+    const whole = answer.status !== 206;
+    const part = !whole
+      ? found
+      : suffix
+        ? found.subarray(-range.suffixLength)
+        : found.subarray(range.offset, range.offset + range.length);
+    const wanted = suffix ? range.suffixLength : range.length;
+    if (part.length !== wanted) {
+      throw new Error(`the shard is too short: there are ${part.length} bytes in the place of ${wanted}`);
+    }
+    return part;
   }
 
   private url(key: string): string {

@@ -1,13 +1,27 @@
-/** What attributes of the CF conventions say about the elements of an array. */
+/** What the elements of an array stand for by the conventions of netCDF and CF, which the server reads. */
 
 import { type Epoch, epoch } from "./calendars.ts";
 
 export type Attributes = Readonly<Record<string, unknown>>;
 
+/** What the server says of the elements of an array. */
+export interface Conventions {
+  /** Elements equal to these are missing; numbers that JSON has no form for are text. */
+  readonly missing: readonly (number | string | boolean)[];
+  readonly scale: number;
+  readonly offset: number;
+  /** The type that the stored elements are read as, if it is not that of the array. */
+  readonly read_as: string | null;
+  readonly title: string;
+  readonly units: string;
+  /** Whether the units are times since a date. */
+  readonly dates: boolean;
+}
+
 export interface Meaning {
   readonly missing: readonly number[];
-  readonly least: number;
-  readonly most: number;
+  /** What is added to stored elements below zero, or subtracted from those that are too large. */
+  readonly wrap: number;
   readonly scale: number;
   readonly offset: number;
   readonly units: string;
@@ -15,47 +29,37 @@ export interface Meaning {
   readonly time: Epoch | null;
 }
 
-/** Read what the attributes of an array say; `fill` is a fill value that marks missing elements. */
-export function meaning(attributes: Attributes, fill?: number): Meaning {
-  const missing = ["_FillValue", "missing_value"].flatMap((name) => numbers(attributes[name]));
+/** Return what elements stand for; `fill` is a fill value that marks missing elements, too. */
+export function meaning(says: Conventions | null | undefined, attributes: Attributes, fill?: number): Meaning {
+  const missing = (says?.missing ?? []).map(Number);
   if (fill !== undefined && !Number.isNaN(fill)) missing.push(fill);
-  const range = numbers(attributes.valid_range);
-  const one = (name: string, otherwise: number): number => numbers(attributes[name])[0] ?? otherwise;
   return {
-    missing: [...new Set(missing.filter((value) => !Number.isNaN(value)))],
-    least: one("valid_min", range[0] ?? -Infinity),
-    most: one("valid_max", range[1] ?? Infinity),
-    scale: one("scale_factor", 1),
-    offset: one("add_offset", 0),
-    units: text(attributes.units),
-    title: text(attributes.long_name) || text(attributes.standard_name).replaceAll("_", " "),
-    time: epoch(attributes.units, attributes.calendar),
+    missing,
+    wrap: wrapOf(says?.read_as ?? ""),
+    scale: says?.scale ?? 1,
+    offset: says?.offset ?? 0,
+    units: says?.units ?? "",
+    title: says?.title ?? "",
+    time: says?.dates ? epoch(says.units, attributes.calendar) : null,
   };
 }
 
 /** Return the value that a stored element stands for; NaN if it is missing. */
 export function decoded(stored: number, of: Meaning): number {
-  if (stored !== stored || of.missing.includes(stored) || stored < of.least || stored > of.most) return NaN;
-  return of.scale === 1 && of.offset === 0 ? stored : stored * of.scale + of.offset;
+  let value = stored;
+  if (of.wrap > 0 && stored < 0) value += of.wrap;
+  if (of.wrap < 0 && stored >= -of.wrap / 2) value += of.wrap;
+  if (value !== value || of.missing.includes(value)) return NaN;
+  return of.scale === 1 && of.offset === 0 ? value : value * of.scale + of.offset;
+}
+
+function wrapOf(dtype: string): number {
+  const [, unsigned, bits] = /^(u?)int(\d+)$/.exec(dtype) ?? [];
+  return bits === undefined ? 0 : (unsigned === "u" ? 1 : -1) * 2 ** Number(bits);
 }
 
 function text(value: unknown): string {
   return typeof value === "string" ? value : "";
-}
-
-/** Return the numbers that an attribute holds: one, many, or a float as xarray writes it in Zarr v3. */
-function numbers(value: unknown): number[] {
-  if (Array.isArray(value)) return value.flatMap(numbers);
-  if (typeof value === "number") return [value];
-  if (typeof value === "boolean") return [Number(value)];
-  if (typeof value !== "string") return [];
-  if (/^[A-Za-z0-9+/]{11}=$/.test(value)) {
-    const bytes = Uint8Array.from(atob(value), (character) => character.charCodeAt(0));
-    return [new DataView(bytes.buffer).getFloat64(0, true)];
-  }
-  const named: Record<string, number> = { NaN: NaN, Infinity, "-Infinity": -Infinity };
-  const found = named[value] ?? (value.trim() === "" ? NaN : Number(value));
-  return value in named || !Number.isNaN(found) ? [found] : [];
 }
 
 /** Whether larger coordinates are drawn further up, as on maps. */

@@ -5,7 +5,7 @@ import { epoch } from "./calendars.ts";
 import { decoded, meaning, pointsUp } from "./cf.ts";
 import { type Document, isNumeric, timeKind } from "./documents.ts";
 import type { Nodes } from "./nodes.ts";
-import { type Server, escaped } from "./server.ts";
+import { type Member, type Server, escaped } from "./server.ts";
 import { type Coordinates, positions } from "./ticks.ts";
 
 const MOST = 200_000; // elements that are read to name positions
@@ -28,7 +28,7 @@ export async function readCoordinates(
     if (!suits || (listing?.kind === "table" && group !== path)) continue;
     const at = group === "" ? name : `${group}/${name}`;
     if (at === path) return plain;
-    return (await read(server, nodes, at, name).catch(() => null)) ?? plain;
+    return (await read(server, nodes, at, found!).catch(() => null)) ?? plain;
   }
   return plain;
 }
@@ -38,18 +38,18 @@ function parent(path: string): string | null {
   return path.includes("/") ? path.slice(0, path.lastIndexOf("/")) : "";
 }
 
-async function read(server: Server, nodes: Nodes, path: string, name: string): Promise<Coordinates | null> {
+async function read(server: Server, nodes: Nodes, path: string, member: Member): Promise<Coordinates | null> {
   const document = await nodes.document(path);
   if (document === null) return null;
-  if (isNumeric(document)) return numeric(server, path, name, document);
+  if (isNumeric(document)) return numeric(server, path, member, document);
   const labels = await server.json<{ values?: unknown[] } | unknown[]>(`-/values/${escaped(path)}`, { format: "json" });
   const values = Array.isArray(labels) ? labels : (labels.values ?? []);
-  return { name, units: "", values: null, labels: values.map(String), time: null, up: false };
+  return { name: member.name, units: "", values: null, labels: values.map(String), time: null, up: false };
 }
 
-async function numeric(server: Server, path: string, name: string, document: Document): Promise<Coordinates> {
+async function numeric(server: Server, path: string, member: Member, document: Document): Promise<Coordinates> {
   const array = await openArray(server, path, document);
-  const says = meaning(array.attributes);
+  const says = meaning(member.conventions, array.attributes);
   const [length, size] = [array.shape[0]!, array.chunks[0]!];
   const values = new Float64Array(length);
   const never = new AbortController().signal;
@@ -64,7 +64,7 @@ async function numeric(server: Server, path: string, name: string, document: Doc
   const date = timeKind(document) === "date";
   const time = date ? epoch("seconds since 1970-01-01", "proleptic_gregorian") : says.time;
   return {
-    name,
+    name: member.name,
     units: time === null ? says.units : "",
     values,
     labels: null,

@@ -61,11 +61,7 @@ export class FilesPanel {
   }
 
   private measure(): void {
-    const says = this.source!.meaning(false);
-    // the server measures elements as they are stored
-    const packed = says.scale !== 1 || says.offset !== 0 || says.missing.length > 0;
-    const title = packed ? "Statistics of the stored values" : "Statistics of what is shown";
-    void this.statistics.show(this.path, title, this.selection());
+    void this.statistics.show(this.path, "Statistics of what is shown", this.selection());
   }
 
   /** Offer neuroglancer for a volume, if the server has it. */

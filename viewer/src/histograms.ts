@@ -29,8 +29,8 @@ export class HistogramView {
     this.element.addEventListener("pointermove", drag);
   }
 
-  /** Draw counts and limits. */
-  show(found: Histogram | null, limits: Limits): void {
+  /** Draw counts and limits; `ends` names the least and the greatest value. */
+  show(found: Histogram | null, limits: Limits, ends?: readonly [string, string]): void {
     this.found = found;
     this.limits = limits;
     if (found === null) {
@@ -49,16 +49,17 @@ export class HistogramView {
     const marks = [limits.low, limits.high].map((value) =>
       svg("path", { class: "limit", d: `M${toX(value)} 0v${HIGH}` }),
     );
-    const label = (x: number, anchor: string, value: number): SVGElement =>
-      svg("text", { x, y: HIGH + 12, "text-anchor": anchor }, number(value, 4));
+    const [low, high] = ends ?? [number(found.low, 4), number(found.high, 4)];
+    const label = (x: number, anchor: string, text: string): SVGElement =>
+      svg("text", { x, y: HIGH + 12, "text-anchor": anchor }, text);
     replace(
       this.element,
       svg("path", { class: "bars", d: bars.join("") }),
       ...marks,
-      label(0, "start", found.low),
-      label(WIDE, "end", found.high),
+      label(0, "start", low),
+      label(WIDE, "end", high),
     );
-    this.element.setAttribute("aria-label", `Histogram from ${number(found.low)} to ${number(found.high)}`);
+    this.element.setAttribute("aria-label", `Histogram from ${low} to ${high}`);
   }
 }
 

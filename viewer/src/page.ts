@@ -1,7 +1,6 @@
 /** The page: its parts, and what they show of the state. */
 
 import { about } from "./about.ts";
-import { meaning } from "./cf.ts";
 import { ColourPanel } from "./colourpanel.ts";
 import type { Context } from "./context.ts";
 import { h, replace } from "./dom.ts";
@@ -246,7 +245,7 @@ function plainAxes(node: Node | null): Sliding | null {
 function summary(node: Node): string {
   const { listing } = node;
   if (node.kind === "array") {
-    const title = meaning(node.attributes).title;
+    const title = listing.conventions?.title ?? "";
     return `${title === "" ? "" : `${title} · `}${shape(shapeOf(node))} · ${listing.dtype ?? ""} · ${listing.format ?? ""}`;
   }
   const count =

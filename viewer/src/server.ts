@@ -1,6 +1,6 @@
 /** What the server offers, by name. */
 
-import type { Attributes } from "./cf.ts";
+import type { Attributes, Conventions } from "./cf.ts";
 import { grouped } from "./format.ts";
 
 export interface Member {
@@ -15,6 +15,7 @@ export interface Member {
   readonly dimension_names?: readonly (string | null)[] | null;
   readonly nbytes?: number | null;
   readonly format?: string | null;
+  readonly conventions?: Conventions | null;
   readonly error?: string | null;
 }
 

@@ -31,9 +31,11 @@ export async function openSource(server: Server, nodes: Nodes, node: Node): Prom
   const first = levels?.[0]?.array;
   if (levels === null || first === undefined) return null;
   const { fill, attributes, shape } = first;
+  const about = node.pyramid === null ? node.listing : await nodes.listing(first.path);
+  const conventions = about.conventions ?? null;
   const date = node.document !== null && timeKind(node.document) === "date";
   const says = (withFill: boolean): Meaning => {
-    const found = meaning(attributes, withFill ? fill : undefined);
+    const found = meaning(conventions, attributes, withFill ? fill : undefined);
     return date ? { ...found, time: epoch("seconds since 1970-01-01", "proleptic_gregorian") } : found;
   };
   const names = node.pyramid?.axes.map((axis) => axis.name) ?? node.document?.dimension_names ?? [];
@@ -42,7 +44,7 @@ export async function openSource(server: Server, nodes: Nodes, node: Node): Prom
     shape,
     levels,
     coordinates: shape.map((length, axis) => sized(node, axis, length) ?? positions(names[axis] || `axis ${axis}`)),
-    marksMissing: fill !== undefined && !Number.isNaN(fill) && fill !== 0 && !("_FillValue" in attributes),
+    marksMissing: fill !== undefined && !Number.isNaN(fill) && fill !== 0 && !conventions?.missing.length,
     meaning: says,
   };
 }
@@ -61,8 +63,8 @@ export function nameAxes(server: Server, nodes: Nodes, source: Source, arrived: 
 
 /** Return a function from stored elements to their values, NaN for missing ones. */
 export function decoder(of: Meaning): (stored: number) => number {
-  const plain = of.missing.length === 0 && of.least === -Infinity && of.most === Infinity;
-  if (plain && of.scale === 1 && of.offset === 0) return (stored) => stored;
+  const plain = of.missing.length === 0 && of.wrap === 0 && of.scale === 1 && of.offset === 0;
+  if (plain) return (stored) => stored;
   return (stored) => decoded(stored, of);
 }
 

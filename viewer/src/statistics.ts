@@ -61,15 +61,18 @@ function facts(found: Found): HTMLElement {
   return h("dl", {}, ...rows.flatMap((name) => [h("dt", {}, name), h("dd", {}, text(found[name]))]));
 }
 
+/** Write an end of the histogram: a number, a date without its clock, or a duration. */
+function name(end: number | string): string {
+  const value = ungrouped(end);
+  return Number.isNaN(value) ? String(end).split("T")[0]! : number(value, 4);
+}
+
 function counts(found: Found): SVGElement | null {
   const { histogram } = found;
   if (!histogram || !Array.isArray(histogram.counts) || !Array.isArray(histogram.edges) || histogram.edges.length < 2)
     return null;
-  const [low, high] = [histogram.edges[0]!, histogram.edges[histogram.edges.length - 1]!].map(ungrouped) as [
-    number,
-    number,
-  ];
   const view = new HistogramView();
-  view.show({ low, high, counts: histogram.counts }, { low: NaN, high: NaN });
+  const ends = [histogram.edges[0]!, histogram.edges[histogram.edges.length - 1]!] as const;
+  view.show({ low: 0, high: 1, counts: histogram.counts }, { low: NaN, high: NaN }, [name(ends[0]), name(ends[1])]);
   return view.element;
 }

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { date, epoch } from "../src/calendars.ts";
 import { decoded, meaning, pointsUp } from "../src/cf.ts";
+import { checked, crc32c } from "../src/checksums.ts";
 import { castFor, isNumeric } from "../src/documents.ts";
 import { parseNpy } from "../src/npy.ts";
 import { choose, factorsOf, pyramid } from "../src/ome.ts";
@@ -58,25 +59,29 @@ test("units of time are read, zones too, and what is no time is not", () => {
   assert.equal(epoch("days since 2000-01-01", "martian"), null);
 });
 
-test("missing values and packed data are those of the CF conventions", () => {
-  const says = meaning({
-    _FillValue: -32768,
-    missing_value: [-1, -2],
-    scale_factor: 0.5,
-    add_offset: 10,
-    units: "K",
-    valid_max: 100,
-  });
+test("elements stand for what the server says", () => {
+  const plain = { missing: [], scale: 1, offset: 0, read_as: null, title: "", units: "", dates: false };
+  const says = meaning({ ...plain, missing: [-32768, -1, "Infinity"], scale: 0.5, offset: 10, units: "K" }, {});
   assert.deepEqual(
-    [4, -32768, -1, -2, 101, NaN].map((value) => decoded(value, says)),
-    [12, NaN, NaN, NaN, NaN, NaN],
+    [4, -32768, -1, 101, NaN, Infinity].map((value) => decoded(value, says)),
+    [12, NaN, NaN, 60.5, NaN, NaN],
   );
-  assert.equal(decoded(-9, meaning({}, -9)), NaN);
-  assert.equal(decoded(-9, meaning({})), -9);
-  assert.equal(decoded(NaN, meaning({ _FillValue: "NaN" })), NaN);
-  // xarray writes floats of attributes in Zarr v3 as the bytes of a double
-  const packed = btoa(String.fromCharCode(...new Uint8Array(Float64Array.of(-9999).buffer)));
-  assert.equal(decoded(-9999, meaning({ _FillValue: packed })), NaN);
+  assert.equal(decoded(-9, meaning(null, {}, -9)), NaN);
+  assert.equal(decoded(-9, meaning(null, { _FillValue: -9, valid_min: 0 })), -9);
+  // the masks are of the type that the elements are read as
+  const unsigned = meaning({ ...plain, read_as: "uint8", missing: [254] }, {});
+  assert.deepEqual(
+    [1, -1, -2].map((value) => decoded(value, unsigned)),
+    [1, 255, NaN],
+  );
+  const signed = meaning({ ...plain, read_as: "int16" }, {});
+  assert.deepEqual(
+    [32767, 32768, 65535].map((value) => decoded(value, signed)),
+    [32767, -32768, -1],
+  );
+  const dated = { ...plain, units: "days since 2000-01-01", dates: true };
+  assert.equal(meaning(dated, { calendar: "noleap" }).time?.calendar, "noleap");
+  assert.equal(meaning({ ...dated, dates: false }, {}).time, null);
 });
 
 test("latitudes that rise point up", () => {
@@ -198,7 +203,6 @@ test("documents with NaN and infinities are read", () => {
     c: '"NaN',
     d: -1,
   });
-  assert.equal(decoded(Infinity, meaning(parsed('{"missing_value": Infinity}') as never)), NaN);
   const long = "\\n".repeat(1_000_000);
   assert.equal((parsed(`["${long}", NaN]`) as string[])[0]!.length, 1_000_000);
   for (const wrong of ["", "nan", '{"a": NaNs}', "[NaN", '"NaN']) assert.throws(() => parsed(wrong), SyntaxError);
@@ -215,5 +219,18 @@ test("integers are shown with all of their digits", () => {
   assert.equal(shown("[0.12345678901234567, 1.2345678901234567e+20]"), "[0.12345679, 1.234568e20]");
   for (const text of ['"12345678901234567890"', '{"a\\"12345678901234567890":1}', '["\\\\", 12]']) {
     assert.equal(withExactIntegers(text), text);
+  }
+});
+
+test("checksums are compared", () => {
+  const text = new TextEncoder().encode("123456789");
+  assert.equal(crc32c(text), 0xe3069283);
+  assert.equal(crc32c(new Uint8Array()), 0);
+  const whole = new Uint8Array([9, ...text, 0x83, 0x92, 0x06, 0xe3]).subarray(1); // in another buffer, not at its start
+  assert.deepEqual(checked(whole), text);
+  for (let at = 0; at < whole.length; at++) {
+    const other = Uint8Array.from(whole, (byte, place) => (place === at ? byte ^ 1 : byte));
+    assert.throws(() => checked(other), /the checksum does not match/);
+    assert.throws(() => checked(whole.subarray(0, at)), /the checksum does not match/);
   }
 });

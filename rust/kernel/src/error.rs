@@ -34,6 +34,8 @@ pub enum Error {
     },
     /// A value has changed since its generation was read.
     Conflict,
+    /// The node has changed, so that the operation has to be repeated; see `Store::check`.
+    Changed,
     /// The key has no value.
     Absent,
     /// The key needs the store's general implementation (symbolic links, case-insensitive names, ...).
@@ -71,6 +73,14 @@ impl Error {
         Error::codec(codec, format!("there are {found} bytes where the chunk takes {expected}"))
     }
 
+    /// Whether it is `Changed`, perhaps with the key of a chunk.
+    pub fn is_change(&self) -> bool {
+        match self {
+            Error::At(_, inner) => inner.is_change(),
+            other => matches!(other, Error::Changed),
+        }
+    }
+
     /// Add the key of the chunk, unless the error has one already.
     #[cold]
     pub fn at(self, key: &str) -> Error {
@@ -89,6 +99,7 @@ impl fmt::Display for Error {
             }
             Error::Store { message } | Error::System { message, .. } => out.write_str(message),
             Error::Conflict => out.write_str("the value kept changing"),
+            Error::Changed => out.write_str("the node kept changing"),
             Error::Absent => out.write_str("there is no value"),
             Error::Unusual => out.write_str("the key needs the store's general implementation"),
             Error::Memory { bytes } => write!(out, "there is not enough memory for {bytes} bytes"),

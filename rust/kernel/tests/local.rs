@@ -2,6 +2,8 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // in what the tests share
 
+mod local_files;
+
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
@@ -10,6 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use local_files::Whole;
 use tegula_kernel::stores::local::LocalFiles;
 use tegula_kernel::stores::{Expected, Generation, Store, Value};
 use tegula_kernel::{Error, Result};
@@ -33,7 +36,7 @@ impl Place {
     }
 
     /// A store that makes missing directories.
-    fn store(&self) -> LocalFiles {
+    fn store(&self) -> Whole {
         store_below(&self.0)
     }
 
@@ -57,7 +60,11 @@ fn base_of(path: &Path) -> PathBuf {
     PathBuf::from(format!("{}/", path.display()))
 }
 
-fn store_below(path: &Path) -> LocalFiles {
+fn store_below(path: &Path) -> Whole {
+    Whole::new(files_below(path))
+}
+
+fn files_below(path: &Path) -> LocalFiles {
     let root = path.to_owned();
     let prepare = move |parent: &str| match fs::create_dir_all(root.join(parent)) {
         Ok(()) => Ok(true),
@@ -91,14 +98,14 @@ fn pattern(size: usize) -> Vec<u8> {
 fn values_of_all_sizes_come_back() {
     let place = Place::new();
     let store = place.store();
-    let session = store.session("a/", 8192);
+    let session = store.files.session("a/", 8192);
     let sizes = [0, 1, 4095, 4096, 4097, 8192, 65535, 65536, 1 << 20, (1 << 20) + 4096, 5 << 20, (5 << 20) + 3];
     for size in sizes {
         let value = pattern(size);
         let (head, tail) = value.split_at(size / 3);
         session.set("a/0.0", &[head, &[], tail], None).unwrap();
         assert!(get(&session, "a/0.0").unwrap() == value, "{size}");
-        assert!(get(&store, "a/0.0").unwrap() == value, "{size}");
+        assert!(get(&*store, "a/0.0").unwrap() == value, "{size}");
         assert_eq!(session.open("a/0.0").unwrap().unwrap().size().unwrap(), size as u64);
     }
     assert_eq!(place.names("a"), ["0.0"]);
@@ -138,7 +145,7 @@ fn a_value_read_while_another_is_read_is_right() {
     let outer = store.open("a").unwrap().unwrap();
     outer
         .with_all(&mut |bytes| {
-            assert_eq!(get(&store, "b").unwrap(), pattern(200));
+            assert_eq!(get(&*store, "b").unwrap(), pattern(200));
             assert_eq!(bytes, pattern(100));
             seen += 1;
             Ok(())
@@ -175,7 +182,7 @@ fn generations_are_those_of_the_system() {
 fn times_differ_between_files_written_one_after_the_other() {
     let place = Place::new();
     let store = place.store();
-    let session = store.session("", 100);
+    let session = store.files.session("", 100);
     let mut seen = std::collections::HashSet::new();
     for _ in 0..500 {
         session.set("a", &[b"same"], None).unwrap();
@@ -197,8 +204,8 @@ fn only_what_is_not_there_is_missing() {
     symlink("circle", place.path("circle")).unwrap();
     let store = place.store();
     for prefix in ["", "linked/", "dir/", "missing/", "file/", "dangling/"] {
-        let session = store.session(prefix, 8192);
-        for stores in [&store as &dyn Store, &session] {
+        let session = store.files.session(prefix, 8192);
+        for stores in [&*store as &dyn Store, &session] {
             for key in ["missing", "missing/0", "dir/0", "dir/0/1"] {
                 assert!(stores.open(key).unwrap().is_none(), "{key}");
                 assert!(stores.open_for_change(key).unwrap().is_none(), "{key}");
@@ -213,9 +220,10 @@ fn only_what_is_not_there_is_missing() {
                 assert!(is_unusual(stores.open(key)), "{key}");
                 assert!(is_unusual(stores.open_for_change(key)), "{key}");
             }
-            for key in ["file", "dir", "link", "dangling", "circle", "linked/0", "file/0", "real/0"] {
+            for key in ["linked/0", "out/passwd", "circle/0", "file/0", "dangling/0"] {
                 assert!(is_unusual(stores.delete(key, None)), "{key}");
             }
+            stores.delete("dir", None).unwrap();
             let mut value = stores.open("dir").unwrap().unwrap();
             assert!(is_unusual(value.size()));
             assert!(is_unusual(value.read_at(0, &mut [0; 9])));
@@ -231,7 +239,7 @@ fn keys_that_name_no_value_are_left_to_others() {
     fs::create_dir(place.path("a")).unwrap();
     fs::write(place.path("secret"), b"x").unwrap();
     let store = place.store();
-    let session = store.session("a/", 100);
+    let session = store.files.session("a/", 100);
     let wrong = [
         "",
         "/",
@@ -246,7 +254,7 @@ fn keys_that_name_no_value_are_left_to_others() {
         ".tegula-x",
         "a/.tegula-lock",
     ];
-    for stores in [&store as &dyn Store, &session] {
+    for stores in [&*store as &dyn Store, &session] {
         for key in wrong {
             assert!(is_unusual(stores.open(key)), "{key:?}");
             assert!(is_unusual(stores.open_for_change(key)), "{key:?}");
@@ -255,7 +263,7 @@ fn keys_that_name_no_value_are_left_to_others() {
         }
     }
     for prefix in ["..", "../", "a", "/", "a/../"] {
-        let session = store.session(prefix, 100);
+        let session = store.files.session(prefix, 100);
         assert_eq!(get(&session, "secret").unwrap(), b"x");
     }
 }
@@ -288,7 +296,7 @@ fn directories_that_may_not_be_entered_are_left_to_others() {
     fs::set_permissions(place.path("closed"), fs::Permissions::from_mode(0o0)).unwrap();
     let store = place.store();
     assert!(is_unusual(store.open("closed/0")));
-    assert!(is_unusual(store.session("closed/", 100).open("closed/0")));
+    assert!(is_unusual(store.files.session("closed/", 100).open("closed/0")));
     fs::set_permissions(place.path("closed"), fs::Permissions::from_mode(0o755)).unwrap();
 }
 
@@ -298,13 +306,13 @@ fn the_root_may_be_a_link() {
     fs::create_dir(place.path("real")).unwrap();
     symlink("real", place.path("root")).unwrap();
     let store = store_below(&place.path("root"));
-    for stores in [&store as &dyn Store, &store.session("a/", 100), &store.session("", 100)] {
+    for stores in [&*store as &dyn Store, &store.files.session("a/", 100), &store.files.session("", 100)] {
         stores.set("a/0/1", &[b"abc"], None).unwrap();
         assert_eq!(get(stores, "a/0/1").unwrap(), b"abc");
         assert!(stores.open("a/0/2").unwrap().is_none());
     }
     symlink("../../real", place.path("real/a/up")).unwrap();
-    assert!(is_unusual(store.session("a/", 100).open("a/up/0")));
+    assert!(is_unusual(store.files.session("a/", 100).open("a/up/0")));
     assert_eq!(fs::read(place.path("real/a/0/1")).unwrap(), b"abc");
 }
 
@@ -312,12 +320,12 @@ fn the_root_may_be_a_link() {
 fn a_root_made_again_is_another_one() {
     let place = Place::new();
     let store = store_below(&place.path("root"));
-    let session = store.session("a/", 100);
+    let session = store.files.session("a/", 100);
     assert!(session.open("a/0").unwrap().is_none());
     session.set("a/0", &[b"first"], None).unwrap();
-    let session = store.session("a/", 100);
+    let session = store.files.session("a/", 100);
     session.set("a/1", &[b"first"], None).unwrap();
-    for stores in [&store as &dyn Store, &session] {
+    for stores in [&*store as &dyn Store, &session] {
         fs::remove_dir_all(place.path("root")).unwrap();
         assert!(stores.open("a/0").unwrap().is_none());
         fs::create_dir_all(place.path("root/a")).unwrap();
@@ -334,12 +342,13 @@ fn links_to_directories_are_written_through_if_the_policy_agrees() {
     fs::create_dir(place.path("real")).unwrap();
     symlink("real", place.path("linked")).unwrap();
     let store = place.store();
-    store.session("linked/", 100).set("linked/0", &[b"abc"], None).unwrap();
+    store.files.session("linked/", 100).set("linked/0", &[b"abc"], None).unwrap();
     assert_eq!(fs::read(place.path("real/0")).unwrap(), b"abc");
 
-    let refusing = LocalFiles::new(base_of(&place.0), false, Box::new(|_| Err(Error::Store { message: "no".into() })));
+    let with = |prepare| Whole::new(LocalFiles::new(base_of(&place.0), false, prepare));
+    let refusing = with(Box::new(|_| Err(Error::Store { message: "no".into() })));
     assert!(matches!(refusing.set("linked/1", &[b"x"], None), Err(Error::Store { message }) if message == "no"));
-    let unsure = LocalFiles::new(base_of(&place.0), false, Box::new(|_| Ok(false)));
+    let unsure = with(Box::new(|_| Ok(false)));
     assert!(is_unusual(unsure.set("linked/1", &[b"x"], None)));
     assert_eq!(place.names("real"), ["0"]);
 }
@@ -374,8 +383,8 @@ fn a_directory_is_never_replaced() {
 fn a_value_is_set_only_if_it_is_as_expected() {
     let place = Place::new();
     let store = place.store();
-    let session = store.session("", 100);
-    for stores in [&store as &dyn Store, &session] {
+    let session = store.files.session("", 100);
+    for stores in [&*store as &dyn Store, &session] {
         let _ = fs::remove_file(place.path("a"));
         let conflict = |expected: &Expected| matches!(stores.set("a", &[b"x"], Some(expected)), Err(Error::Conflict));
         assert!(conflict(&Expected::File(Generation([1, 2, 3]))));
@@ -391,12 +400,45 @@ fn a_value_is_set_only_if_it_is_as_expected() {
 }
 
 #[test]
+fn a_value_is_deleted_only_if_it_is_as_expected() {
+    let place = Place::new();
+    let store = place.store();
+    let session = store.files.session("a/", 100);
+    for stores in [&*store as &dyn Store, &session] {
+        stores.set("a/b/0", &[b"abc"], None).unwrap();
+        let old = stores.open("a/b/0").unwrap().unwrap().generation().unwrap();
+        stores.set("a/b/0", &[b"abd"], Some(&old)).unwrap();
+        for wrong in [old, Expected::Absent] {
+            assert!(matches!(stores.delete("a/b/0", Some(&wrong)), Err(Error::Conflict)));
+        }
+        assert!(is_unusual(stores.delete("a/b/0", Some(&Expected::Foreign(Box::new(1))))));
+        assert_eq!(get(stores, "a/b/0").unwrap(), b"abd");
+        let new = stores.open("a/b/0").unwrap().unwrap().generation().unwrap();
+        stores.delete("a/b/0", Some(&new)).unwrap();
+        assert!(stores.open("a/b/0").unwrap().is_none());
+        assert!(place.names("").is_empty(), "directories that become empty go, too");
+    }
+}
+
+#[test]
+fn links_are_deleted_and_what_they_lead_to_stays() {
+    let place = Place::new();
+    fs::create_dir(place.path("dir")).unwrap();
+    fs::write(place.path("file"), b"x").unwrap();
+    for (key, target) in [("link", "file"), ("linked", "dir"), ("dangling", "nowhere"), ("circle", "circle")] {
+        symlink(target, place.path(key)).unwrap();
+        place.store().delete(key, None).unwrap();
+        assert_eq!(place.names(""), ["dir", "file"], "{key}");
+    }
+}
+
+#[test]
 fn directories_that_vanish_are_made_again() {
     let place = Place::new();
     let store = place.store();
-    let session = store.session("a/", 100);
+    let session = store.files.session("a/", 100);
     for round in 0..3_u8 {
-        for stores in [&store as &dyn Store, &session] {
+        for stores in [&*store as &dyn Store, &session] {
             stores.set("a/b/0", &[&[round]], None).unwrap();
             fs::remove_dir_all(place.path("a")).unwrap();
         }
@@ -430,8 +472,9 @@ fn counting_store(place: &Place) -> (LocalFiles, Arc<AtomicUsize>) {
 fn the_policy_is_asked_once_for_each_directory() {
     let place = Place::new();
     let (store, asked) = counting_store(&place);
+    let store = Whole::new(store);
     for _ in 0..3 {
-        let session = store.session("a/", 100);
+        let session = store.files.session("a/", 100);
         for key in ["a/0/0", "a/0/1", "a/1/0", "a/1/1"] {
             session.set(key, &[b"x"], None).unwrap();
             store.set(key, &[b"x"], None).unwrap();
@@ -445,11 +488,11 @@ fn only_the_first_directory_takes_the_policy_if_the_anchor_is_there() {
     for anchored in [true, false] {
         let place = Place::new();
         let (store, asked) = counting_store(&place);
-        let store = store.making_directories("zarr.json");
+        let store = Whole::new(store.making_directories("zarr.json"));
         if anchored {
             fs::write(place.path("zarr.json"), b"{}").unwrap();
         }
-        let session = store.session("c/", 100);
+        let session = store.files.session("c/", 100);
         for key in ["c/0/0", "c/0/1", "c/1/0", "c/2/0"] {
             session.set(key, &[b"x"], None).unwrap();
         }
@@ -465,10 +508,10 @@ fn only_the_first_directory_takes_the_policy_if_the_anchor_is_there() {
 }
 
 /// Add one to the number in a value, `rounds` times; return how often another writer was faster.
-fn count_up(store: &LocalFiles, key: &str, rounds: usize, in_turn: bool) -> usize {
+fn count_up(store: &Whole, key: &str, rounds: usize, in_turn: bool) -> usize {
     let mut conflicts = 0;
     for _ in 0..rounds {
-        let session = store.session("", 100);
+        let session = store.files.session("", 100);
         loop {
             let mut old = if in_turn { session.open_for_change(key) } else { session.open(key) }.unwrap();
             let (expected, number) = match &mut old {
@@ -499,7 +542,7 @@ fn concurrent_changes_are_not_lost() {
                 (0..threads).map(|_| scope.spawn(|| count_up(&store, "a", rounds, in_turn))).collect();
             workers.into_iter().map(|worker| worker.join().unwrap()).sum()
         });
-        assert_eq!(get(&store, "a").unwrap(), ((threads * rounds) as u64).to_le_bytes());
+        assert_eq!(get(&*store, "a").unwrap(), ((threads * rounds) as u64).to_le_bytes());
         assert_eq!(place.names(""), ["a"]);
         if in_turn {
             assert!(conflicts < threads * 2, "{conflicts} changes were made in vain, although each took its turn");
@@ -517,7 +560,7 @@ fn readers_see_whole_values_while_writers_replace_them() {
         for writer in 0..2_u8 {
             let store = &store;
             scope.spawn(move || {
-                let session = store.session("", 8192);
+                let session = store.files.session("", 8192);
                 let mut mark = writer;
                 while Instant::now() < until {
                     mark = mark.wrapping_add(2);
@@ -525,7 +568,7 @@ fn readers_see_whole_values_while_writers_replace_them() {
                 }
             });
         }
-        let session = store.session("", 8192);
+        let session = store.files.session("", 8192);
         while Instant::now() < until {
             let value = get(&session, "a").unwrap();
             assert!(value.iter().all(|byte| *byte == value[0]));
@@ -575,9 +618,10 @@ fn too_many_open_files_are_left_to_others() {
         return;
     }
     let place = Place::new();
+    fs::create_dir(place.path("a")).unwrap();
+    fs::write(place.path("a/0"), b"abc").unwrap();
     let store = place.store();
-    store.set("a/0", &[b"abc"], None).unwrap();
-    let session = store.session("a/", 100);
+    let session = store.files.session("a/", 100);
     let limit = libc::rlimit { rlim_cur: 3, rlim_max: 3 };
     let mut old = limit;
     // SAFETY: both calls get structures of the right kind.
@@ -586,11 +630,12 @@ fn too_many_open_files_are_left_to_others() {
         let limit = libc::rlimit { rlim_max: old.rlim_max, ..limit };
         assert_eq!(libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit), 0);
     }
-    let late = store.session("a/", 100);
-    for stores in [&store as &dyn Store, &session, &late] {
+    let late = store.files.session("a/", 100);
+    for stores in [&*store as &dyn Store, &session, &late] {
         assert!(is_unusual(stores.open("a/0")));
         assert!(is_unusual(stores.open("a/1")));
         assert!(is_unusual(stores.set("a/0", &[b"x"], None)));
+        assert!(is_unusual(stores.delete("a/0", None)));
     }
     // SAFETY: as above.
     unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const old) };
@@ -610,12 +655,14 @@ fn a_full_disk_leaves_the_old_value() {
     if !mounted {
         return; // only root may mount
     }
-    let store = store_below(&place.path("disk"));
+    let files = files_below(&place.path("disk"));
+    let store = files.session("", 100);
     store.set("a", &[b"old"], None).unwrap();
     let old = store.open("a").unwrap().unwrap().generation().unwrap();
     let large = vec![1; 1 << 20];
     let results: Vec<_> = [None, Some(&old)].into_iter().map(|expected| store.set("a", &[&large], expected)).collect();
     let (kept, names) = (get(&store, "a"), place.names("disk"));
+    drop((old, store)); // with a file open there, it could not be unmounted
     assert!(Command::new("umount").arg(place.path("disk")).status().unwrap().success());
     let message = format!("can't write {}: No space left on device", place.path("disk/a").display());
     for result in results {
@@ -629,7 +676,7 @@ fn a_full_disk_leaves_the_old_value() {
 fn a_killed_writer_leaves_a_whole_value_and_no_lock() {
     if let Some(path) = std::env::var_os("LOCAL_FILES_CHILD") {
         let store = store_below(Path::new(&path));
-        let session = store.session("", 100_000);
+        let session = store.files.session("", 100_000);
         for mark in (0..=255_u8).cycle() {
             session.set("a", &[&vec![mark; 100_000]], None).unwrap();
         }
@@ -650,7 +697,7 @@ fn a_killed_writer_leaves_a_whole_value_and_no_lock() {
         std::thread::sleep(Duration::from_micros(1000 + 371 * round));
         child.kill().unwrap();
         child.wait().unwrap();
-        let value = get(&store, "a").unwrap();
+        let value = get(&*store, "a").unwrap();
         assert!(value.len() == 100_000 && value.iter().all(|byte| *byte == value[0]));
         store.set("a", &[b"mine"], None).unwrap();
         fs::remove_file(place.path("a")).unwrap();
@@ -670,13 +717,13 @@ fn many_keys_are_looked_for_at_once() {
     fs::write(place.path("c/1/4"), b"x").unwrap();
     symlink("nowhere", place.path("c/7")).unwrap();
     symlink("c", place.path("d")).unwrap();
-    assert!(!store.any(keys(&[])).unwrap());
-    assert!(!store.any(keys(&["c/0/1", "c/0/2", "c/1/3", "a", "b"])).unwrap());
-    assert!(store.any(keys(&["c/0/1", "c/1/3", "c/1/4"])).unwrap());
-    assert!(store.any(keys(&["c/6", "c/7"])).unwrap()); // a request for it gets the error
-    assert!(store.any(keys(&["c/1"])).unwrap());
+    assert!(!store.files.any(keys(&[])).unwrap());
+    assert!(!store.files.any(keys(&["c/0/1", "c/0/2", "c/1/3", "a", "b"])).unwrap());
+    assert!(store.files.any(keys(&["c/0/1", "c/1/3", "c/1/4"])).unwrap());
+    assert!(store.files.any(keys(&["c/6", "c/7"])).unwrap()); // a request for it gets the error
+    assert!(store.files.any(keys(&["c/1"])).unwrap());
     for strange in ["d/1/3", "c/../c/1/4", "c//1", ".tegula-x", "c/1/4/5"] {
-        assert!(matches!(store.any(keys(&[strange])), Err(Error::Unusual)), "{strange}");
+        assert!(matches!(store.files.any(keys(&[strange])), Err(Error::Unusual)), "{strange}");
     }
 }
 
@@ -692,21 +739,21 @@ fn many_keys_are_deleted_at_once() {
         fs::write(place.path(key), key).unwrap();
     }
     let mut asked = 0;
-    let refused = store.delete_all(all.clone().into_iter(), &mut || {
+    let refused = store.files.delete_all(all.clone().into_iter(), &mut || {
         asked += 1;
         Ok(asked < 2)
     });
     assert_eq!((refused.unwrap(), asked), (false, 2));
     let left = place.names("c/0").len();
     assert!(0 < left && left < 1200);
-    let failed = store.delete_all(all.clone().into_iter(), &mut || Err(Error::Conflict));
+    let failed = store.files.delete_all(all.clone().into_iter(), &mut || Err(Error::Conflict));
     assert!(matches!(failed, Err(Error::Conflict)));
     assert_eq!(place.names("c/0").len(), left);
     let absent = ["x/0".to_owned(), "c/5/1".to_owned()];
-    assert!(store.delete_all(absent.into_iter().chain(all), &mut || Ok(true)).unwrap());
+    assert!(store.files.delete_all(absent.into_iter().chain(all), &mut || Ok(true)).unwrap());
     assert_eq!(place.names("c"), ["1"]);
     assert_eq!(place.names("c/1"), ["9"]);
-    let outside = store.delete_all(keys(&["c/1/../1/9"]), &mut || Ok(true));
+    let outside = store.files.delete_all(keys(&["c/1/../1/9"]), &mut || Ok(true));
     assert!(matches!(outside, Err(Error::Unusual)));
 }
 
@@ -718,7 +765,7 @@ fn what_is_deleted_is_so_while_other_writers_wait() {
     fs::write(place.path("c/0"), b"old").unwrap();
     let written = std::thread::scope(|scope| {
         let mut writer = None;
-        let done = store.delete_all(keys(&["c/0"]), &mut || {
+        let done = store.files.delete_all(keys(&["c/0"]), &mut || {
             let other = &store;
             writer = Some(scope.spawn(move || other.set("c/0", &[b"new"], None)));
             std::thread::sleep(Duration::from_millis(50));

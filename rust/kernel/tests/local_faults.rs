@@ -8,6 +8,7 @@ use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, UNIX_EPOCH};
 
 use tegula_kernel::stores::local::LocalFiles;
 use tegula_kernel::stores::local::faults::{Fate, set_hook};
@@ -36,6 +37,9 @@ impl Place {
         let path = path.join(format!("local-faults-{}-{count}", std::process::id()));
         fs::create_dir_all(path.join("a")).unwrap();
         fs::write(path.join("a/old"), OLD).unwrap();
+        // a time of whole microseconds, which is rare, would be left to others
+        let time = UNIX_EPOCH + Duration::new(1_700_000_000, 123_456_789);
+        fs::File::options().write(true).open(path.join("a/old")).unwrap().set_modified(time).unwrap();
         Place { path, _alone: alone }
     }
 
@@ -100,7 +104,8 @@ impl Drop for Place {
 type Work = fn(&LocalFiles) -> Result<()>;
 
 fn read(store: &LocalFiles) -> Result<()> {
-    let Some(value) = store.open("a/old")? else { panic!("the value counts as missing") };
+    let session = store.session("a/", 100);
+    let Some(value) = session.open("a/old")? else { panic!("the value counts as missing") };
     let mut found = Vec::new();
     value.with_all(&mut |bytes| {
         found = bytes.to_vec();
@@ -111,41 +116,53 @@ fn read(store: &LocalFiles) -> Result<()> {
 }
 
 fn create(store: &LocalFiles) -> Result<()> {
-    store.set("a/new", &[NEW], Some(&Expected::Absent))
+    let session = store.session("a/", 100);
+    session.set("a/new", &[NEW], Some(&Expected::Absent))
 }
 
 fn replace(store: &LocalFiles) -> Result<()> {
-    store.set("a/old", &[NEW], None)
+    let session = store.session("a/", 100);
+    session.set("a/old", &[NEW], None)
 }
 
 fn nest(store: &LocalFiles) -> Result<()> {
-    store.set("a/first/0", &[NEW], None)?;
-    store.set("a/second/0", &[NEW], None)
+    let session = store.session("a/", 100);
+    session.set("a/first/0", &[NEW], None)?;
+    session.set("a/second/0", &[NEW], None)
 }
 
 fn change(store: &LocalFiles) -> Result<()> {
-    let generation = match store.open_for_change("a/old")? {
+    let session = store.session("a/", 100);
+    let generation = match session.open_for_change("a/old")? {
         Some(value) => value.generation()?,
         None => panic!("the value counts as missing"),
     };
-    store.set("a/old", &[NEW], Some(&generation))
+    session.set("a/old", &[NEW], Some(&generation))
 }
 
 fn delete(store: &LocalFiles) -> Result<()> {
     store.delete_all(["a/old".to_owned()].into_iter(), &mut || Ok(true)).map(|_| ())
 }
 
+fn remove(store: &LocalFiles) -> Result<()> {
+    let session = store.session("a/", 100);
+    let generation = session.open("a/old")?.map(|value| value.generation());
+    let Some(generation) = generation else { panic!("the value counts as missing") };
+    session.delete("a/old", Some(&generation?))
+}
+
 fn look(store: &LocalFiles) -> Result<()> {
     store.any(["a/none".to_owned(), "a/old".to_owned()].into_iter()).map(|found| assert!(found))
 }
 
-const WORKS: [(&str, Work); 7] = [
+const WORKS: [(&str, Work); 8] = [
     ("read", read),
     ("create", create),
     ("nest", nest),
     ("replace", replace),
     ("change", change),
     ("delete", delete),
+    ("remove", remove),
     ("look", look),
 ];
 
@@ -176,7 +193,7 @@ fn a_call_that_fails_leaves_the_old_value_or_the_new_one() {
                     match name {
                         "nest" => assert!(place.value("a/second/0").is_none_or(|value| value == NEW), "{at}"),
                         "create" => assert!(place.value("a/new").is_none_or(|value| value == NEW), "{at}"),
-                        "delete" => assert!(old.is_none_or(|value| value == OLD), "{at}"),
+                        "delete" | "remove" => assert!(old.is_none_or(|value| value == OLD), "{at}"),
                         "read" | "look" => assert_eq!(old.unwrap(), OLD, "{at}"),
                         _ => assert!(old.as_deref() == Some(OLD) || old.as_deref() == Some(NEW), "{at}"),
                     }
@@ -240,7 +257,8 @@ fn reads_of_some_pages_are_gone_on_with() {
     let store = place.store(false);
     let fate = |_, call: &str| if call == "read" { Fate::Short(8192) } else { Fate::Happen };
     let ((), calls) = place.under(fate, || {
-        let opened = store.open("a/long").unwrap().unwrap();
+        let session = store.session("a/", 100);
+        let opened = session.open("a/long").unwrap().unwrap();
         let mut found = Vec::new();
         let mut keep = |bytes: &[u8]| {
             found = bytes.to_vec();
@@ -276,8 +294,8 @@ fn a_file_is_synced_before_it_has_its_name_and_the_name_after() {
 fn a_directory_whose_name_is_not_synced_is_made_anew() {
     let place = Place::new();
     let store = place.store(true);
-    store.set("a/first/0", &[NEW], None).unwrap();
-    let write = || store.set("a/second/0", &[NEW], None);
+    store.session("", 100).set("a/first/0", &[NEW], None).unwrap();
+    let write = || store.session("", 100).set("a/second/0", &[NEW], None);
     let fate = |_, call: &str| if call == "fsync" { Fate::Fail(libc::EIO) } else { Fate::Happen };
     let (result, calls) = place.under(fate, write);
     assert!(matches!(result, Err(Error::System { errno: libc::EIO, .. })), "{result:?} after {calls:?}");

@@ -2,24 +2,27 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // in what the tests share
 
+mod local_files;
+
 use std::fs;
 use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
+use local_files::Whole;
 use tegula_kernel::Error;
 use tegula_kernel::stores::Store;
 use tegula_kernel::stores::local::LocalFiles;
 
 static COUNT: AtomicU64 = AtomicU64::new(0);
 
-fn place() -> (PathBuf, LocalFiles) {
+fn place() -> (PathBuf, Whole) {
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
     let path = std::env::temp_dir().join(format!("local-locks-{}-{count}", std::process::id()));
     fs::create_dir(&path).unwrap();
     let store = LocalFiles::new(PathBuf::from(format!("{}/", path.display())), false, Box::new(|_| Ok(true)));
-    (path, store)
+    (path, Whole::new(store))
 }
 
 fn lock(file: &fs::File, operation: i32) -> bool {
@@ -31,7 +34,7 @@ fn lock(file: &fs::File, operation: i32) -> bool {
 fn a_writer_waits_while_another_has_the_directory_locked() {
     let (path, store) = place();
     let directory = fs::File::open(&path).unwrap();
-    let session = store.session("", 100);
+    let session = store.files.session("", 100);
     for key in ["new", "new", "other"] {
         assert!(lock(&directory, libc::LOCK_EX));
         let done = AtomicBool::new(false);
@@ -122,7 +125,7 @@ fn a_temporary_file_that_is_being_written_is_locked() {
     let until = Instant::now() + Duration::from_secs(60);
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            let session = store.session("", 100);
+            let session = store.files.session("", 100);
             session.set("a", &[b"y"], None).unwrap(); // from now on it expects to replace
             while !done.load(Ordering::SeqCst) && Instant::now() < until {
                 session.set("a", &[&large], None).unwrap();

@@ -1,10 +1,10 @@
-//! Arrays: `tegula.engine.kernel` makes one for each open array, and calls it for each operation.
+//! Arrays: `tegula.engine.reading.kernel` makes one for each open array, and calls it for each operation.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use numpy::{PyArrayDescr, PyArrayDescrMethods};
+use numpy::{PyArrayDescr, PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use tegula_kernel::last_chunk::LastChunk;
@@ -12,7 +12,6 @@ use tegula_kernel::plan::Plan;
 use tegula_kernel::read::{Call, read};
 use tegula_kernel::stores::Store;
 use tegula_kernel::strided_copy::WorkBuffer;
-use tegula_kernel::write::extending::{self, Rows};
 use tegula_kernel::write::{create, write};
 use tegula_kernel::{Error, array};
 
@@ -20,11 +19,13 @@ use crate::description::{self, AxisParts, KeyParts};
 use crate::errors::{exception, foreign};
 use crate::output::{View, new_array, scalar};
 use crate::plans::PlanParts;
-use crate::selection::{Pick, basic, table};
+use crate::selection::{self, basic, selected_shape};
 use crate::stores::Source;
 
 /// Results from this size on are written with streaming stores, which bypass the caches, in bytes.
 const FAR: usize = 1 << 23;
+/// A write of more chunks is left to the caller, who may find out that few of them are stored.
+const MANY: usize = 1 << 12;
 /// Number of chunks to look for between two checks for signals.
 const BATCH: usize = 1 << 14;
 /// Larger results are left to Python, which checks the available memory, in bytes.
@@ -33,12 +34,12 @@ const LARGEST: u128 = 1 << 33;
 /// The description of an array, for reading and writing.
 #[pyclass(frozen, module = "tegula._kernel")]
 pub struct Array {
-    array: array::Array,
-    source: Source,
+    pub(crate) array: array::Array,
+    pub(crate) source: Source,
     /// The common prefix of all chunk keys, up to a slash.
-    prefix: String,
+    pub(crate) prefix: String,
     /// Bytes of the first chunk in memory.
-    content: usize,
+    pub(crate) content: usize,
     dtype: Py<PyArrayDescr>,
     scalars: bool,
 }
@@ -86,20 +87,23 @@ impl Array {
         Ok(Array { array, source: Source::new(store)?, prefix, content, dtype: dtype.unbind(), scalars })
     }
 
-    /// Read a selection of ints and slices; `None` if this method does not support it. `look` is called as for `read`.
+    /// Whether the store itself checks that what it reads and writes belongs to the node; otherwise the caller has to.
+    #[getter]
+    fn checks(&self) -> bool {
+        !matches!(self.source, Source::Asked(_))
+    }
+
+    /// Read a selection of ints and slices; `None` if this method does not support it, or if the array has become shorter
+    /// than the selection. `missing` is called as for `read`.
     fn get<'py>(
         &self,
         selection: &Bound<'py, PyAny>,
         threads: usize,
-        look: &Bound<'py, PyAny>,
+        missing: &Bound<'py, PyAny>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let py = selection.py();
         let Some((picks, point)) = basic(selection, &self.array.shape) else { return Ok(None) };
-        let lengths = picks.iter().filter_map(|pick| match pick {
-            Pick::Index(_) => None,
-            Pick::Span { count, .. } => Some(usize::try_from(*count).unwrap_or(usize::MAX)),
-        });
-        let shape: Vec<usize> = lengths.collect();
+        let shape = selected_shape(&picks);
         let size = self.array.fill.len();
         if shape.iter().fold(size as u128, |bytes, &count| bytes.saturating_mul(count.max(1) as u128)) > LARGEST {
             return Ok(None);
@@ -113,16 +117,11 @@ impl Array {
             return new_array(py, &shape, dtype).map(Some);
         }
         // the plan, for a result in C order
-        let mut stride = size as isize;
-        let mut axes = vec![None; picks.len()];
-        for (axis, &pick) in picks.iter().enumerate().rev() {
-            let made = table(pick, &self.array.chunk_axes[axis], self.array.shape[axis], stride);
-            axes[axis] = Some(made.map_err(|error| exception(py, error))?);
-            if let Pick::Span { count, .. } = pick {
-                stride = stride.saturating_mul(count as isize);
-            }
+        let mut strides = vec![size as isize; shape.len()];
+        for axis in (1..shape.len()).rev() {
+            strides[axis - 1] = strides[axis].saturating_mul(shape[axis] as isize);
         }
-        let plan = Plan { axes, points: None };
+        let plan = selection::plan(py, &picks, &strides, &self.array)?;
         // a single element becomes a scalar
         if point {
             let mut small = [0_u64; 8];
@@ -136,28 +135,29 @@ impl Array {
             };
             let work = WorkBuffer { start: data.as_mut_ptr(), offset: 0, size, bypass_cache: false };
             // SAFETY: the only element of the plan has its place at the start of `data`.
-            unsafe { self.run_read(&plan, work, threads, look)? };
-            return scalar(py, data, dtype).map(Some);
+            unsafe { self.run_read(&plan, work, threads, missing)? };
+            return if self.is_beyond(&plan) { Ok(None) } else { scalar(py, data, dtype).map(Some) };
         }
         // anything else an array
         let out = new_array(py, &shape, dtype)?;
         let work = WorkBuffer { start: View::new(&out)?.start(), offset: 0, size, bypass_cache: bytes >= FAR };
         // SAFETY: the strides are those of an array of this shape in C order, which has not been returned yet.
-        unsafe { self.run_read(&plan, work, threads, look)? };
-        Ok(Some(out))
+        unsafe { self.run_read(&plan, work, threads, missing)? };
+        Ok((!self.is_beyond(&plan)).then_some(out))
     }
 
     /// Read what a plan selects into `out`: of each element the bytes of a field, from `offset` on. Return `false` if
-    /// elements of `out` may share memory, which several threads would write at the same time.
+    /// elements of `out` may share memory, which several threads would write at the same time, or if the array has become
+    /// shorter than the selection.
     ///
-    /// `look` is called once at the end if a chunk is missing, to check that the array still exists.
+    /// `missing` is called at the end if a chunk is not stored, unless the store itself checks the node.
     fn read(
         &self,
         plan: PlanParts<'_>,
         out: &Bound<'_, PyAny>,
         offset: usize,
         threads: usize,
-        look: &Bound<'_, PyAny>,
+        missing: &Bound<'_, PyAny>,
     ) -> PyResult<bool> {
         let view = View::new(out)?;
         if !view.is_writeable() {
@@ -168,8 +168,8 @@ impl Array {
         }
         let (plan, work) = self.checked(out.py(), plan, &view, offset)?;
         // SAFETY: the plan has been checked against the buffer's shape and the array's; no two of its places are one.
-        unsafe { self.run_read(&plan, work, threads, look)? };
-        Ok(true)
+        unsafe { self.run_read(&plan, work, threads, missing)? };
+        Ok(!self.is_beyond(&plan))
     }
 
     /// Return whether any chunk of a box is stored; `None` if this method can not find out.
@@ -198,7 +198,40 @@ impl Array {
         optional(py, py.detach(|| self.source.delete_all(keys, &mut holds)))
     }
 
-    /// Write `values` to the elements that a plan selects.
+    /// Write `values`, an array of the array's own type, to a selection of ints and slices of the same shape. Return
+    /// `false`, and write nothing, if this method does not support it, or if the array has become shorter than the selection.
+    ///
+    /// `is_shortened` is called before the first chunk is stored, unless the store itself checks the node.
+    fn set(
+        &self,
+        selection: &Bound<'_, PyAny>,
+        values: &Bound<'_, PyAny>,
+        threads: usize,
+        keep_empty: bool,
+        is_shortened: &Bound<'_, PyAny>,
+    ) -> PyResult<bool> {
+        let py = selection.py();
+        // the caller checks the length of a dense array before it writes, and converts values of other types
+        let Ok(given) = values.cast_exact::<PyUntypedArray>() else { return Ok(false) };
+        if self.array.dense || !given.dtype().is_equiv_to(self.dtype.bind(py)) {
+            return Ok(false);
+        }
+        let Some((picks, _)) = basic(selection, &self.array.shape) else { return Ok(false) };
+        if given.shape() != selected_shape(&picks) || given.shape().contains(&0) {
+            return Ok(false);
+        }
+        // the plan, for the values as they lie in memory
+        let view = View::new(values)?;
+        let plan = selection::plan(py, &picks, view.strides(), &self.array)?;
+        if plan.len() > MANY || (!self.checks() && is_shortened.call0()?.is_truthy()?) {
+            return Ok(false);
+        }
+        let work = WorkBuffer { start: view.start(), offset: 0, size: view.item_size(), bypass_cache: false };
+        // SAFETY: the plan has the shape and the strides of the values.
+        unsafe { self.run_write(py, &plan, work, threads, keep_empty) }
+    }
+
+    /// Write `values` to the elements that a plan selects; return `false` if the array has become shorter than that.
     fn write(
         &self,
         py: Python<'_>,
@@ -207,21 +240,18 @@ impl Array {
         offset: usize,
         threads: usize,
         keep_empty: bool,
-    ) -> PyResult<()> {
+    ) -> PyResult<bool> {
         let view = View::new(values)?;
         let (plan, work) = self.checked(py, plan, &view, offset)?;
-        self.run(py, plan.len(), &AtomicBool::new(false), |store, call| {
-            let call = Call { threads, keep_empty, ..call };
-            // SAFETY: the plan has been checked against the buffer's shape and the array's.
-            unsafe { write(store, &self.array, &plan, work, call) }
-        })
+        // SAFETY: the plan has been checked against the buffer's shape and the array's.
+        unsafe { self.run_write(py, &plan, work, threads, keep_empty) }
     }
 
     /// Store the chunks that a plan selects, each as a whole; none of them may exist. Returns the number of stored bytes.
     fn create(&self, py: Python<'_>, plan: PlanParts<'_>, values: &Bound<'_, PyAny>, threads: usize) -> PyResult<u64> {
         let view = View::new(values)?;
         let (plan, work) = self.checked(py, plan, &view, 0)?;
-        self.run(py, plan.len(), &AtomicBool::new(false), |store, call| {
+        self.run(py, plan.len(), None, |store, call| {
             // SAFETY: the plan has been checked against the buffer's shape and the array's.
             unsafe { create(store, &self.array, &plan, work, Call { threads, ..call }) }
         })
@@ -234,6 +264,12 @@ impl Array {
             return Ok(());
         }
         Err(PyValueError::new_err("the bounds do not describe a box of chunks"))
+    }
+
+    /// Whether a plan leads beyond the shape that the document is known to have now.
+    fn is_beyond(&self, plan: &Plan) -> bool {
+        let now = self.source.cuts(&self.array.shape);
+        now.is_some_and(|shape| !plan.lies_within(&shape, &self.array.chunk_axes))
     }
 
     /// Convert a plan and a buffer, and check that they fit the array.
@@ -259,35 +295,71 @@ impl Array {
     /// # Safety
     ///
     /// As for `tegula_kernel::read::read`.
-    unsafe fn run_read(&self, plan: &Plan, work: WorkBuffer, threads: usize, look: &Bound<'_, PyAny>) -> PyResult<()> {
+    unsafe fn run_read(
+        &self,
+        plan: &Plan,
+        work: WorkBuffer,
+        threads: usize,
+        missing: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
         let absent = AtomicBool::new(false);
-        self.run(look.py(), plan.len(), &absent, |store, call| {
+        self.run(missing.py(), plan.len(), Some(&absent), |store, call| {
             // SAFETY: the caller guarantees the plan and the buffer.
             unsafe { read(store, &self.array, plan, work, Call { threads, ..call }) }
         })?;
-        if absent.load(Ordering::Relaxed) {
-            look.call0()?;
+        if absent.load(Ordering::Relaxed) && !self.checks() {
+            missing.call0()?;
         }
         Ok(())
     }
 
+    /// Write, and return whether the array is still as long as the plan needs.
+    ///
+    /// # Safety
+    ///
+    /// As for `tegula_kernel::write::write`.
+    unsafe fn run_write(
+        &self,
+        py: Python<'_>,
+        plan: &Plan,
+        work: WorkBuffer,
+        threads: usize,
+        keep_empty: bool,
+    ) -> PyResult<bool> {
+        self.run(py, plan.len(), None, |store, call| {
+            if self.is_beyond(plan) {
+                store.check(false)?; // it may have grown since
+                return Ok(false);
+            }
+            let call = Call { threads, keep_empty, ..call };
+            // SAFETY: the caller guarantees the plan and the buffer.
+            unsafe { write(store, &self.array, plan, work, call) }.map(|()| true)
+        })
+    }
+
     /// Call `work` with the store and the settings of one thread, by [`unlocked`].
+    ///
+    /// A read gives `absent`, which is set if a chunk is missing.
     fn run<T: Send>(
         &self,
         py: Python<'_>,
         chunks: usize,
-        absent: &AtomicBool,
-        work: impl FnOnce(&dyn Store, Call<'_>) -> tegula_kernel::Result<T> + Send,
+        absent: Option<&AtomicBool>,
+        work: impl Fn(&dyn Store, Call<'_>) -> tegula_kernel::Result<T> + Send,
     ) -> PyResult<T> {
-        unlocked(py, |poll| {
-            let call = Call { threads: 1, keep_empty: false, poll, absent };
-            self.source.with(&self.prefix, self.content, chunks, |store| work(store, call))
+        unlocked(py, move |poll| {
+            let none = AtomicBool::new(false);
+            self.source.with((&self.prefix, self.content), chunks, absent.is_some(), |store| {
+                let absent = absent.unwrap_or(&none);
+                absent.store(false, Ordering::Relaxed);
+                work(store, Call { threads: 1, keep_empty: false, poll: &mut *poll, absent })
+            })
         })
     }
 }
 
 /// Call `work` without the interpreter's lock; it calls its argument from time to time, which checks for signals.
-fn unlocked<T: Send>(
+pub(crate) fn unlocked<T: Send>(
     py: Python<'_>,
     work: impl FnOnce(&mut dyn FnMut() -> tegula_kernel::Result<()>) -> tegula_kernel::Result<T> + Send,
 ) -> PyResult<T> {
@@ -304,52 +376,6 @@ fn unlocked<T: Send>(
             .unwrap_or_else(|_| Err(Error::codec("", "the kernel panicked; please report this")))
     });
     done.map_err(|error| exception(py, error))
-}
-
-/// An array, the grid coordinates of a chunk, how many rows of it are kept, and the rows after them.
-type RowParts<'py> = (Bound<'py, Array>, Vec<u64>, usize, Bound<'py, PyAny>);
-
-/// Add rows to the ends of chunks, if `holds` returns true after all of them have been read; see
-/// `tegula_kernel::write::extending::extend`.
-#[pyfunction]
-pub fn extend(
-    py: Python<'_>,
-    parts: Vec<RowParts<'_>>,
-    holds: &Bound<'_, PyAny>,
-    threads: usize,
-) -> PyResult<Vec<Option<i64>>> {
-    // the kernel takes the new rows of a chunk as one slice; the caller stores a chunk whose new rows are not contiguous
-    let views = parts.iter().map(|(.., values)| View::new(values)).collect::<PyResult<Vec<_>>>()?;
-    let pieces = parts.iter().zip(&views).map(|((array, coords, ..), view)| {
-        let array = &array.get().array;
-        let fits = coords.len() == array.shape.len() && view.item_size() == array.fill.len();
-        let length = view.contiguous_bytes().filter(|&length| length > 0 && fits && !view.has_objects())?;
-        // SAFETY: the rows are contiguous, and alive and unchanged during the call.
-        Some(unsafe { std::slice::from_raw_parts(view.start(), length) })
-    });
-    let pieces: Vec<Option<&[u8]>> = pieces.collect();
-    let chunks = parts.iter().zip(&pieces).map(|((array, coords, kept, _), piece)| {
-        let array = array.get();
-        piece.map(|new| (&array.array, &array.source, coords.as_slice(), *kept, new))
-    });
-    let chunks: Vec<_> = chunks.collect();
-    // the work
-    let holds = holds.clone().unbind();
-    let mut check = || {
-        let held = Python::attach(|py| holds.call0(py)?.extract(py)).map_err(foreign)?;
-        if held { Ok(()) } else { Err(Error::Conflict) }
-    };
-    let grown = unlocked(py, |poll| {
-        let stores: Vec<_> = chunks.iter().map(|chunk| chunk.map(|(_, source, ..)| source.near())).collect();
-        let rows = chunks.iter().zip(&stores).filter_map(|(chunk, store)| {
-            let (array, _, coords, kept, new) = (*chunk)?;
-            Some(Rows { store: store.as_ref()?.store(), array, coords, kept, new })
-        });
-        let rows: Vec<_> = rows.collect();
-        extending::extend(&rows, threads, &mut check, poll)
-    })?;
-    let mut grown = grown.into_iter();
-    Ok(pieces.iter().map(|piece| piece.and_then(|_| grown.next().flatten())).collect())
 }
 
 /// Convert a result for Python: `None` if the store needs its general implementation.

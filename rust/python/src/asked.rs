@@ -26,7 +26,7 @@ pub struct Asked {
 
 /// Reads of chunks from a far store.
 pub struct Reader {
-    /// `tegula.engine.far.ShardReader`.
+    /// `tegula.engine.reading.far.ShardReader`.
     object: Py<PyAny>,
     parts: Parts,
     /// Bytes of the largest chunk in memory.

@@ -15,7 +15,7 @@ use crate::errors::exception;
 
 /// How deep shards may be nested.
 const DEEPEST: usize = 32;
-/// Largest index of a shard that `tegula.codecs.sharding` allows, in bytes.
+/// Largest index of a shard that `tegula.codecs.serializers.sharding` allows, in bytes.
 const LARGEST_INDEX: u64 = 1 << 28;
 
 /// A chain of codecs: `tegula.codecs.native.NativeChain`.

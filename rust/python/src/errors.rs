@@ -27,7 +27,7 @@ pub fn exception(py: Python<'_>, error: Error) -> PyErr {
             made.set_cause(py, system_error(py, errno).ok());
             return made;
         }
-        Error::Conflict => ("ConflictError", Error::Conflict.to_string(), None),
+        Error::Conflict | Error::Changed => ("ConflictError", error.to_string(), None),
         other => ("StoreError", other.to_string(), None),
     };
     make(py, class, &message, key, codec.filter(|name| !name.is_empty())).unwrap_or_else(|error| error)

@@ -30,20 +30,45 @@ pub struct LocalFiles {
     pub store: Arc<Asked>,
 }
 
+/// The key of a document, inode number, time and size of its file, and the shape of the array.
+#[cfg(target_os = "linux")]
+type FoundParts = (String, (u64, i64, u64), Vec<u64>);
+
 #[pymethods]
 impl LocalFiles {
     /// `base` is the absolute path of the directory; `prepare` checks and makes the directory of a key's prefix. The kernel
     /// makes the next ones by itself as long as the file of the key `anchor` exists.
+    ///
+    /// All keys begin with `prefix`, and belong to the node of a `document`, if there is one. `confirm` checks that it
+    /// describes the node, and returns the document's key, inode number, time and size of its file, and the shape in it;
+    /// with `True` it raises the error for a node that was replaced.
     #[new]
-    fn new(store: Py<PyAny>, base: OsString, sync: bool, prepare: Py<PyAny>, anchor: Option<&str>) -> LocalFiles {
+    #[expect(clippy::too_many_arguments, reason = "the parts of a description")]
+    fn new(
+        store: Py<PyAny>,
+        base: OsString,
+        sync: bool,
+        prepare: Py<PyAny>,
+        anchor: Option<&str>,
+        prefix: &str,
+        document: Option<&str>,
+        confirm: Py<PyAny>,
+    ) -> LocalFiles {
         #[cfg(not(target_os = "linux"))]
-        let _ = (base, sync, prepare, anchor);
+        let _ = (base, sync, prepare, anchor, prefix, document, confirm);
         #[cfg(target_os = "linux")]
         let files = {
             let prepare =
                 move |parent: &str| Python::attach(|py| prepare.call1(py, (parent,))?.extract(py)).map_err(foreign);
             let files = local::LocalFiles::new(base.into(), sync, Box::new(prepare));
-            if let Some(anchor) = anchor { files.making_directories(anchor) } else { files }
+            let files = if let Some(anchor) = anchor { files.making_directories(anchor) } else { files };
+            let confirm = move |replaced: bool| {
+                let found = Python::attach(|py| confirm.call1(py, (replaced,))?.extract::<FoundParts>(py));
+                let found = found.map_err(foreign)?;
+                let (key, (inode, time, size), shape) = found;
+                Ok(local::Found { key, generation: Generation([inode, time as u64, size]), shape })
+            };
+            if let Some(document) = document { files.of_node(document, prefix, Box::new(confirm)) } else { files }
         };
         LocalFiles {
             #[cfg(target_os = "linux")]
@@ -186,13 +211,13 @@ fn fate(hook: &Bound<'_, PyAny>, call: &str, path: &str) -> PyResult<local::faul
 
 /// Local files for one operation.
 #[cfg(target_os = "linux")]
-pub struct Files<'s, F> {
-    pub fast: F,
+pub struct Files<'s> {
+    pub fast: local::Session<'s>,
     pub slow: &'s Asked,
 }
 
 #[cfg(target_os = "linux")]
-impl<F: std::ops::Deref<Target: Store> + Send + Sync> Store for Files<'_, F> {
+impl Store for Files<'_> {
     fn open(&self, key: &str) -> Result<Option<Box<dyn Value + '_>>> {
         self.fast.open(key)
     }
@@ -219,6 +244,10 @@ impl<F: std::ops::Deref<Target: Store> + Send + Sync> Store for Files<'_, F> {
 
     fn waits(&self, key: &str) -> bool {
         self.fast.waits(key)
+    }
+
+    fn check(&self, absent: bool) -> Result<()> {
+        self.fast.check(absent)
     }
 
     fn slow(&self) -> Option<&dyn Store> {

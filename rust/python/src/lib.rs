@@ -9,6 +9,7 @@ mod attaching;
 mod codecs;
 mod description;
 mod errors;
+mod extending;
 mod files;
 mod output;
 mod plans;
@@ -78,7 +79,7 @@ fn _kernel(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<files::LocalFiles>()?;
     module.add_class::<strings::Strings>()?;
     module.add_class::<stores::PythonStore>()?;
-    module.add_function(wrap_pyfunction!(array::extend, module)?)?;
+    module.add_function(wrap_pyfunction!(extending::extend, module)?)?;
     module.add_function(wrap_pyfunction!(output::empty, module)?)?;
     module.add_function(wrap_pyfunction!(index_members, module)?)?;
     module.add_function(wrap_pyfunction!(files::read_files, module)?)?;

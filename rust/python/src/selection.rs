@@ -2,7 +2,10 @@
 
 use pyo3::prelude::*;
 use pyo3::types::{PyEllipsis, PyInt, PySlice, PyTuple};
-use tegula_kernel::plan::{ChunkAxis, Run, Table};
+use tegula_kernel::array::Array;
+use tegula_kernel::plan::{ChunkAxis, Plan, Run, Table};
+
+use crate::errors::exception;
 
 /// The selection along one axis.
 #[derive(Clone, Copy, Debug)]
@@ -89,6 +92,27 @@ fn pick(item: &Bound<'_, PyAny>, size: u64) -> Option<Pick> {
 fn member(slice: &Bound<'_, PySlice>, name: &str) -> Option<Option<i64>> {
     let value = slice.getattr(name).ok()?;
     if value.is_none() { Some(None) } else { value.cast_exact::<PyInt>().ok()?.extract().ok().map(Some) }
+}
+
+/// The shape of the elements that a selection selects.
+pub fn selected_shape(picks: &[Pick]) -> Vec<usize> {
+    let lengths = picks.iter().filter_map(|pick| match pick {
+        Pick::Index(_) => None,
+        Pick::Span { count, .. } => Some(usize::try_from(*count).unwrap_or(usize::MAX)),
+    });
+    lengths.collect()
+}
+
+/// Make the plan of a selection, for a work buffer of the selected shape with these strides.
+pub fn plan(py: Python<'_>, picks: &[Pick], strides: &[isize], array: &Array) -> PyResult<Plan> {
+    let mut axes = Vec::with_capacity(picks.len());
+    let mut strides = strides.iter();
+    for (axis, &pick) in picks.iter().enumerate() {
+        let stride = if let Pick::Span { .. } = pick { strides.next().copied().unwrap_or(0) } else { 0 };
+        let made = table(pick, &array.chunk_axes[axis], array.shape[axis], stride);
+        axes.push(Some(made.map_err(|error| exception(py, error))?));
+    }
+    Ok(Plan { axes, points: None })
 }
 
 /// Make the table of an axis.

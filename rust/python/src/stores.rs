@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use tegula_kernel::stores::Store;
 #[cfg(target_os = "linux")]
 use tegula_kernel::stores::local;
-use tegula_kernel::{Error, Result};
+use tegula_kernel::{Error, Result, backoff};
 
 use crate::asked::{Asked, Reader, Roomy};
 #[cfg(target_os = "linux")]
@@ -24,7 +24,7 @@ pub struct PythonStore {
 impl PythonStore {
     /// `ranged` says whether values are read by parts, `concurrency` how many requests should be under way at once.
     ///
-    /// A far store has a `reader` (`tegula.engine.far.ShardReader`), and chunks of up to `content` bytes.
+    /// A far store has a `reader` (`tegula.engine.reading.far.ShardReader`), and chunks of up to `content` bytes.
     #[new]
     #[pyo3(signature = (store, ranged, concurrency=0, reader=None, content=0))]
     fn new(
@@ -65,17 +65,40 @@ impl Source {
         Ok(Source::Asked(store.store.clone()))
     }
 
-    /// Call `work` with the store, for an operation on so many chunks; it has room for all of them if there is plenty.
-    pub fn with<T>(&self, prefix: &str, hint: usize, chunks: usize, work: impl FnOnce(&dyn Store) -> T) -> T {
+    /// The shape that the array is known to have now, if one of `shape` would end beyond it; never for a store in Python.
+    pub fn cuts(&self, shape: &[u64]) -> Option<Vec<u64>> {
+        match self {
+            Source::Asked(_) => None,
+            #[cfg(target_os = "linux")]
+            Source::Files(files, _) => files.cuts(shape),
+        }
+    }
+
+    /// Call `work` with the store, for an operation on so many chunks; it has room for all of them if there is plenty. If
+    /// the node changes meanwhile, `work` is called again.
+    pub fn with<T>(
+        &self,
+        (prefix, hint): (&str, usize),
+        chunks: usize,
+        reads: bool,
+        mut work: impl FnMut(&dyn Store) -> Result<T>,
+    ) -> Result<T> {
         match self {
             Source::Asked(store) => match store.room_for(chunks) {
                 Some(room) => work(&Roomy { store, _room: room }),
                 None => work(store.as_ref()),
             },
             #[cfg(target_os = "linux")]
-            Source::Files(files, slow) if chunks > 2 => work(&Files { fast: &files.session(prefix, hint), slow }),
-            #[cfg(target_os = "linux")]
-            Source::Files(files, slow) => work(&Files { fast: files.as_ref(), slow }),
+            Source::Files(files, slow) => {
+                for attempt in 0..backoff::ATTEMPTS {
+                    let fast = if reads { files.reading(prefix, hint) } else { files.writing(prefix, hint) };
+                    match work(&Files { fast: fast?, slow }) {
+                        Err(error) if error.is_change() => backoff::wait(attempt),
+                        done => return done,
+                    }
+                }
+                Err(Error::Conflict)
+            }
         }
     }
 }
@@ -86,7 +109,7 @@ pub enum Near<'s> {
     Asked(&'s Asked),
     /// Local files, and the Python store for anything unusual.
     #[cfg(target_os = "linux")]
-    Files(Files<'s, &'s local::LocalFiles>),
+    Files(Files<'s>),
 }
 
 impl Near<'_> {
@@ -102,11 +125,11 @@ impl Near<'_> {
 
 impl Source {
     /// The store, for an operation on single chunks of several arrays.
-    pub fn near(&self) -> Near<'_> {
+    pub fn near(&self, (prefix, hint): (&str, usize)) -> Result<Near<'_>> {
         match self {
-            Source::Asked(store) => Near::Asked(store),
+            Source::Asked(store) => Ok(Near::Asked(store)),
             #[cfg(target_os = "linux")]
-            Source::Files(files, slow) => Near::Files(Files { fast: files.as_ref(), slow }),
+            Source::Files(files, slow) => Ok(Near::Files(Files { fast: files.writing(prefix, hint)?, slow })),
         }
     }
 

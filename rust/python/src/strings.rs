@@ -1,4 +1,4 @@
-//! Chunks of variable-length strings: text or bytes as Python objects. Called by `tegula.engine.strings`.
+//! Chunks of variable-length strings: text or bytes as Python objects. Called by `tegula.engine.stored.strings`.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyInt, PyList, PyString};

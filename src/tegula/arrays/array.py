@@ -3,67 +3,53 @@
 from __future__ import annotations
 
 import _thread
+import numbers
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from math import prod
-from types import EllipsisType
-from typing import TYPE_CHECKING, Any, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from tegula import engine
+from tegula import engine, formats
+from tegula.arrays import operators, selecting
 from tegula.arrays.keywords import known_keywords
-from tegula.arrays.protocols import ArrayProtocols
+from tegula.arrays.node import Node
+from tegula.arrays.operators import refusing_operators
+from tegula.arrays.selecting import ArraySelection, Indexer, MakePlan
 from tegula.deferred import Later
-from tegula.engine.stored import StoredArray
-from tegula.errors import MetadataError, SelectionError, UnsupportedError
+from tegula.engine.stored.array import StoredArray
+from tegula.errors import MetadataError, SelectionError
 from tegula.frozen import replace
 from tegula.metadata.nodes import ArrayMetadata
-from tegula.targets.paths import place
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from tegula import display, indexing
-    from tegula.arrays import attributes, chunking, interop
-    from tegula.arrays import values as values_room
+    from tegula.arrays import as_type, attributes, chunk_regions, codec_parts, growing, interop, reopening
+    from tegula.arrays.as_type import AsType
     from tegula.arrays.attributes import Attributes
+    from tegula.arrays.chunk_regions import Region
+    from tegula.arrays.codec_parts import Codec
     from tegula.display import Info
     from tegula.engine import Future
-    from tegula.indexing import Plan
-    from tegula.metadata.chunk_grids import ChunkGrid
+    from tegula.metadata import conventions
+    from tegula.metadata.conventions import Conventions
     from tegula.stores import Store
 else:
     display, indexing = Later("tegula.display"), Later("tegula.indexing")
-    attributes, chunking = Later("tegula.arrays.attributes"), Later("tegula.arrays.chunking")
-    interop, values_room = Later("tegula.arrays.interop"), Later("tegula.arrays.values")
+    conventions, attributes = Later("tegula.metadata.conventions"), Later("tegula.arrays.attributes")
+    chunk_regions, codec_parts = Later("tegula.arrays.chunk_regions"), Later("tegula.arrays.codec_parts")
+    as_type, growing = Later("tegula.arrays.as_type"), Later("tegula.arrays.growing")
+    interop, reopening = Later("tegula.arrays.interop"), Later("tegula.arrays.reopening")
 
-__all__ = ["Array", "Indexer", "array_at", "change_rows"]
-
-_FEW_CHUNKS = 16  # larger reads are compared with the physical memory; smaller ones are bounded by `max_chunk_bytes`
-Whole: TypeAlias = slice | EllipsisType
-Region: TypeAlias = "Whole | list[int] | npt.NDArray[Any] | tuple[Whole | list[int] | npt.NDArray[Any], ...]"
-"""A selection whose result is an array; a selection with an int may give a single element."""
-MakePlan: TypeAlias = "Callable[[Any, tuple[int, ...], ChunkGrid], Plan]"
+__all__ = ["Array", "change_rows"]
 
 
-class Indexer:
-    """Another kind of selection than ``a[...]``, for reading and writing: `Array.oindex`, `vindex` and `blocks`."""
-
-    __slots__ = ("_array", "_plan")
-
-    def __init__(self, array: Array, plan: MakePlan) -> None:
-        self._array = array
-        self._plan = plan
-
-    def __getitem__(self, selection: Any) -> Any:
-        return self._array._read(selection, self._plan, None)
-
-    def __setitem__(self, selection: Any, values: Any) -> None:
-        self._array._write(selection, self._plan, values)
-
-
-class Array(ArrayProtocols):
+@refusing_operators
+class Array(Node):
     """A chunked, compressed N-dimensional array in a store; made by `tegula.open` and `tegula.create_array`.
 
     Reading and writing take NumPy's selections. ``a[...]`` reads the whole array into memory; read an array
@@ -81,31 +67,193 @@ class Array(ArrayProtocols):
     (np.int32(6), 4)
     """
 
-    _unopened: tuple[Any, ...] | None = None  # arguments of `_opened`, until an unpickled copy is used
+    _unopened: tuple[Any, ...] | None = None  # arguments of `reopening.opened`, until an unpickled copy is used
     _changing: StoredArray | None = None  # the array as it will be after the change in progress
 
     def __init__(self, stored: StoredArray | None, path: str, *, read_only: bool, allow_pickle: bool = False) -> None:
         if stored is not None:  # else an unpickled copy, which is opened later
-            self._stored = stored
+            self.stored = stored
             read_only = read_only or stored.store.read_only
         self._path = path
         self._read_only = read_only
-        self._allow_pickle = allow_pickle
+        self.allow_pickle = allow_pickle
         self._lock = (os.getpid(), _thread.allocate_lock())
         self._reach: engine.Reach | None = None  # how far beyond the edge there are no old chunks
+
+    # --- description
+
+    @property
+    def metadata(self) -> ArrayMetadata:
+        """The array's description, as last read or written by this object."""
+        return self.stored.metadata
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Length of each axis."""
+        return self.metadata.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Data type of the elements that reading returns."""
+        return self.metadata.data_type.numpy
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return prod(self.shape)
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes that one element takes in memory; for elements of variable length, those of a reference."""
+        return self.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that all elements take in memory."""
+        return self.size * self.itemsize
+
+    @property
+    def fill_value(self) -> Any:
+        """Value of elements that were never written; ``None`` where the format leaves it undefined."""
+        fill = self.metadata.fill_value
+        return None if fill is None else fill[()]
+
+    @property
+    def dimension_names(self) -> tuple[str | None, ...] | None:
+        """Names of the axes, if there are any."""
+        return self.metadata.dimension_names
+
+    @property
+    def conventions(self) -> Conventions:
+        """What the elements stand for by the conventions of netCDF and CF.
+
+        Examples
+        --------
+        >>> import tegula
+        >>> a = tegula.create_array({}, shape=2, dtype="i2", attributes={"scale_factor": 0.5, "units": "K"})
+        >>> a.conventions.scale, a.conventions.units
+        (0.5, 'K')
+        """
+        # in variables of Zarr v2 the fill value marks missing elements
+        way = formats.find_format(self.format).mask if conventions.is_described(self.metadata) else ""
+        return conventions.conventions_of(self.metadata, way)
+
+    @property
+    def format(self) -> str:
+        """Name of the storage format: ``"zarr1"``, ``"zarr2"``, ``"zarr3"`` or ``"bcolz"``."""
+        return self.metadata.format
+
+    @property
+    def store(self) -> Store:
+        """The store that holds the array."""
+        return self.stored.store
+
+    # --- chunks and shards
+
+    @property
+    def chunks(self) -> tuple[Any, ...]:
+        """Shape of the chunks (inner chunks, if there are shards).
+
+        An axis whose chunks differ in length is a tuple of their lengths.
+        """
+        sharding = self.stored.chain.sharding
+        return sharding.inner_shape if sharding is not None else self.metadata.grid.lengths
+
+    @property
+    def shards(self) -> tuple[Any, ...] | None:
+        """Shape of the shards, the stored values that hold the inner chunks; ``None`` without shards."""
+        return self.metadata.grid.lengths if self.stored.chain.sharding is not None else None
+
+    @property
+    def cdata_shape(self) -> tuple[int, ...]:
+        """Number of chunks along each axis, of inner chunks if there are shards."""
+        return chunk_regions.inner_grid(self.stored).counts(self.shape)
+
+    @property
+    def nchunks(self) -> int:
+        """Number of chunks in the grid, stored or not; of inner chunks, if there are shards."""
+        return prod(self.cdata_shape)
+
+    @property
+    def nshards(self) -> int | None:
+        """Number of shards in the grid, stored or not; ``None`` without shards."""
+        return None if self.shards is None else prod(self.metadata.grid.counts(self.shape))
+
+    def nchunks_initialized(self) -> int:
+        """Return the number of chunks that are stored, by listing the store.
+
+        This reads no shard. As in zarr-python, each stored shard counts as all its inner chunks, although some may be
+        missing or outside the array.
+        """
+        return chunk_regions.count_stored(self.stored)
+
+    def nshards_initialized(self) -> int | None:
+        """Return the number of shards that are stored, by listing the store; ``None`` without shards."""
+        return None if self.shards is None else sum(1 for _ in self.stored.stored_chunks())
+
+    def nbytes_stored(self) -> int:
+        """Return the size of all stored chunks in bytes, by listing the store."""
+        return self.stored.amount_stored()[1]
+
+    # --- codecs
+
+    @property
+    def order(self) -> str:
+        """Order of the elements within a stored chunk: ``"F"`` if the axes are reversed, ``"C"`` otherwise."""
+        return codec_parts.order_of(self.metadata)
+
+    @property
+    def filters(self) -> tuple[Codec, ...]:
+        """The codecs applied to the elements before compression, in the form of the array's format.
+
+        In Zarr v1, v2 and bcolz that is ``{"id": …}`` with the options, as in numcodecs; in Zarr v3
+        ``{"name": …, "configuration": …}``. `tegula.create_array` takes both as ``codecs``. In v3 the filters are the
+        array-to-array codecs; if there are shards, those of the inner chunks.
+
+        Examples
+        --------
+        >>> import tegula
+        >>> codecs = [{"id": "delta", "dtype": "<i4"}, {"id": "zlib", "level": 5}]
+        >>> a = tegula.create_array({}, shape=9, dtype="i4", codecs=codecs, format="zarr2")
+        >>> a.filters, a.compressor
+        (({'id': 'delta', 'dtype': '<i4'},), {'id': 'zlib', 'level': 5})
+        """
+        return codec_parts.filters_of(self.metadata)
+
+    @property
+    def compressors(self) -> tuple[Codec, ...]:
+        """The codecs applied to the bytes of a chunk, in the form of `filters`; in Zarr v3 they include checksums."""
+        return codec_parts.compressors_of(self.metadata)
+
+    @property
+    def compressor(self) -> Codec | None:
+        """The first of the `compressors` that is not a checksum, ``None`` if there is none.
+
+        Examples
+        --------
+        >>> import tegula
+        >>> tegula.create_array({}, shape=9, dtype="i4", codecs=["zstd", "crc32c"]).compressor
+        {'name': 'zstd', 'configuration': {'level': 0, 'checksum': False}}
+        """
+        return codec_parts.compressor_of(self.metadata)
 
     # --- attributes and reports
 
     @property
     def attrs(self) -> Attributes:
         """The attributes, as a mapping; each change is stored at once."""
-        return attributes.Attributes(self._own_attributes, self._change_attributes, self._get_place)
+        return attributes.Attributes(self, self._own_attributes, self._change_attributes)
 
     def _own_attributes(self) -> Mapping[str, Any]:
         return self.metadata.attributes
 
     def _change_attributes(self, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
-        self._update(lambda metadata: replace(metadata, attributes=change(dict(metadata.attributes))))
+        self.update_metadata(lambda metadata: replace(metadata, attributes=change(dict(metadata.attributes))))
 
     @property
     def info(self) -> Info:
@@ -115,31 +263,35 @@ class Array(ArrayProtocols):
     # --- reading and writing
 
     @overload
-    def __getitem__(self, selection: Region) -> npt.NDArray[Any]: ...
+    def __getitem__(self, selection: ArraySelection) -> npt.NDArray[Any]: ...
     @overload
     def __getitem__(self, selection: Any) -> Any: ...
     def __getitem__(self, selection: Any) -> Any:
-        stored = self._stored
+        stored = self.stored
         found = stored.executor.get(stored, selection)
         return self._read(selection, indexing.numpy_like, None) if found is None else found
 
     def __setitem__(self, selection: Any, values: Any) -> None:
-        self._write(selection, indexing.numpy_like, values)
+        if self._read_only:
+            self.check_writable()
+        stored = self.stored
+        if not stored.executor.set(stored, selection, values):
+            selecting.write(stored, selection, indexing.numpy_like, values)
 
     @property
     def oindex(self) -> Indexer:
         """Orthogonal selection: one int, slice, integer array or 1-d mask per axis, combined as an outer product."""
-        return Indexer(self, indexing.orthogonal)
+        return Indexer(self._read, self._write, indexing.orthogonal)
 
     @property
     def vindex(self) -> Indexer:
         """Coordinate and mask selection: integer arrays, one per axis, broadcast together; or a mask of the array."""
-        return Indexer(self, indexing.vectorized)
+        return Indexer(self._read, self._write, indexing.vectorized)
 
     @property
     def blocks(self) -> Indexer:
         """Selection by chunk: ints and slices of positions in the grid of chunks (or shards), not of elements."""
-        return Indexer(self, indexing.blocks)
+        return Indexer(self._read, self._write, indexing.blocks)
 
     def read(self, selection: Any = ..., out: Any = None) -> Future[Any]:
         """Read in the background.
@@ -167,7 +319,7 @@ class Array(ArrayProtocols):
         >>> a.read(out=out).result()
         array([1., 1., 1.])
         """
-        return engine.start(self._stored, self._read, selection, indexing.numpy_like, out)
+        return engine.start(self.stored, self._read, selection, indexing.numpy_like, out)
 
     def write(self, selection: Any, values: Any) -> Future[None]:
         """Write in the background, as ``a[selection] = values``.
@@ -192,98 +344,85 @@ class Array(ArrayProtocols):
         >>> a[:]
         array([5, 5, 0], dtype=int32)
         """
-        return engine.start(self._stored, self._write, selection, indexing.numpy_like, values)
+        return engine.start(self.stored, self._write, selection, indexing.numpy_like, values)
 
     def _read(self, selection: Any, make_plan: MakePlan, out: Any) -> Any:
-        try:
-            if out is None:
-                return self._read_plan(selection, make_plan, None)
-            self._read_plan(selection, make_plan, interop.as_output(out))
-            return out
-        except MemoryError as error:
-            raise self._stored.out_of_memory(error) from error
-        except SelectionError as error:
-            error.within(path=self._place)
-            raise
-
-    def _read_plan(self, selection: Any, make_plan: MakePlan, out: npt.NDArray[Any] | None) -> Any:
-        stored = self._stored
-        metadata = stored.metadata
-        if metadata.data_type.numpy.names is not None:
-            fields, selection = indexing.split_fields(selection)
-            if fields is not None:
-                stored = self._of_fields(fields)
-                if stored.dtype.subdtype is not None:  # read a field of subarrays as records, then take it out
-                    parts = self._read(([fields], selection), make_plan, None)[fields]
-                    return parts if out is None else _copied(parts, out)
-        plan = make_plan(selection, metadata.shape, metadata.grid)
-        if out is not None:
-            return self._read_into(stored, plan, out)
-        if plan.nchunks > _FEW_CHUNKS and prod(plan.work_shape) * stored.dtype.itemsize > engine.physical_memory():
-            raise self._too_large(stored, plan)
-        try:
-            work = engine.empty(plan.work_shape, stored.dtype)
-        except (MemoryError, ValueError) as error:
-            raise self._too_large(stored, plan) from error
-        engine.read(stored, plan, work)
-        return work[()] if plan.is_point else plan.present(work)
-
-    def _too_large(self, stored: StoredArray, plan: Plan) -> SelectionError:
-        nbytes = prod(plan.shape) * stored.dtype.itemsize
-        return SelectionError(
-            f"a selection of shape {plan.shape} takes {nbytes} bytes and does not fit into memory; read it in parts",
-            path=self._place,
-        )
-
-    def _read_into(self, stored: StoredArray, plan: Plan, out: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        if out.shape != plan.shape:
-            raise SelectionError(f"out has the shape {out.shape}, the selection {plan.shape}")
-        work = plan.arrange(out)
-        if np.may_share_memory(work, out) and work.dtype == stored.dtype and work.flags.writeable:
-            engine.read(stored, plan, work)
-        else:
-            try:
-                work = np.empty(plan.work_shape, stored.dtype)
-            except MemoryError as error:
-                raise self._too_large(stored, plan) from error
-            engine.read(stored, plan, work)
-            out[...] = plan.present(work)
-        return out
-
-    def _of_fields(self, fields: str | list[str]) -> StoredArray:
-        names = self.dtype.names or ()
-        for name in [fields] if isinstance(fields, str) else fields:
-            if name not in names:
-                raise SelectionError(f"there is no field {name!r}; the fields are {', '.join(names)}", path=self._place)
-        if len({*fields}) < len(fields) and not isinstance(fields, str):
-            raise SelectionError(f"a field can be selected only once: {fields}", path=self._place)
-        return replace(self._stored, field=fields)
+        return selecting.read(self.stored, selection, make_plan, out)
 
     def _write(self, selection: Any, make_plan: MakePlan, values: Any) -> None:
-        try:
-            self._write_plan(selection, make_plan, values)
-        except MemoryError as error:
-            raise self._stored.out_of_memory(error) from error
-        except (MetadataError, SelectionError) as error:
-            error.within(path=self._place)
-            raise
+        self.check_writable()
+        selecting.write(self.stored, selection, make_plan, values)
 
-    def _write_plan(self, selection: Any, make_plan: MakePlan, values: Any) -> None:
-        self._check_writable()
-        stored = self._stored
-        metadata = stored.metadata
-        if metadata.data_type.numpy.names is not None:
-            fields, selection = indexing.split_fields(selection)
-            if fields is not None:
-                stored = self._of_fields(fields)
-        plan = make_plan(selection, metadata.shape, metadata.grid)
-        if stored.dtype.subdtype is not None:  # write a field of subarrays as records
-            stored = replace(stored, field=[str(stored.field)])
-            values = values_room.as_records(values, stored.dtype, plan.shape)
-        elif plan.is_point and metadata.data_type.variable:
-            values = values_room.as_element(values)
-        values = values_room.as_values(values, metadata.data_type, stored.dtype)
-        engine.write(stored, plan, plan.arrange(values))
+    # --- in parts
+
+    def iter_chunks(self, selection: Any = None) -> Iterator[Region]:
+        """Yield the region of each chunk, stored or not, as a tuple of slices for reading and writing.
+
+        If the array has shards, writing is faster shard by shard; see `iter_shards`.
+
+        Parameters
+        ----------
+        selection : int, slice, or tuple of them, optional
+            The part of the array to visit, with steps of 1; regions are clipped to it. By default all of the array.
+
+        Raises
+        ------
+        SelectionError
+            If the selection does not fit the array, or has steps other than 1.
+
+        Examples
+        --------
+        >>> import tegula
+        >>> a = tegula.create_array({}, shape=(4, 5), chunks=(2, 3), dtype="i4")
+        >>> [*a.iter_chunks(slice(0, 3))][-1]
+        (slice(2, 3, None), slice(3, 5, None))
+        """
+        return chunk_regions.regions(self.shape, chunk_regions.inner_grid(self.stored), selection)
+
+    def iter_shards(self, selection: Any = None) -> Iterator[Region]:
+        """Yield the region of each shard, or of each chunk if there are no shards, as `iter_chunks` does.
+
+        Examples
+        --------
+        >>> import tegula
+        >>> a = tegula.create_array({}, shape=8, chunks=2, shards=4, dtype="i4")
+        >>> for region in a.iter_shards():
+        ...     a[region] = region[0].start
+        >>> a[:]
+        array([0, 0, 0, 0, 4, 4, 4, 4], dtype=int32)
+        """
+        return chunk_regions.regions(self.shape, self.metadata.grid, selection)
+
+    def __iter__(self) -> Iterator[Any]:
+        length = len(self)
+        step = self.metadata.grid.axes[0].longest()
+        for start in range(0, length, step):
+            yield from self[start : start + step]
+
+    def __contains__(self, value: object) -> bool:
+        return chunk_regions.holds(self, value)
+
+    @known_keywords
+    def astype(self, dtype: npt.DTypeLike) -> AsType:
+        """Return a view of the array whose elements are converted when they are read, as ``astype`` of h5py does.
+
+        Parameters
+        ----------
+        dtype : dtype-like
+            The type to convert to, with NumPy's rules for ``ndarray.astype``.
+
+        Raises
+        ------
+        MetadataError
+            If `dtype` is not a data type.
+
+        Examples
+        --------
+        >>> import tegula
+        >>> tegula.create_array({}, shape=3, dtype="i4", fill_value=7).astype("f8")[:]
+        array([7., 7., 7.])
+        """
+        return as_type.AsType(self, dtype)
 
     # --- growing and changing
 
@@ -315,35 +454,32 @@ class Array(ArrayProtocols):
         >>> a[:]
         array([7, 7, 7, 0, 0], dtype=int32)
         """
-        new = chunking.as_shape(shape[0] if len(shape) == 1 else shape)
-        if len(new) != self.ndim:
-            raise MetadataError(
-                f"an array of {self.ndim} axes can't be resized to {new}", path=self._place, field="shape"
-            )
-        self._check_writable()
+        new = growing.new_shape(self.stored, shape[0] if len(shape) == 1 else shape)
+        self.check_writable()
         if self.metadata.dense:
-            if new[1:] != self.shape[1:]:
-                raise UnsupportedError(f"{self.format} arrays grow along their first axis only", path=self._place)
             change_rows([self], lambda columns: engine.resize_rows(columns, new[0]))
-            return
+        else:
+            self.change_shape(lambda _: new)
 
-        self._reshape(lambda shape: new)
+    def change_shape(self, shape: Callable[[tuple[int, ...]], tuple[int, ...]]) -> None:
+        """Change the shape to ``shape(stored shape)``, computed again if another writer changes the metadata first.
 
-    def _reshape(self, shape: Callable[[tuple[int, ...]], tuple[int, ...]]) -> None:
-        """Change the shape to ``shape(stored shape)``, computed again if another writer changes the metadata first."""
-        ndim = self.ndim
+        Raises
+        ------
+        ReadOnlyError, NotFoundError
+            If the array was opened for reading, or has been deleted or replaced.
 
-        def shape_of(metadata: ArrayMetadata) -> tuple[int, ...]:
-            if metadata.ndim != ndim:
-                raise MetadataError(
-                    "the array has been replaced by one with another number of dimensions", path=self._place
-                )
-            return shape(metadata.shape)
-
+        Examples
+        --------
+        >>> import tegula
+        >>> a = tegula.create_array({}, shape=(2, 3), dtype="i4")
+        >>> a.change_shape(lambda shape: (shape[0] + 5, *shape[1:]))
+        >>> a.shape
+        (7, 3)
+        """
         reach = self._reach = self._reach or engine.Reach()
-        engine.resize(
-            self._path, shape_of, lambda change: self._update(change, shape_only=True), self._restored, reach=reach
-        )
+        update = partial(self.update_metadata, shape_only=True)
+        engine.resize(self._path, lambda metadata: shape(metadata.shape), update, self.reopened, reach=reach)
 
     def append(self, values: Any, axis: int = 0) -> tuple[int, ...]:
         """Add values at the end of an axis and return the new shape.
@@ -372,40 +508,18 @@ class Array(ArrayProtocols):
         >>> a.append([[1, 2], [3, 4]])
         (2, 2)
         """
-        self._check_writable()
-        data_type = self.metadata.data_type
-        added = values_room.as_values(values, data_type, data_type.numpy)
-        if not isinstance(axis, (int, np.integer)) or not -self.ndim <= axis < self.ndim:
-            raise SelectionError(f"there is no axis {axis!r} in {self.ndim} dimensions", path=self._place)
-        axis %= self.ndim
+        self.check_writable()
+        added, axis = growing.new_part(self.stored, values, axis)
         if self.metadata.dense:
-            return self._append_rows(added, axis)
-
-        def update(change: engine.Change) -> StoredArray:
-            def checked(metadata: ArrayMetadata) -> ArrayMetadata:
-                if metadata.data_type != data_type:
-                    raise MetadataError("the array has been replaced by one of another data type", path=self._place)
-                return change(metadata)
-
-            return self._update(checked, shape_only=True)
-
+            change_rows([self], lambda columns: engine.append_rows(columns, [added]))
+            return self.shape
         reach = self._reach = self._reach or engine.Reach()
+        update = partial(self.update_metadata, shape_only=True)
         try:
-            stored = engine.append(self._path, added, axis, update, self._restored, reach)
+            return engine.append(self._path, added, axis, update, self.reopened, reach).metadata.shape
         except SelectionError as error:
-            error.within(path=self._place)
+            error.within(path=self.location)
             raise
-        return stored.metadata.shape
-
-    def _append_rows(self, added: npt.NDArray[Any], axis: int) -> tuple[int, ...]:
-        if axis:
-            raise UnsupportedError(f"{self.format} arrays grow along their first axis only", path=self._place)
-        if added.shape[1:] != self.shape[1:] or added.ndim != self.ndim:
-            raise SelectionError(
-                f"values of shape {added.shape} can't be appended to {self.shape} along axis 0", path=self._place
-            )
-        change_rows([self], lambda columns: engine.append_rows(columns, [added]))
-        return self.shape
 
     def refresh(self) -> None:
         """Read the metadata again, to see changes by other processes.
@@ -427,92 +541,208 @@ class Array(ArrayProtocols):
         """
         found = engine.read_metadata(self.store, self._path, self.format)
         if not isinstance(found, ArrayMetadata):
-            raise MetadataError("the array has been deleted or replaced", path=self._place)
-        with self._metadata_lock():
-            self._stored = self._restored(found)
-            self._stored.shared.pop("opened", None)  # cached chunks are compared with the store again
+            raise MetadataError("the array has been deleted or replaced", path=self.location)
+        with self.metadata_lock():
+            self.stored, self._changing = self.reopened(found), None
+            if (node := self.stored.node) is not None:
+                node.changed(found)
+            self.stored.shared.pop("opened", None)  # cached chunks are compared with the store again
 
-    def _restored(self, metadata: ArrayMetadata) -> StoredArray:
-        """Return the array with other metadata, and with its present codec chain if that still fits."""
-        old, made = self._stored, self._changing
-        if metadata is old.metadata:
-            return old
-        if made is not None and metadata is made.metadata:
-            return made
-        # `made` already has the kernel's description of the new shape
-        if made is not None and metadata.shape == made.metadata.shape and metadata.has_chunks_of(made.metadata):
-            return made.with_metadata(metadata)
-        if metadata.has_chunks_of(old.metadata):
-            self._changing = old.with_metadata(metadata)
-            return self._changing
-        options: dict[str, Any] = {
-            "allow_pickle": self._allow_pickle, "write_empty": old.write_empty, "document": old.document
-        }  # fmt: skip
-        return engine.stored_array(self.store, self._path, metadata, **options)
+    def reopened(self, metadata: ArrayMetadata) -> StoredArray:
+        """Return the array as the engine reads it, with other metadata, and with its present codecs if these still fit.
 
-    def _update(self, change: Callable[[ArrayMetadata], ArrayMetadata], **options: Any) -> StoredArray:
+        Raises
+        ------
+        UnsupportedError, MetadataError
+            If an array with these metadata can't be opened.
+
+        Examples
+        --------
+        >>> import tegula
+        >>> a = tegula.create_array({}, shape=2, dtype="i4")
+        >>> a.reopened(replace(a.metadata, shape=(9,))).metadata.shape
+        (9,)
+        """
+        found = reopening.restored(self.stored, self._changing, metadata, self.allow_pickle)
+        if found is not self.stored:
+            self._changing = found
+        return found
+
+    def update_metadata(self, change: Callable[[ArrayMetadata], ArrayMetadata], **options: Any) -> StoredArray:
         """Change the stored metadata, and return the array with the new metadata.
 
         The options are those of `engine.update_documents`.
+
+        Raises
+        ------
+        ReadOnlyError, NotFoundError
+            If the array was opened for reading, or has been deleted or replaced.
+        MetadataError, UnsupportedError
+            If an array with the new metadata could not be opened.
+
+        Examples
+        --------
+        >>> import tegula
+        >>> a = tegula.create_array({}, shape=2, dtype="i4")
+        >>> a.update_metadata(lambda metadata: replace(metadata, attributes={"units": "K"})).metadata.attributes
+        {'units': 'K'}
         """
-        self._check_writable()
+        self.check_writable()
 
         def checked(metadata: ArrayMetadata) -> ArrayMetadata:
             changed = change(metadata)
-            self._restored(changed)  # raises if the array could not be opened again, as with too large a chunk
+            self.reopened(changed)  # raises if the array could not be opened again, as with too large a chunk
             return changed
 
-        with self._metadata_lock():  # threads set `_stored` in the order in which they change the documents
+        with self.metadata_lock():  # threads set `stored` in the order in which they change the documents
             updated = engine.update_documents(
-                self.store, self._path, self.metadata, checked, reach=self._reach, **options
+                self.store, self._path, self.metadata, checked, reach=self._reach, array=self.stored, **options
             )
-            self._stored, self._changing = self._restored(updated), None
-            return self._stored
+            self.stored, self._changing = self.reopened(updated), None
+            if (node := self.stored.node) is not None:
+                node.changed(updated)
+            return self.stored
 
-    def _metadata_lock(self) -> _thread.LockType:
-        """Return the lock that guards this object's metadata; a forked child gets a new one."""
+    def metadata_lock(self) -> _thread.LockType:
+        """Return the lock that guards this object's metadata; a forked child gets a new one.
+
+        Examples
+        --------
+        >>> import tegula
+        >>> a = tegula.create_array({}, shape=2, dtype="i4")
+        >>> with a.metadata_lock():
+        ...     a.stored = a.reopened(a.metadata)
+        """
         if self._lock[0] != os.getpid():
             self._lock = (os.getpid(), _thread.allocate_lock())
         return self._lock[1]
+
+    # --- other libraries
+
+    @known_keywords
+    def to_dask(self, chunks: Any = "auto", *, inline_array: bool = False, name: str | bool | None = None) -> Any:
+        """Return a dask array over this array; each block is read when it is computed.
+
+        Parameters
+        ----------
+        chunks : "auto", None, int, str or tuple
+            Blocks of the dask array. ``"auto"`` combines whole shards, or whole chunks if there are no shards, up to
+            dask's setting ``array.chunk-size``; ``None`` makes each shard or chunk one block. Any other value, such
+            as ``"16 MiB"`` or ``(100, -1)``, is passed to dask.
+        inline_array : bool
+            Put the array into each task, instead of into one task that all others depend on.
+        name : str or bool, optional
+            Name of the dask array; see `dask.array.from_array`.
+
+        Returns
+        -------
+        dask.array.Array
+
+        Raises
+        ------
+        MetadataError
+            If `chunks` does not fit the shape.
+        UnsupportedError
+            If dask is not installed.
+
+        Examples
+        --------
+        >>> import tegula
+        >>> a = tegula.create_array({}, shape=(6, 4), chunks=(2, 4), dtype="i4", fill_value=1)
+        >>> d = a.to_dask(chunks=None)
+        >>> d.numblocks, int(d.sum().compute())
+        ((3, 1), 24)
+        """
+        return interop.dask_array(self, self.dtype, chunks, inline_array=inline_array, name=name)
+
+    def __dask_tokenize__(self) -> tuple[object, ...]:
+        return interop.dask_token(self.stored)
+
+    def __dlpack__(
+        self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None
+    ) -> Any:
+        return interop.dlpack_capsule(self, copy, stream=stream, max_version=max_version, dl_device=dl_device)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return interop.CPU
+
+    # --- conversions
+
+    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        return interop.as_ndarray(self, dtype, copy)
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("an array without dimensions has no length")
+        return self.shape[0]
+
+    def __bool__(self) -> bool:
+        return operators.truth_of(self)
+
+    def __float__(self) -> float:
+        return float(operators.number_of(self, "float"))
+
+    def __int__(self) -> int:
+        return int(operators.number_of(self, "int"))
+
+    def __complex__(self) -> complex:
+        return complex(operators.number_of(self, "complex"))
+
+    # --- operators
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Array):
+            return (self.store.url, self._path, self.metadata) == (other.store.url, other._path, other.metadata)
+        if isinstance(other, (numbers.Number, np.generic, np.ndarray)):
+            raise operators.not_computed(self, "==")
+        return NotImplemented
+
+    def __hash__(self) -> int:
+        return hash((self.store.url, self._path))
+
+    if not TYPE_CHECKING:  # hidden from type checkers
+
+        def __index__(self):
+            return operators.index_of(self)
+
+        def __array_ufunc__(self, ufunc, method, *inputs, **options):
+            return operators.reduction(self, ufunc, method, *inputs, **options)
 
     # --- Python's protocols
 
     def __reduce__(self) -> tuple[Any, ...]:
         if (unopened := self._unopened) is not None:
             return _copy, unopened
-        options = {"allow_pickle": self._allow_pickle, "write_empty": self._stored.write_empty}
+        options = {"allow_pickle": self.allow_pickle, "write_empty": self.stored.write_empty}
         mark = engine.fingerprint(self.metadata)
         return _copy, (self.store, self._path, self.format, mark, self._read_only, options)
+
+    if not TYPE_CHECKING:  # hidden from type checkers
+
+        def __getattr__(self, name):
+            """Open an unpickled copy; raise the error of `Node` for attributes that do not exist."""
+            unopened = self._unopened
+            if name != "stored" or (unopened is None and "stored" not in self.__dict__):
+                return super().__getattr__(name)
+            if unopened is not None:
+                self.stored, self._unopened = reopening.opened(*unopened), None
+            return self.__dict__["stored"]
 
     def __repr__(self) -> str:
         shards = f" shards {self.shards}" if self.shards else ""
         kind = f"{self.format} {self.shape} {self.metadata.data_type}"
-        return f"<tegula.Array {kind} chunks {self.chunks}{shards} {self._place!r}>"
+        return f"<tegula.Array {kind} chunks {self.chunks}{shards} {self.location!r}>"
 
     def _repr_html_(self) -> str:
         return display.array_html(self)
 
 
-def array_at(
-    store: Store,
-    path: str,
-    metadata: ArrayMetadata,
-    *,
-    read_only: bool,
-    allow_pickle: bool = False,
-    document: str | None = None,
-) -> Array:
-    """Return the array at a path, given its metadata; `document` is as for `engine.stored_array`."""
-    stored = engine.stored_array(store, path, metadata, allow_pickle=allow_pickle, document=document)
-    return Array(stored, path, read_only=read_only, allow_pickle=allow_pickle)
-
-
 def change_rows(arrays: Sequence[Array], act: Callable[[list[tuple[StoredArray, str]]], list[StoredArray]]) -> None:
     """Change the rows of several arrays together; `act` calls a function such as `engine.append_rows`."""
-    before = [(array._stored, array._path) for array in arrays]
+    before = [(array.stored, array._path) for array in arrays]
     for array, (old, _), new in zip(arrays, before, act(before)):
-        with array._metadata_lock():
-            array._stored = new if array._stored is old else array._stored.with_metadata(new.metadata)
+        with array.metadata_lock():
+            array.stored = new if array.stored is old else array.stored.with_metadata(new.metadata)
 
 
 def _copy(store: Store, path: str, format: str, mark: bytes, read_only: bool, options: dict[str, Any]) -> Array:
@@ -523,31 +753,3 @@ def _copy(store: Store, path: str, format: str, mark: bytes, read_only: bool, op
     array = Array(None, path, read_only=read_only or store.read_only, allow_pickle=options["allow_pickle"])
     array._unopened = store, path, format, mark, read_only, options
     return array
-
-
-def _opened(store: Store, path: str, format: str, mark: bytes, _: bool, options: dict[str, Any]) -> StoredArray:
-    metadata = engine.read_copied(store, path, format, mark)
-    if not isinstance(metadata, ArrayMetadata):
-        raise MetadataError("the array no longer exists", path=place(store, path))
-    return engine.stored_array(store, path, metadata, **options)
-
-
-if not TYPE_CHECKING:  # hidden from type checkers
-
-    def _getattr(self, name):
-        """Open an unpickled copy; raise the error of `Node` for attributes that do not exist."""
-        unopened = self._unopened
-        if name != "_stored" or (unopened is None and "_stored" not in self.__dict__):
-            return super(Array, self).__getattr__(name)
-        if unopened is not None:
-            self._stored, self._unopened = _opened(*unopened), None
-        return self.__dict__["_stored"]
-
-    Array.__getattr__ = _getattr
-
-
-def _copied(values: npt.NDArray[Any], out: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    if out.shape != values.shape:
-        raise SelectionError(f"out has the shape {out.shape}, the selection {values.shape}")
-    out[...] = values
-    return out

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from importlib import import_module
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from tegula import display
 from tegula.errors import MetadataError, NotFoundError, TegulaError
@@ -17,34 +17,47 @@ _SHOWN: Final = 12  # attributes in a repr
 Change = Callable[[dict[str, Any]], dict[str, Any]]
 
 
+class _Located(Protocol):
+    """What attributes need of the node that has them."""
+
+    @property
+    def location(self) -> str: ...
+
+
 class Attributes(MutableMapping[str, Any]):
     """The attributes of an array or a group: JSON values by name.
 
     Each change is stored at once. It is applied to the attributes as they are then stored, so no change is lost if
     several processes set different attributes.
 
+    Reading returns copies: a dict or a list that was read can be changed without an effect on the attributes. To change
+    part of a value, read it, change it, and set it again.
+
     Examples
     --------
     >>> import tegula
     >>> a = tegula.create_array(tegula.MemoryStore(), shape=4, dtype="i4")
     >>> a.attrs["units"] = "K"
-    >>> a.attrs.update(scale=2, offset=0.5)
+    >>> a.attrs.update(scale=2, axes=["x"])
     >>> a.attrs.asdict()
-    {'units': 'K', 'scale': 2, 'offset': 0.5}
+    {'units': 'K', 'scale': 2, 'axes': ['x']}
+    >>> axes = a.attrs["axes"]
+    >>> axes[0] = "time"
+    >>> a.attrs["axes"] = axes
+    >>> a.attrs["axes"]
+    ['time']
     """
 
-    def __init__(
-        self, read: Callable[[], Mapping[str, Any]], write: Callable[[Change], None], place: Callable[[], str]
-    ) -> None:
+    def __init__(self, node: _Located, read: Callable[[], Mapping[str, Any]], write: Callable[[Change], None]) -> None:
+        self._node = node
         self._read = read
         self._write = write
-        self._place = place  # the URL of the node, for errors
 
     def __getitem__(self, name: str) -> Any:
         try:
-            return self._read()[name]
+            return _copied(self._read()[name])
         except KeyError:
-            raise NotFoundError(f"there is no attribute {name!r:.80}", path=self._place()) from None
+            raise NotFoundError(f"there is no attribute {name!r:.80}", path=self._node.location) from None
 
     def __setitem__(self, name: str, value: Any) -> None:
         self.update({name: value})
@@ -78,14 +91,14 @@ class Attributes(MutableMapping[str, Any]):
         self.put({})
 
     def asdict(self) -> dict[str, Any]:
-        """Return the attributes as a new dict."""
-        return dict(self._read())
+        """Return a copy of the attributes as a dict."""
+        return {name: _copied(value) for name, value in self._read().items()}
 
     def _apply(self, change: Change) -> None:
         try:
             self._write(change)
         except TegulaError as error:
-            error.within(path=self._place())
+            error.within(path=self._node.location)
             raise
 
     def _as_dict(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
@@ -93,7 +106,7 @@ class Attributes(MutableMapping[str, Any]):
             return dict(*args, **kwargs)
         except (TypeError, ValueError) as error:
             given = ", ".join([f"{value!r:.80}" for value in args])
-            raise MetadataError(f"attributes must be a mapping, not {given}", path=self._place()) from error
+            raise MetadataError(f"attributes must be a mapping, not {given}", path=self._node.location) from error
 
     def __repr__(self) -> str:
         values = self._read()
@@ -107,6 +120,13 @@ class Attributes(MutableMapping[str, Any]):
 
     def _repr_html_(self) -> str:
         return display.attributes_html(self._read())
+
+
+def _copied(value: Any) -> Any:
+    """Return a JSON value whose dicts and lists are new."""
+    if isinstance(value, dict):
+        return {name: _copied(item) for name, item in value.items()}
+    return [_copied(item) for item in value] if isinstance(value, list) else value
 
 
 def _short() -> Any:

@@ -1,4 +1,4 @@
-"""Regions of chunks: the part of an array that each chunk holds, generated one by one."""
+"""Chunks of an array: their number, the region that each holds, and a search for a value chunk by chunk."""
 
 from __future__ import annotations
 
@@ -6,29 +6,42 @@ from collections.abc import Iterator, Sequence
 from math import prod
 from typing import Any
 
+import numpy as np
+
+from tegula.arrays.operators import OperationError
 from tegula.engine import StoredArray, part_of
-from tegula.engine.visiting import cells, is_inside
+from tegula.engine.stored.visiting import cells, is_inside
 from tegula.errors import SelectionError
 from tegula.metadata.chunk_grids import ChunkGrid, regular_grid
 
-__all__ = ["Region", "regions", "stored_regions"]
+__all__ = ["Region", "count_stored", "holds", "inner_grid", "regions"]
 
 Region = tuple[slice, ...]
 
 
-def regions(
-    shape: tuple[int, ...], grid: ChunkGrid, selection: Any = None, inner: tuple[int, ...] | None = None
-) -> Iterator[Region]:
+def inner_grid(array: StoredArray) -> ChunkGrid:
+    """Return the grid of chunks, of inner chunks if there are shards."""
+    sharding = array.chain.sharding
+    return array.metadata.grid if sharding is None else regular_grid(sharding.inner_shape)
+
+
+def count_stored(array: StoredArray) -> int:
+    """Return the number of stored chunks; a stored shard counts as all its inner chunks."""
+    sharding, grid = array.chain.sharding, array.metadata.grid
+    if sharding is None:
+        return sum(1 for _ in array.stored_chunks())
+    return sum(prod(sharding.grid_shape(grid.chunk_shape(coords))) for coords, _ in array.stored_chunks())
+
+
+def regions(shape: tuple[int, ...], grid: ChunkGrid, selection: Any = None) -> Iterator[Region]:
     """Yield the region of each chunk in a part of an array, the last axis fastest.
 
     Parameters
     ----------
     shape, grid
-        The array's shape, and its grid of chunks (or shards).
+        The array's shape, and its grid of chunks or shards.
     selection : int, slice, or tuple of them, optional
         The part of the array; all of it by default.
-    inner : tuple of int, optional
-        Shape of the inner chunks, to yield their regions instead.
 
     Raises
     ------
@@ -40,15 +53,14 @@ def regions(
     >>> [*regions((5,), regular_grid((2,)), slice(1, 4))]
     [(slice(1, 2, None),), (slice(2, 4, None),)]
     """
-    axes = (grid if inner is None else regular_grid(inner)).axes
     bounds = _bounds(selection, shape)
     box = []
-    for axis, (start, stop) in zip(axes, bounds):
+    for axis, (start, stop) in zip(grid.axes, bounds):
         box.append((int(axis.locate(start)), int(axis.locate(stop - 1)) + 1) if start < stop else (0, 0))
     for coords in cells(box):
         yield tuple(
             slice(max(start, axis.start(number)), min(stop, axis.start(number) + axis.length(number)))
-            for axis, number, (start, stop) in zip(axes, coords, bounds)
+            for axis, number, (start, stop) in zip(grid.axes, coords, bounds)
         )
 
 
@@ -85,7 +97,24 @@ def _bounds(selection: Any, shape: tuple[int, ...]) -> list[tuple[int, int]]:
     return out
 
 
-def stored_regions(array: StoredArray) -> tuple[Iterator[Region], bool]:
+def holds(array: Any, value: object) -> bool:
+    """Return whether an element of an array is equal to a value; chunks are read until it is found.
+
+    Raises
+    ------
+    OperationError
+        If the value is not a single element.
+    """
+    wanted: Any = np.asarray(value, array.dtype) if array.dtype.names else value
+    if np.ndim(wanted):
+        raise OperationError(f"`in` looks for single elements, not {value!r:.60}", path=array.location)
+    found, missing = _stored_regions(array.stored)
+    if missing and np.any(np.asarray(array.stored.fill) == wanted):
+        return True
+    return any(np.any(np.asarray(array[region]) == wanted) for region in found)
+
+
+def _stored_regions(array: StoredArray) -> tuple[Iterator[Region], bool]:
     """Return the regions to read, and whether all other elements hold the fill value.
 
     Where few chunks are stored, the regions are those of the stored chunks; otherwise they are all regions.

@@ -11,6 +11,7 @@ from tegula import engine
 from tegula.arrays.array import Array, change_rows
 from tegula.arrays.chunking import as_shape, automatic_chunks, automatic_shards
 from tegula.codecs import codec_specs, complete
+from tegula.engine.nodes.replacing import Replacement
 from tegula.errors import MetadataError, ReadOnlyError, UnsupportedError
 from tegula.formats import Format, find_format
 from tegula.metadata.chunk_grids import ChunkGrid, VaryingAxis, chunk_grid, regular_grid
@@ -27,6 +28,7 @@ __all__ = [
     "new_array",
     "new_array_of",
     "new_group",
+    "replaced",
     "sharded",
     "usual_chunks",
     "with_checksum",
@@ -57,11 +59,12 @@ def new_array(
     filled: bool = True,
     reserved: bool = False,
     has_parent: bool = False,
+    has_chunks: bool = False,
 ) -> Array:
     """Create an array in a store.
 
     See `tegula.create_array` for the parameters, `ArrayMetadata` for `extra`, `new_array_of` for `filled`, and
-    `tegula.engine.creating.create_node` for `reserved` and `has_parent`.
+    `tegula.engine.nodes.creating.create_node` for `reserved`, `has_parent` and `has_chunks`.
     """
     item = writable_format(format, store)
     draft = array_metadata(
@@ -84,7 +87,7 @@ def new_array(
     if shards is not None and shards is not False:
         metadata = sharded(item, metadata, shards)
     options: dict[str, Any] = {"allow_pickle": allow_pickle, "write_empty": write_empty_chunks}
-    options |= {"filled": filled, "reserved": reserved, "has_parent": has_parent}
+    options |= {"filled": filled, "reserved": reserved, "has_parent": has_parent, "has_chunks": has_chunks}
     return new_array_of(store, path, item, metadata, overwrite, **options)
 
 
@@ -93,11 +96,20 @@ def new_array_of(
 ) -> Array:
     """Create the array that `metadata` describes, as returned by ``item.adapt``.
 
-    See `tegula.engine.creating.create_array` for the options. With ``filled=False`` the caller writes all chunks
+    See `tegula.engine.nodes.creating.create_array` for the options. With ``filled=False`` the caller writes all chunks
     within `completing`.
     """
     stored = engine.create_array(store, path, item, metadata, overwrite, **options)
     return Array(stored, path, read_only=False, allow_pickle=options.get("allow_pickle", False))
+
+
+def replaced(place: Replacement, array: Array) -> Array:
+    """Return an array that was made to replace another node, as it is found at its final place."""
+    if not place.is_staged:
+        return array
+    pickles = array.allow_pickle
+    stored = place.opened(array.stored, allow_pickle=pickles)
+    return Array(stored, place.target_path, read_only=False, allow_pickle=pickles)
 
 
 @contextmanager
@@ -107,14 +119,14 @@ def completing(array: Array) -> Iterator[Array]:
     Until then an array of a format that stores every chunk can't be opened, and after an error it is deleted. Other
     arrays are complete from the beginning.
     """
-    if not engine.is_draft(array._stored):
+    if not engine.is_draft(array.stored):
         yield array
         return
     try:
         yield array
         change_rows([array], lambda columns: [engine.complete_array(*columns[0])])
     except BaseException:  # Ctrl-C, too
-        engine.discard_array(array._stored, array.path)
+        engine.discard_array(array.stored, array.path)
         raise
 
 
@@ -125,18 +137,14 @@ def new_group(
     attributes: Mapping[str, Any] | None = None,
     format: str = "zarr3",
     overwrite: bool = False,
-    reserved: bool = False,
-    has_parent: bool = False,
+    **options: Any,
 ) -> GroupMetadata:
-    """Create a group in a store and return its metadata.
-
-    See `tegula.engine.creating.create_node` for `reserved` and `has_parent`.
-    """
+    """Create a group in a store and return its metadata; for the options see `tegula.engine.create_node`."""
     item = writable_format(format, store)
     if not item.has_groups:
         raise UnsupportedError(f"{format} has no groups", path=path)
     metadata = GroupMetadata(attributes=_attributes(attributes), format=format)
-    return engine.create_node(store, path, item, metadata, overwrite, reserved=reserved, has_parent=has_parent)
+    return engine.create_node(store, path, item, metadata, overwrite, **options)
 
 
 def writable_format(name: str, store: Store) -> Format:

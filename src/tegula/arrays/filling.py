@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from typing import Any, Literal, TypedDict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from itertools import count
+from typing import Any, Final, Literal, TypedDict
 
 import numpy as np
 
 from tegula.arrays.array import Array
 from tegula.arrays.chunking import as_shape
-from tegula.arrays.creation import completing, new_array
+from tegula.arrays.creation import completing, new_array, replaced, writable_format
 from tegula.arrays.values import as_data
-from tegula.engine.deleting import remove_array
-from tegula.errors import MetadataError, TegulaError
+from tegula.engine.nodes.deleting import remove_array
+from tegula.engine.nodes.replacing import Data, Replacement, replacing
+from tegula.errors import MetadataError, NotFoundError, TegulaError
 from tegula.stores import Store
-from tegula.targets.paths import refuse_overlap
 
-__all__ = ["CREATION", "ArrayOptions", "FilledArrayOptions", "NewArrayOptions", "new_array_with", "type_of"]
+__all__ = [
+    "CREATION",
+    "ArrayOptions",
+    "FilledArrayOptions",
+    "NewArrayOptions",
+    "new_array_from",
+    "new_array_with",
+    "type_of",
+]
 
 
 class _Options(TypedDict, total=False):
@@ -55,6 +64,7 @@ class NewArrayOptions(ArrayOptions, total=False):
     storage_options: Mapping[str, Any] | None
 
 
+_ATTEMPTS: Final = 100  # to create an array where other processes do so, too
 CREATION = frozenset(ArrayOptions.__annotations__) - {"overwrite", "allow_pickle", "format"}
 """Options that `tegula.open` takes for a new array, besides shape and dtype."""
 
@@ -67,39 +77,77 @@ def new_array_with(
     The options are those of `tegula.arrays.creation.new_array`.
 
     By default shape and dtype are those of `data`. A chunked array (of h5py, zarr-python, dask or tegula) is read and
-    written in parts. After an error the new array is deleted.
+    written in parts. After an error the new array is deleted, and a node that it would have replaced is as it was.
 
     Raises
     ------
     MetadataError
-        If without `data` the shape or dtype is missing, `shape` contradicts `data`, or `data` is an array that overlaps
-        the new one in the store.
+        If without `data` the shape or dtype is missing, or `shape` contradicts `data`.
     """
     if data is None:
         for name, value in (("shape", shape), ("dtype", dtype)):
             if value is None:
                 raise MetadataError(f"a new array needs a {name}, or data", field=name)
         return new_array(store, path, shape=shape, dtype=dtype, **options)
-    if isinstance(data, Array):
-        refuse_overlap(data.store, data.path, store, path)
-    elif not _is_chunked(data):
+    if not isinstance(data, Array) and not _is_chunked(data):
         data = as_data(data)
     if shape is not None and as_shape(shape) != data.shape:
         raise MetadataError(f"the shape {shape} is not that of the data, {data.shape}", field="shape")
     dtype = type_of(data) if dtype is None else dtype
-    array = new_array(store, path, shape=data.shape, dtype=dtype, **options, filled=False)
-    try:
-        with completing(array):
-            if isinstance(data, np.ndarray):
-                array[...] = data
-            else:
-                for region in array.iter_shards():
-                    array[region] = np.asarray(data[region])
-    except BaseException:  # Ctrl-C, too
-        with suppress(TegulaError):
-            remove_array(array._stored, array.path)
-        raise
-    return array
+    kind: Data = "memory" if isinstance(data, np.ndarray) else "lazy"
+    for attempt in count(1):
+        try:
+            with new_array_from(store, path, kind, shape=data.shape, dtype=dtype, **options) as (array, place):
+                if isinstance(data, np.ndarray):
+                    array[...] = data
+                else:
+                    for region in array.iter_shards():
+                        array[region] = np.asarray(data[region])
+            return replaced(place, array)
+        except NotFoundError as error:  # if another process has replaced the array, it is stored again
+            if kind == "lazy" or not (error.is_stale and options.get("overwrite")) or attempt == _ATTEMPTS:
+                raise
+    raise AssertionError  # the loop has no other end
+
+
+@contextmanager
+def new_array_from(
+    store: Store, path: str, data: Data, *, overwrite: bool = False, **options: Any
+) -> Iterator[tuple[Array, Replacement]]:
+    """Let the caller write all elements of a new array; then it takes the place of another node, if there is one.
+
+    After an error, or Ctrl-C, the new array is deleted.
+
+    Parameters
+    ----------
+    store, path : Store, str
+        Where the array will be.
+    data : {"memory", "lazy"}
+        What the elements are made from; see `tegula.engine.nodes.replacing.Replacement`.
+    overwrite : bool
+        Whether it may replace another node.
+    **options
+        As for `tegula.arrays.creation.new_array`.
+
+    Returns
+    -------
+    context manager of (Array, Replacement)
+        The array to write to, and where it is; `tegula.arrays.creation.replaced` returns the array at its final place.
+    """
+    item = writable_format(options.get("format", "zarr3"), store)
+    known = {name: options.pop(name) for name in ("reserved", "has_parent") if name in options}
+    with replacing(store, path, item, overwrite, data, **known) as place:
+        array = new_array(place.store, place.path, **options, **place.options, filled=False)
+        try:
+            with completing(array):
+                yield array, place
+            if overwrite and store.is_remote and not place.is_staged:  # others may have replaced it at once
+                array.stored.check_exists()
+        except BaseException:  # Ctrl-C, too
+            with suppress(TegulaError):
+                array.stored.check_exists()  # another node that has taken its place stays
+                remove_array(array.stored, array.path)
+            raise
 
 
 def _is_chunked(data: Any) -> bool:

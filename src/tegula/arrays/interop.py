@@ -13,7 +13,7 @@ from tegula.errors import MetadataError, SelectionError, UnsupportedError
 from tegula.optional import library
 from tegula.stores.identity import lasting_text, unique_location
 
-__all__ = ["CPU", "ExportError", "as_output", "dask_array", "dask_token", "dlpack_capsule"]
+__all__ = ["CPU", "ExportError", "as_ndarray", "as_output", "dask_array", "dask_token", "dlpack_capsule"]
 
 CPU: Final = (1, 0)
 """CPU memory, as a device of DLPack."""
@@ -59,6 +59,20 @@ def dask_array(array: Any, dtype: np.dtype[Any], chunks: Any, **options: Any) ->
 
 
 # --- memory of other libraries
+
+
+def as_ndarray(array: Any, dtype: npt.DTypeLike | None, copy: bool | None) -> npt.NDArray[Any]:
+    """Read an array; parameters are those of ``__array__``.
+
+    Raises
+    ------
+    ValueError
+        If `copy` is false.
+    """
+    if copy is False:
+        raise ValueError("a stored array is read into memory, which is always a copy")
+    values = np.asarray(array[...])
+    return values if dtype is None else values.astype(dtype, copy=False)
 
 
 def dlpack_capsule(array: Any, copy: bool | None, **options: Any) -> Any:

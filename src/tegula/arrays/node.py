@@ -41,7 +41,7 @@ class Node(ABC):
 
     _path: str
     _read_only: bool
-    _owns_store = False  # whether the store was opened for this node, from a path or URL
+    owns_store = False  # whether the store was opened for this node, from a path or URL
 
     @property
     @abstractmethod
@@ -91,7 +91,8 @@ class Node(ABC):
         """Show the values, members and metadata of the node in a notebook, in a frame served by a background server.
 
         The server is one of `tegula.serve`, for programs on this machine, and is reached through jupyter-server-proxy
-        where that is installed. It is read-only, and ends with the process.
+        where that is installed. It is read-only, and ends with the process. For a member it serves the groups above,
+        too, since the coordinates of an array are beside it or there.
 
         Parameters
         ----------
@@ -168,7 +169,7 @@ class Node(ABC):
         tegula.errors.StoreError: the zip archive ...g.zip is closed; open it again ...
         >>> folder.cleanup()
         """
-        if self._owns_store:
+        if self.owns_store:
             engine.wait_for(self.store)
             self.store.close()
         else:
@@ -181,17 +182,33 @@ class Node(ABC):
         self.close()
 
     @property
-    def _place(self) -> str:
-        """The URL of the node, for errors."""
+    def location(self) -> str:
+        """The URL of the node, for errors.
+
+        Examples
+        --------
+        >>> import tegula
+        >>> tegula.create_array("memory:///located.zarr", path="era/t", shape=2, dtype="u1", overwrite=True).location
+        'memory:///located.zarr/era/t'
+        """
         return f"{self.store.url}/{self._path}" if self._path else self.store.url
 
-    def _get_place(self) -> str:
-        return self._place
+    def check_writable(self) -> None:
+        """Do nothing if the node can be written.
 
-    def _check_writable(self) -> None:
+        Raises
+        ------
+        ReadOnlyError
+            If the node was opened for reading.
+
+        Examples
+        --------
+        >>> import tegula
+        >>> tegula.create_array({}, shape=2, dtype="u1").check_writable()
+        """
         if self._read_only:
             kind = type(self).__name__.lower()
-            raise ReadOnlyError(f'the {kind} was opened for reading; open it with mode="r+"', path=self._place)
+            raise ReadOnlyError(f'the {kind} was opened for reading; open it with mode="r+"', path=self.location)
 
 
 if not TYPE_CHECKING:  # hidden from type checkers
@@ -209,5 +226,5 @@ if not TYPE_CHECKING:  # hidden from type checkers
 
 def opened_by_name(node: N, target: Any) -> N:
     """Return a node, marked as the owner of its store unless `target` is the store itself."""
-    node._owns_store = node.store is not target
+    node.owns_store = node.store is not target
     return node

@@ -18,7 +18,7 @@ from tegula.bcolz.carray_ext import blosc_compressor_list, blosc_version, carray
 # as in bcolz, these two names first mean a module and, after these imports, the class or object in it
 from tegula.bcolz.ctable import ctable
 from tegula.bcolz.defaults import defaults, defaults_ctx
-from tegula.bcolz.evaluation import eval, evaluate
+from tegula.bcolz.evaluating.expressions import eval, evaluate
 from tegula.bcolz.parameters import (
     BITSHUFFLE,
     NOSHUFFLE,

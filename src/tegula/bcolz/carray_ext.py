@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tegula.bcolz.carrays import carray
+from tegula.bcolz.carrays.carray import carray
 from tegula.bcolz.parameters import blosc_compressor_list, blosc_set_nthreads, blosc_version, cparams
 from tegula.bcolz.printing import HEADER, blocksize
 from tegula.errors import MetadataError

@@ -1,5 +1,5 @@
 """``bcolz.chunked_eval``: expressions over carrays."""
 
-from tegula.bcolz.evaluation import eval
+from tegula.bcolz.evaluating.expressions import eval
 
 __all__ = ["eval"]

@@ -13,11 +13,11 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from tegula.bcolz.carrays import carray
+from tegula.bcolz.carrays.carray import carray
+from tegula.bcolz.carrays.creating import RowBlocks
 from tegula.bcolz.converting import as_count, as_default, as_dtype
-from tegula.bcolz.ctables import ctable
+from tegula.bcolz.ctables.ctable import ctable
 from tegula.bcolz.errors import KindError, MissingError, ModeError
-from tegula.bcolz.new_carrays import RowBlocks
 from tegula.bcolz.parameters import defaults_ctx
 from tegula.errors import MetadataError, TegulaError
 

@@ -1,7 +1,7 @@
 """``bcolz.ctable``: the table and its columns."""
 
-from tegula.bcolz.columns import Columns
-from tegula.bcolz.ctables import ctable
+from tegula.bcolz.ctables.columns import Columns
+from tegula.bcolz.ctables.ctable import ctable
 
 __all__ = ["ROOTDIRS", "cols", "ctable"]
 

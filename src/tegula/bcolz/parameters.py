@@ -291,7 +291,7 @@ def blosc_set_nthreads(nthreads: int) -> int:
     >>> blosc_set_nthreads(before)
     2
     """
-    return config._put(threads=nthreads).threads
+    return config.put(threads=nthreads).threads
 
 
 def set_nthreads(nthreads: int) -> int:

@@ -15,7 +15,9 @@ import tegula
 from tegula.arrays.creation import new_array
 from tegula.bcolz.errors import ExistsError, KindError, MissingError
 from tegula.bcolz.parameters import cparams, defaults
+from tegula.engine.nodes import replacing as engine_replacing
 from tegula.errors import NotFoundError, StoreError
+from tegula.formats import find_format
 
 __all__ = [
     "clear",
@@ -26,6 +28,7 @@ __all__ = [
     "open_stored",
     "removing_empty",
     "replace",
+    "replacing",
     "temporary_beside",
 ]
 
@@ -122,6 +125,26 @@ def clear(rootdir: Any, mode: str) -> None:
             f"the directory exists; mode 'w' deletes it, but the mode is {mode!r}", path=os.fspath(rootdir)
         )
     delete(rootdir)
+
+
+@contextmanager
+def replacing(rootdir: Any, mode: str) -> Iterator[Any]:
+    """Say in which directory to make a new object; with mode ``'w'`` it then takes the place of an existing directory.
+
+    After an error the existing directory and everything in it are as they were.
+
+    Raises
+    ------
+    FileExistsError
+        If the directory exists and the mode is not ``'w'``.
+    """
+    if mode != "w" or not os.path.isdir(rootdir) or os.path.islink(rootdir):
+        clear(rootdir, mode)
+        yield rootdir
+        return
+    store = tegula.LocalStore(os.fspath(rootdir))
+    with engine_replacing.replacing(store, "", find_format(_FORMAT), True, "lazy", whole=True) as place:
+        yield place.store.local_directory if place.is_staged else rootdir
 
 
 def delete(rootdir: Any) -> None:

@@ -8,12 +8,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from tegula.bcolz.carrays import carray
+from tegula.bcolz.carrays.carray import carray
 from tegula.bcolz.converting import as_dtype, as_values
 from tegula.bcolz.errors import KindError
 from tegula.bcolz.printing import human_readable_size
 from tegula.errors import MetadataError
-from tegula.formats.bcolz_chunks import automatic_chunk_nbytes, nbytes_by_size
+from tegula.formats.bcolz.chunks import automatic_chunk_nbytes, nbytes_by_size
 
 __all__ = [
     "build_carray",

@@ -49,5 +49,7 @@ def main() -> int:
             reconfigure(errors="backslashreplace")
     # warnings are one line, as errors are, without the line of code
     warnings.showwarning = lambda message, *_, **__: print(f"tegula: warning: {message}", file=sys.stderr)
+    if "_TEGULA_COMPLETE" in os.environ:
+        import_module("tegula.cli.completion").join_words(os.environ)
     program.app(prog_name="tegula")
     return 0

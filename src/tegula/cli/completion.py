@@ -3,13 +3,54 @@
 from __future__ import annotations
 
 import os
+import shlex
 import threading
+from collections.abc import MutableMapping
+from contextlib import suppress
 from importlib import import_module
 from typing import Any, Final
 
-__all__ = ["complete_codecs", "complete_target"]
+__all__ = ["complete_codecs", "complete_target", "join_words"]
 
 _PATIENCE: Final = 2.0  # seconds to wait for storage elsewhere while a user types
+_BREAKS: Final = frozenset(":=@")  # bash splits words at these characters, too (COMP_WORDBREAKS)
+_before: list[str] = []  # the part of the word that bash has cut off, and that a completion must not repeat
+
+
+def join_words(environment: MutableMapping[str, str]) -> None:
+    """Join the words that bash has cut at colons and equals signs, in the variables that the shell's script sets.
+
+    Of ``a.zarr::te`` bash replaces ``te`` only: this stays the word to complete, and `complete_target` knows the rest.
+
+    Examples
+    --------
+    >>> variables = {"COMP_WORDS": "tegula\\ncp\\ns3\\n:\\n//b/x\\na.zarr\\n::\\nte", "COMP_CWORD": "7"}
+    >>> join_words(variables)
+    >>> variables
+    {'COMP_WORDS': 'tegula\\ncp\\ns3://b/x\\nte', 'COMP_CWORD': '3'}
+    >>> _before.clear()
+    """
+    current = environment.get("COMP_CWORD", "")
+    if not current.isdecimal():
+        return
+    groups: list[list[str]] = []  # the parts of each word
+    for word in environment.get("COMP_WORDS", "").split("\n")[: int(current) + 1]:
+        if groups and word and (_BREAKS.issuperset(word) or (groups[-1][-1] and _BREAKS.issuperset(groups[-1][-1]))):
+            groups[-1].append(word)
+        else:
+            groups.append([word])
+    if all(len(parts) == 1 for parts in groups):
+        return
+    *others, last = groups
+    if len(last) > 1 and not last[0].startswith("-"):  # values of options are split by click
+        part = "" if _BREAKS.issuperset(last[-1]) else last[-1]
+        before = "".join(last).removesuffix(part)
+        with suppress(ValueError):  # a quotation mark that is not closed
+            before = " ".join(shlex.split(before))
+        _before[:] = [before]
+        last = [part]
+    environment["COMP_WORDS"] = "\n".join("".join(parts) for parts in [*others, last])
+    environment["COMP_CWORD"] = str(len(others))
 
 
 def complete_target(incomplete: str, ctx: Any = None) -> list[str]:
@@ -27,10 +68,12 @@ def complete_target(incomplete: str, ctx: Any = None) -> list[str]:
     >>> complete_target("/nothing/is/here")
     []
     """
-    store, colons, inner = incomplete.rpartition("::")
+    before = "".join(_before)
+    store, colons, inner = f"{before}{incomplete}".rpartition("::")
     if colons and "://" not in inner:
         given = (ctx.params.get("storage_option") if ctx is not None else None) or ()
-        return _members(store, inner, dict(given)) if "://" not in store else _in_time(store, inner, dict(given))
+        find = _members if "://" not in store else _in_time
+        return [name.removeprefix(before) for name in find(store, inner, dict(given))]
     if "bash" in os.environ.get("_TEGULA_COMPLETE", ""):
         return []  # bash then completes file names by itself, and quotes them
     folder, name = os.path.split(incomplete)

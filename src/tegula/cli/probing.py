@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from tegula.errors import ConflictError, TegulaError, UnsupportedError
 from tegula.hierarchy.opening import open as open_node
-from tegula.stores import ABSENT, LocalStore, Store
+from tegula.stores import ABSENT, Store
 from tegula.targets.paths import is_remote
 
 __all__ = ["examine", "sentences"]
@@ -54,6 +54,7 @@ def examine(store: Store, target: str, inner: str, options: Mapping[str, Any], *
         The facts by name, without secrets.
     """
     latency, reading = _timed(lambda: store.get(_new_key()))  # a HEAD request does not report a missing bucket
+    node, is_open = _node(store, inner)
     facts: dict[str, Any] = {
         "url": store.url,
         "store": type(store).__name__,
@@ -61,7 +62,8 @@ def examine(store: Store, target: str, inner: str, options: Mapping[str, Any], *
         "credentials": _credentials(target, options),
         "reading": reading,
         "listing": _failure(lambda: store.list_dir("")),
-        "node": _node(store, inner),
+        "node": node,
+        "node_opened": is_open,
         "latency_seconds": latency,
     }
     if write:
@@ -126,18 +128,19 @@ def _credentials(target: str, options: Mapping[str, Any]) -> dict[str, list[str]
     return {where: names for where, names in found.items() if names}
 
 
-def _node(store: Store, inner: str) -> str:
+def _node(store: Store, inner: str) -> tuple[str, bool]:
+    """Return which node there is, or why it can't be opened, and whether it was opened."""
     try:
         node = open_node(store, path=inner, allow_pickle=True)  # no elements are read: nothing is unpickled
     except TegulaError as error:
-        return error.message
-    return f"{type(node).__name__.lower()} of the format {node.format}"
+        return error.message, False
+    return f"{type(node).__name__.lower()} of the format {node.format}", True
 
 
 def _tried(store: Store) -> dict[str, Any]:
     """Store, change and delete a value under a new name, and return which conditions held."""
     key = _new_key()
-    made = _missing_directories(store.root) if isinstance(store, LocalStore) else []
+    made = [] if store.local_directory is None else _missing_directories(store.local_directory)
     found: dict[str, Any] = {"failure": None}
     try:
         first = store.set(key, b"1", if_generation=ABSENT)

@@ -107,7 +107,7 @@ _SETTINGS: Final[dict[str, Any]] = {"help_option_names": ["-h", "--help"]}
 def _command(name: str) -> Any:
     """Import a command and return it as an object that typer runs."""
     entry = _COMMANDS[name]
-    found = getattr(import_module(f"tegula.cli.{entry.module}"), entry.name)
+    found = getattr(import_module(f"tegula.cli.commands.{entry.module}"), entry.name)
     if not isinstance(found, typer.Typer):
         command = typer.Typer(**_STYLE)
         settings = {**_SETTINGS, "ignore_unknown_options": True} if entry.has_numbers else _SETTINGS

@@ -138,7 +138,7 @@ def amounts(node: Node) -> Iterator[tuple[str, int]]:
     [('x', 10000)]
     """
     for path, array in arrays_below(node, {}):
-        stored = array._stored
+        stored = array.stored
         number = prod(stored.metadata.grid.counts(array.shape))
         amount = array.nbytes
         if stored.store.listable and stored.is_sparse(number):

@@ -6,22 +6,27 @@ import json
 import re
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from tegula.display.markup import printable
 from tegula.errors import UnsupportedError
 
+if TYPE_CHECKING:
+    from tegula.extracts.windows import Window
+
 __all__ = [
     "AllowPickle",
     "AsJson",
     "Quiet",
     "QuietButJson",
+    "Raw",
     "as_options",
     "columns",
     "print_json",
     "print_message",
+    "say_decoded",
 ]
 
 _ARGUMENT: Final = re.compile(r"\b(allow_pickle|overwrite|checksum)=True\b")
@@ -30,10 +35,19 @@ _STORAGE: Final = re.compile(r"\b(target_|second_)?storage_options\b")
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only errors.")]
 QuietButJson = Annotated[bool, typer.Option("--quiet", "-q", help="Print only errors, and JSON with --json.")]
+Raw = Annotated[
+    bool, typer.Option("--raw", help="Take values as they are stored, without scale, offset, times and missing values.")
+]
 AllowPickle = Annotated[
     bool,
     typer.Option("--allow-pickle", help="Unpickle Python objects, which can run any code: only for trusted data."),
 ]
+
+
+def say_decoded(part: Window) -> None:
+    """Say that stored values were decoded by their attributes, and how."""
+    if part.conventions is not None:
+        print_message("note", f"{part.conventions.describe()}; --raw takes what is stored")
 
 
 def print_message(kind: str, message: object) -> None:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from tegula.codecs.describing import runs_in_kernel
     from tegula.codecs.fill import equals_fill
     from tegula.codecs.registry import known_codecs, serializer_position
-    from tegula.codecs.sharding import EMPTY, Sharding
+    from tegula.codecs.serializers.sharding import EMPTY, Sharding
     from tegula.codecs.specs import codec_specs, complete, lacking
 
 __all__ = [
@@ -26,7 +26,7 @@ _HOMES = {
     "describing": "runs_in_kernel",
     "fill": "equals_fill",
     "registry": "known_codecs serializer_position",
-    "sharding": "EMPTY Sharding",
+    "serializers.sharding": "EMPTY Sharding",
     "specs": "codec_specs complete lacking",
 }
 

@@ -45,12 +45,22 @@ class CodecChain:
         The sharding codec if it is the only codec of the chain, so that inner chunks can be read on their own.
     """
 
-    __slots__ = ("_arrays", "_buffers", "_encoders", "_names", "_native", "_plain", "_plans", "_serializer", "sharding")
+    __slots__ = (
+        "_encoders",
+        "_names",
+        "_native",
+        "_plain",
+        "_plans",
+        "array_codecs",
+        "buffer_codecs",
+        "serializer",
+        "sharding",
+    )
 
     def __init__(self, arrays: Sequence[ArrayCodec], serializer: Serializer, buffers: Sequence[BufferCodec]) -> None:
-        self._arrays = tuple(arrays)
-        self._serializer = serializer
-        self._buffers = tuple(buffers)
+        self.array_codecs = tuple(arrays)
+        self.serializer = serializer
+        self.buffer_codecs = tuple(buffers)
         codecs: list[Codec] = [*arrays, serializer, *buffers]
         self._names = tuple(codec.name for codec in codecs)
         self._encoders = tuple(codec.encode for codec in codecs)
@@ -66,14 +76,14 @@ class CodecChain:
         See `tegula.codecs.describing.describe`.
         """
         if self._native is None:
-            self._native = (describe(self._arrays, self._serializer, self._buffers),)
+            self._native = (describe(self.array_codecs, self.serializer, self.buffer_codecs),)
         return self._native[0]
 
     @property
     def item_nbytes(self) -> int | None:
         """Bytes of an element if a chunk is stored as its elements in C order and nothing else; otherwise ``None``."""
-        plain = not self._arrays and not self._buffers and self._serializer.name == "bytes"
-        return self._serializer.size((1,)) if plain else None
+        plain = not self.array_codecs and not self.buffer_codecs and self.serializer.name == "bytes"
+        return self.serializer.size((1,)) if plain else None
 
     def load(self) -> None:
         """Import the libraries of all codecs; a failure is reported when the codec is used.
@@ -81,7 +91,7 @@ class CodecChain:
         A thread calls this before it passes chunks to a pool: if the process forks while a thread of the pool imports a
         library, the child inherits a locked import lock without the thread that would release it.
         """
-        codecs: list[Serializer | BufferCodec] = [self._serializer, *self._buffers]
+        codecs: list[Serializer | BufferCodec] = [self.serializer, *self.buffer_codecs]
         for codec in codecs:
             with suppress(UnsupportedError):
                 codec.load()
@@ -186,7 +196,7 @@ class CodecChain:
         CodecError
             If the size is not a whole number of rows, or more than the chunk can hold.
         """
-        outermost = self._buffers[-1] if self._buffers else None
+        outermost = self.buffer_codecs[-1] if self.buffer_codecs else None
         row = self._sizes((1, *shape[1:]))[0][0] if shape[0] > 1 else None
         found = None if outermost is None else outermost.content_size(data)
         if found is None or not row:
@@ -197,9 +207,12 @@ class CodecChain:
             )
         return found // row
 
-    def excess(self, data: Data) -> int:
-        """Return how many bytes at the end of `data` the last codec ignores."""
-        return self._buffers[-1].excess(data) if self._buffers else 0
+    def excess(self, data: Data, shape: Shape) -> int:
+        """Return how many bytes at the end of the bytes of a chunk, which can be decoded, the last codec ignores."""
+        if not self.buffer_codecs:
+            return 0
+        sizes, limits, _ = self._limits(shape)
+        return self.buffer_codecs[-1].excess(data if type(data) is bytes else flat(data), sizes[-2], limits[-2])
 
     def encoded_size(self, shape: Shape) -> int | None:
         """Return the size in bytes of an encoded chunk of `shape`, or ``None`` if it depends on the values."""
@@ -208,18 +221,19 @@ class CodecChain:
 
     def _sizes(self, shape: Shape) -> tuple[list[int | None], Shape]:
         """Return the sizes after the array→bytes codec and after each codec that follows, and the shape before it."""
-        for codec in self._arrays:
+        for codec in self.array_codecs:
             shape = codec.shape(shape)
-        size = self._serializer.size(shape)
+        size = self.serializer.size(shape)
         sizes = [size]
-        for buffer in self._buffers:
+        for buffer in self.buffer_codecs:
             size = None if size is None else buffer.size(size)
             sizes.append(size)
         return sizes, shape
 
-    def _plan(self, shape: Shape) -> tuple[Decoder, ...]:
-        """Return the decoders for chunks of `shape`, last codec first, each with a limit on the size of its output."""
-        # limits: the size of the elements, and a generous multiple of it for compressed data
+    def _limits(self, shape: Shape) -> tuple[list[int | None], list[int], Shape]:
+        """Return what `_sizes` returns, and between both a limit for each size: for the size of the elements, and a
+        generous multiple of it for compressed data.
+        """
         most = config.current().max_chunk_bytes
         sizes, inner = self._sizes(shape)
         if (sizes[0] or 0) > most:
@@ -229,17 +243,20 @@ class CodecChain:
         for size in sizes[1:]:
             limit = most if sizes[0] is None else size if size is not None else 2 * limit + _MARGIN
             limits.append(limit)
+        return sizes, limits, inner
 
-        # decoders
+    def _plan(self, shape: Shape) -> tuple[Decoder, ...]:
+        """Return the decoders for chunks of `shape`, last codec first, each with a limit on the size of its output."""
+        sizes, limits, inner = self._limits(shape)
         steps: list[Decoder] = [
-            codec.decoder(size, limit) for codec, size, limit in reversed([*zip(self._buffers, sizes, limits)])
+            codec.decoder(size, limit) for codec, size, limit in reversed([*zip(self.buffer_codecs, sizes, limits)])
         ]
         if self._plain is None:
-            steps.append(self._serializer.decoder(inner, most))
+            steps.append(self.serializer.decoder(inner, config.current().max_chunk_bytes))
         shapes = [shape]
-        for codec in self._arrays[:-1]:
+        for codec in self.array_codecs[:-1]:
             shapes.append(codec.shape(shapes[-1]))
-        steps += [codec.decoder(before) for codec, before in reversed([*zip(self._arrays, shapes)])]
+        steps += [codec.decoder(before) for codec, before in reversed([*zip(self.array_codecs, shapes)])]
         plan = tuple(steps)
         if sizes[0] is not None:  # otherwise the limit is the setting max_chunk_bytes, which may change
             if len(self._plans) >= _MAX_PLANS:

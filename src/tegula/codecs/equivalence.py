@@ -15,10 +15,10 @@ from typing import Any, Final, Literal
 import numpy as np
 
 from tegula import config
-from tegula.codecs.bytes import Bytes
 from tegula.codecs.chain import CodecChain
+from tegula.codecs.serializers.bytes import Bytes
 from tegula.codecs.stages import Data, Decoder, Shape, flat
-from tegula.metadata.data_types import DataType
+from tegula.metadata.data_types import DataType, dtype_of_text
 from tegula.metadata.nodes import CodecSpec
 
 __all__ = ["Transfer", "decode_alike", "has_old_zstd", "transfer"]
@@ -110,7 +110,7 @@ def _early_filters(core: Codecs, dtype: np.dtype[Any]) -> Codecs:
     start = next((position for position, codec in enumerate(core) if codec.name != "transpose"), 0)
     early = core[start:middle]
     made = [codec.configuration.get(name) for codec in early for name in ("dtype", "astype")]
-    types = [dtype, *(np.dtype(name) for name in made if isinstance(name, str))]
+    types = [dtype, *(dtype_of_text(name) for name in made if isinstance(name, str))]
     fit = all(codec.name in _OF_ELEMENTS for codec in early) and all(item.newbyteorder("<") == item for item in types)
     return early if fit and core[middle].configuration.get("endian") != "big" else []
 
@@ -202,9 +202,14 @@ class Transfer:
             value = encode(value)
         return value
 
+    @property
+    def has_size(self) -> bool:
+        """Whether `size` returns sizes."""
+        return self.keeps and self._check is _is_of_size
+
     def size(self, shape: Shape) -> int | None:
         """Return the length of a sound chunk in bytes if that alone shows that it is sound; otherwise ``None``."""
-        return self._size(shape) if self.keeps and self._check is _is_of_size else None
+        return self._size(shape) if self.has_size else None
 
     def _size(self, shape: Shape) -> int | None:
         """Return the size in bytes that the compressed data of a chunk must decode to."""
@@ -226,9 +231,9 @@ def transfer(source: CodecChain, codecs: Codecs, target: CodecChain, target_code
     core, target_core = _core(codecs), _core(target_codecs)
     tail, target_tail = len(codecs) - len(core), len(target_codecs) - len(target_core)
     limit = 2 * config.current().max_chunk_bytes + 2**16  # the limit for compressed data in a chain
-    undo = [codec.decoder(None, limit) for codec in source._buffers[::-1][:tail]]
-    redo = [codec.encode for codec in target._buffers[len(target._buffers) - target_tail :]]
-    depth = len(source._buffers) - tail
+    undo = [codec.decoder(None, limit) for codec in source.buffer_codecs[::-1][:tail]]
+    redo = [codec.encode for codec in target.buffer_codecs[len(target.buffer_codecs) - target_tail :]]
+    depth = len(source.buffer_codecs) - tail
     strict = any(codec.name == "blpk" for codec in target_codecs)  # bcolz relies on the type size in the frame
     typesize = target_core[-1].configuration.get("typesize") if strict else None
     last = core[-1]
@@ -250,6 +255,8 @@ def _blosc_check(typesize: int | None) -> Check:
 
     def check(data: Data, size: int | None) -> bool:
         plain = check_frame(data, size, limit)
+        if int.from_bytes(data[12:16], "little") != len(data):  # not every reader ignores zeros after a frame
+            return False
         return (typesize is None or data[3] == typesize) and (plain or data[2] >> 5 != _ZSTD or not _is_old_zstd(data))
 
     return check
@@ -282,4 +289,4 @@ def _is_gzip(data: Data, size: int | None) -> bool:
 
 def _codec(name: str) -> Any:
     """Import the module of a codec at its first use, since its library takes long to load."""
-    return import_module(f"tegula.codecs.{name}")
+    return import_module(f"tegula.codecs.compressors.{name}")

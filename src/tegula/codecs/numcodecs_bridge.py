@@ -29,7 +29,7 @@ from tegula.codecs.stages import (
     wrong_size,
 )
 from tegula.errors import CodecError, MetadataError, UnsupportedError
-from tegula.metadata.data_types import DataType, data_type_of
+from tegula.metadata.data_types import DataType, data_type_of, dtype_of_text
 from tegula.metadata.nodes import CodecSpec
 from tegula.optional import failure_message
 
@@ -37,6 +37,10 @@ __all__ = ["build_array_codec", "build_buffer_codec", "build_serializer"]
 
 _TYPED: Final = {"delta": "dtype", "fixedscaleoffset": "dtype", "quantize": "dtype", "astype": "decode_dtype"}
 """Filters that need the type of their input, and the option that states it."""
+_LOSSY: Final = frozenset({"fixedscaleoffset", "quantize"})
+"""Filters that round numbers: where they take the bytes in the wrong order, the numbers are lost."""
+_TYPES: Final = ("dtype", "astype", "decode_dtype", "encode_dtype")
+"""Options that state types."""
 
 _CHECKSUMS: Final = frozenset({"fletcher32", "jenkins_lookup3"})
 _SAME_SIZE: Final = frozenset({"shuffle", "bitround"})
@@ -57,6 +61,8 @@ def _codec(spec: CodecSpec, context: Context, dtype: np.dtype[Any] | None) -> An
     # create the object; a codec of another package may raise anything
     registry, errors, pickles = (library(f"numcodecs.{part}") for part in ("registry", "errors", "pickles"))
     try:
+        if name in _TYPED:
+            options |= {key: dtype_of_text(options[key]) for key in _TYPES if isinstance(options.get(key), str)}
         codec = registry.get_codec({"id": name, **options})
     except errors.UnknownCodecError as error:
         raise UnsupportedError(f"no codec {name!r:.80} is registered with numcodecs", field="codecs") from error
@@ -81,19 +87,32 @@ def _dtypes(codec: Any) -> tuple[np.dtype[Any] | None, np.dtype[Any] | None]:
 
 
 class _Filter(ArrayCodec):
-    """A filter before the array→bytes codec."""
+    """A filter before the array→bytes codec.
 
-    def __init__(self, name: str, codec: Any, before: DataType, after: DataType) -> None:
+    Parameters
+    ----------
+    name : str
+        Its name.
+    codec : object
+        The codec of numcodecs.
+    before, after : DataType
+        Types of the elements before and after encoding.
+    taken : dtype
+        The type of the elements as the filter takes them.
+    """
+
+    def __init__(self, name: str, codec: Any, before: DataType, after: DataType, taken: np.dtype[Any]) -> None:
         self.name = name
         self.codec = codec
         self.before = before
+        self.taken = taken
         self.data_type = after
         self.packs = name == "numcodecs.packbits"
 
     @property
     def native(self) -> NativeCodec | None:
         kind = self.name.removeprefix("numcodecs.")
-        return None if kind in _CHECKSUMS else filter_native(self.codec, self.before.numpy)
+        return None if kind in _CHECKSUMS or self.taken != self.before.numpy else filter_native(self.codec, self.taken)
 
     def shape(self, shape: Shape) -> Shape:
         return (1 + -(-prod(shape) // 8),) if self.packs else shape
@@ -103,13 +122,13 @@ class _Filter(ArrayCodec):
 
     def encode(self, chunk: Chunk) -> Chunk:
         _refuse_booleans(self.name, self.codec)
-        contiguous = np.ascontiguousarray(chunk).reshape(chunk.shape)
+        contiguous = np.ascontiguousarray(chunk, self.taken).reshape(chunk.shape)
         # some filters return a flat array, and bitround returns integers of the same size
         return _view(self.codec.encode(contiguous), self.data_type.numpy).reshape(self.shape(chunk.shape))
 
     def decoder(self, shape: Shape) -> Decoder:
-        decode, dtype = self.codec.decode, self.before.numpy
-        return lambda chunk: _view(decode(np.ascontiguousarray(chunk)), dtype).reshape(shape)
+        decode, taken, dtype = self.codec.decode, self.taken, self.before.numpy
+        return lambda chunk: _view(decode(np.ascontiguousarray(chunk)), taken).reshape(shape).astype(dtype, copy=False)
 
 
 def _refuse_booleans(name: str, codec: Any) -> None:
@@ -131,22 +150,33 @@ def build_array_codec(spec: CodecSpec, context: Context) -> ArrayCodec:
     MetadataError
         If the filter does not support elements of this type, or its options are not valid.
     UnsupportedError
-        If numcodecs does not have the filter, or a package that it needs is missing.
+        If numcodecs does not have the filter, a package that it needs is missing, or the filter would round numbers
+        whose bytes it takes in the wrong order.
     """
     data_type = context.data_type
     if data_type.variable:
         raise MetadataError(f"elements of type {data_type} can't be filtered", field="codecs", codec=spec.name)
-    codec = _codec(spec, context, data_type.numpy)
+    # numcodecs takes the bytes of elements for those of the type that the document states
+    is_typed = spec.name.removeprefix("numcodecs.") in _TYPED
+    given = data_type.numpy.newbyteorder("<") if is_typed and data_type.numpy.isnative else data_type.numpy
+    codec = _codec(spec, context, given)
     taken, made = _dtypes(codec)
     if taken is not None and taken.itemsize != data_type.itemsize:
         raise MetadataError(
             f"the filter takes {taken}, the array has {data_type}", field="codecs.dtype", codec=spec.name
         )
+    orders = set() if taken is None else {taken.str[0], given.str[0]}
+    if taken is not None and orders == {"<", ">"} and spec.name.removeprefix("numcodecs.") in _LOSSY:
+        raise UnsupportedError(
+            f"the filter would take the bytes of numbers in another order, as {taken.str}, and round them to others",
+            field="codecs.dtype",
+            codec=spec.name,
+        )
     if spec.name == "numcodecs.packbits":
         made = np.dtype("u1")
         if data_type.numpy.kind != "b":
             raise MetadataError(f"the filter takes bool, the array has {data_type}", field="codecs", codec=spec.name)
-    return _Filter(spec.name, codec, data_type, data_type if made is None else data_type_of(made))
+    return _Filter(spec.name, codec, data_type, data_type if made is None else data_type_of(made), given)
 
 
 class _Buffer(BufferCodec):

@@ -19,7 +19,7 @@ from tegula.metadata.nodes import CodecSpec
 __all__ = ["builder", "check_pickle", "known_codecs", "serializer_position"]
 
 _PREFIX: Final = "numcodecs."
-# by kind, the module of each codec in this package
+# by kind, the module of each codec in this package or its folders
 _ARRAYS: Final = {
     "transpose": "transpose", "cast_value": "cast_value", "scale_offset": "scale_offset",
 }  # fmt: skip
@@ -89,15 +89,15 @@ def builder(name: str, side: int) -> Callable[[CodecSpec, Context], Any]:
         If there is no codec of that name.
     """
     # find its module and the function in it
-    table, entry = (
-        (_ARRAYS, "build_array_codec"),
-        (_SERIALIZERS, "build_serializer"),
-        (_BUFFERS, "build_buffer_codec"),
+    table, folder, entry = (
+        (_ARRAYS, "", "build_array_codec"),
+        (_SERIALIZERS, "serializers.", "build_serializer"),
+        (_BUFFERS, "compressors.", "build_buffer_codec"),
     )[side + 1]
     if name in table:
-        module, entry = table[name], "build"
+        module, entry = folder + table[name], "build"
     elif side > 0 and name == "numcodecs.pcodec":
-        module, entry = "pcodec", "build_filter"
+        module, entry = "serializers.pcodec", "build_filter"
     elif name in _ARRAYS or name in _BUFFERS or name in _CORE_SERIALIZERS:
         raise MetadataError("the codec can't stand at this position of the chain", field="codecs", codec=name)
     elif name.startswith(_PREFIX):

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from tegula.codecs.chain import build_steps
-from tegula.codecs.sharding import INDEX_TYPE, inner_specs
+from tegula.codecs.serializers.sharding import INDEX_TYPE, inner_specs
 from tegula.codecs.stages import Codec, Shape, library
 from tegula.errors import MetadataError, UnsupportedError
 from tegula.metadata.data_types import DataType

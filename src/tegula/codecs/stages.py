@@ -164,8 +164,8 @@ class BufferCodec(ABC):
         """Return the size of the chunk that the whole chain decodes `data` to, or ``None`` if no header states it."""
         return None
 
-    def excess(self, data: Data) -> int:
-        """Return how many bytes at the end of `data` decoding ignores."""
+    def excess(self, data: Data, size: int | None, limit: int) -> int:
+        """Return how many bytes at the end of `data` decoding ignores; `size` and `limit` are those of `decoder`."""
         return 0
 
     def load(self) -> None:

@@ -119,7 +119,7 @@ def shown(value: Any) -> Any:
 def array_info(array: Any) -> Info:
     """Collect the facts of an array; lists its stored chunks."""
     # a count would take one request for each chunk where the store can't be listed
-    count, stored = array._stored.amount_stored() if array.store.listable else (None, 0)
+    count, stored = array.stored.amount_stored() if array.store.listable else (None, 0)
     facts: dict[str, Any] = {
         "Type": "array",
         "Format": array.format,

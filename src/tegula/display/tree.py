@@ -68,7 +68,7 @@ def group_tree(group: Any, max_depth: int | None = None) -> Tree:
         raise MetadataError(f"max_depth is a number of levels or None, not {max_depth!r}", field="max_depth")
     lines = [Line(0, f"/{group.path}")]
     # a stack, since a hierarchy may be deeper than Python's recursion limit
-    ahead = None if hasattr(group, "names") else group._ahead()  # the columns of a table are few
+    ahead = None if hasattr(group, "names") else group.ahead()  # the columns of a table are few
     stack = [_entries(group, ahead)] if max_depth != 0 else []
     while stack:
         entries, mixed = stack[-1]
@@ -97,9 +97,9 @@ def _entries(group: Any, ahead: Any) -> tuple[Iterator[tuple[str, Any]], bool]:
     """Return an iterator over names and members, or the errors of members; and whether their formats differ."""
     if hasattr(group, "names"):  # a table, which iterates over its rows
         return _columns(group), False
-    entries = [*group._entries(ahead)]
+    entries = [*group.entries(ahead)]
     formats = {node.format for _, node in entries if not isinstance(node, TegulaError)}
-    return iter(entries), group._is_folder and len(formats) > 1
+    return iter(entries), group.is_folder and len(formats) > 1
 
 
 def _columns(table: Any) -> Iterator[tuple[str, Any]]:

@@ -5,23 +5,24 @@ from typing import TYPE_CHECKING
 from tegula.deferred import on_first_use
 
 if TYPE_CHECKING:
-    from tegula.engine.appending import append
-    from tegula.engine.atomic_append import append_rows, level_rows, resize_rows
-    from tegula.engine.caches import forget
-    from tegula.engine.changing import create_documents, update_documents
-    from tegula.engine.chunk_copies import part_of
-    from tegula.engine.copies import fingerprint, read_copied
-    from tegula.engine.copying import Moved, can_copy_chunks, copy_chunks
-    from tegula.engine.creating import complete_array, create_array, create_node, discard_array, is_draft
-    from tegula.engine.documents import back_off, fetch_documents, read_metadata
-    from tegula.engine.executors import empty, read, write
-    from tegula.engine.finding import has_node, implicit_group
-    from tegula.engine.futures import Future, load, start, wait_for
-    from tegula.engine.opening import stored_array
-    from tegula.engine.reach import Reach
-    from tegula.engine.resizing import Change, cut_off, grown, make_room, resize
-    from tegula.engine.stored import StoredArray, physical_memory
-    from tegula.engine.verifying import verify_chunk
+    from tegula.engine.concurrency.retries import back_off
+    from tegula.engine.copying.chunk_copies import part_of
+    from tegula.engine.copying.chunks import Moved, can_copy_chunks, copier_of, copy_chunks
+    from tegula.engine.copying.verifying import verify_chunk
+    from tegula.engine.documents.copies import fingerprint, read_copied
+    from tegula.engine.documents.finding import has_node, implicit_group
+    from tegula.engine.documents.forgetting import forget
+    from tegula.engine.documents.reading import fetch_documents, read_metadata
+    from tegula.engine.lengths.appending import append
+    from tegula.engine.lengths.atomic_append import append_rows, level_rows, resize_rows
+    from tegula.engine.lengths.resizing import Change, cut_off, grown, make_room, resize
+    from tegula.engine.nodes.changing import create_documents, update_documents
+    from tegula.engine.nodes.creating import complete_array, create_array, create_node, discard_array, is_draft
+    from tegula.engine.nodes.opening import stored_array
+    from tegula.engine.reading.executors import empty, read, write
+    from tegula.engine.reading.futures import Future, load, start, wait_for
+    from tegula.engine.stored.array import StoredArray, physical_memory
+    from tegula.engine.stored.reach import Reach
 
 __all__ = [
     "Change",
@@ -34,6 +35,7 @@ __all__ = [
     "back_off",
     "can_copy_chunks",
     "complete_array",
+    "copier_of",
     "copy_chunks",
     "create_array",
     "create_documents",
@@ -67,23 +69,24 @@ __all__ = [
 ]
 
 _HOMES = {
-    "appending": "append",
-    "atomic_append": "append_rows level_rows resize_rows",
-    "caches": "forget",
-    "changing": "create_documents update_documents",
-    "chunk_copies": "part_of",
-    "copies": "fingerprint read_copied",
-    "copying": "Moved can_copy_chunks copy_chunks",
-    "creating": "complete_array create_array create_node discard_array is_draft",
-    "documents": "back_off fetch_documents read_metadata",
-    "executors": "empty read write",
-    "finding": "has_node implicit_group",
-    "futures": "Future load start wait_for",
-    "opening": "stored_array",
-    "reach": "Reach",
-    "resizing": "Change cut_off grown make_room resize",
-    "stored": "StoredArray physical_memory",
-    "verifying": "verify_chunk",
+    "lengths.appending": "append",
+    "lengths.atomic_append": "append_rows level_rows resize_rows",
+    "documents.forgetting": "forget",
+    "nodes.changing": "create_documents update_documents",
+    "copying.chunk_copies": "part_of",
+    "documents.copies": "fingerprint read_copied",
+    "copying.chunks": "Moved can_copy_chunks copier_of copy_chunks",
+    "nodes.creating": "complete_array create_array create_node discard_array is_draft",
+    "documents.reading": "fetch_documents read_metadata",
+    "reading.executors": "empty read write",
+    "documents.finding": "has_node implicit_group",
+    "reading.futures": "Future load start wait_for",
+    "nodes.opening": "stored_array",
+    "stored.reach": "Reach",
+    "lengths.resizing": "Change cut_off grown make_room resize",
+    "concurrency.retries": "back_off",
+    "stored.array": "StoredArray physical_memory",
+    "copying.verifying": "verify_chunk",
 }
 
 if not TYPE_CHECKING:  # otherwise type checkers accept any name

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from tegula.arrays.array import Array
 from tegula.indexing import split_fields
 from tegula.indexing.normalise import as_slice, itemise
+from tegula.metadata.conventions import Conventions
 from tegula.tables.table import Table
 
 __all__ = ["Window", "window"]
@@ -56,6 +57,8 @@ class Window:
         Shape of an element, for a field that is an array itself.
     block_bytes : int
         The most bytes to read at once.
+    conventions : Conventions, optional
+        How stored values are decoded; `dtype` is the type of the decoded ones.
     """
 
     array: Array | _Records
@@ -64,6 +67,7 @@ class Window:
     dtype: np.dtype[Any]
     inner_shape: tuple[int, ...]
     block_bytes: int
+    conventions: Conventions | None = None
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -92,8 +96,10 @@ class Window:
         """Read all values."""
         # ints are read as slices: an element of an object array may be no array
         parts = tuple(as_slice(axis if isinstance(axis, range) else range(axis, axis + 1)) for axis in self.axes)
-        values = np.asarray(self.array[(*self.fields, *(parts or (...,)))], self.dtype)
-        return values.reshape(self.shape)
+        found = self.array[(*self.fields, *(parts or (...,)))]
+        if self.conventions is not None:
+            found = self.conventions.decode(np.asarray(found, self.conventions.stored))
+        return np.asarray(found, self.dtype).reshape(self.shape)
 
     def rows(self) -> Iterator[Window]:
         """Yield the window of each index of the first axis."""
@@ -123,7 +129,9 @@ class Window:
         return replace(self, axes=(*self.axes[:number], axis, *self.axes[number + 1 :]))
 
 
-def window(node: Array | Table, selection: tuple[Any, ...], block_bytes: int | None = None) -> Window:
+def window(
+    node: Array | Table, selection: tuple[Any, ...], block_bytes: int | None = None, *, decodes: bool = False
+) -> Window:
     """Return the window of a selection.
 
     Parameters
@@ -134,6 +142,8 @@ def window(node: Array | Table, selection: tuple[Any, ...], block_bytes: int | N
         Ints, slices, ``...`` and names of fields, as from `tegula.extracts.selections.parse_selection`.
     block_bytes : int, optional
         The most bytes to read at once; by default 64 MiB.
+    decodes : bool
+        Whether values of an array are decoded by its attributes, as xarray does; missing ones are NaN or NaT then.
 
     Raises
     ------
@@ -150,7 +160,11 @@ def window(node: Array | Table, selection: tuple[Any, ...], block_bytes: int | N
     nothing: tuple[Any, ...] = (slice(0, 0),) * array.ndim or (...,)
     sample = np.asarray(array[(*fields, *nothing)])  # read for its data type
     dtype = array.dtype if not fields else sample.dtype
-    return Window(array, fields, axes, dtype, sample.shape[array.ndim :], block_bytes or _BLOCK_BYTES)
+    conventions = None
+    if decodes and isinstance(node, Array) and not fields and not node.conventions.is_plain:
+        conventions = node.conventions
+        dtype = conventions.decode(np.zeros(0, conventions.stored)).dtype
+    return Window(array, fields, axes, dtype, sample.shape[array.ndim :], block_bytes or _BLOCK_BYTES, conventions)
 
 
 def _parts(axis: range, chunk: int, row_bytes: int, block_bytes: int) -> Iterator[range]:

@@ -12,7 +12,7 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-from tegula.deferred import before_threads, on_first_use
+from tegula.deferred import Later, before_threads, on_first_use
 from tegula.errors import MetadataError, TegulaError
 from tegula.formats.keys import (
     BCOLZ_KEYS,
@@ -24,14 +24,22 @@ from tegula.formats.keys import (
     ZARR2_KEYS,
     ZARR3_KEY,
 )
+from tegula.metadata.chunk_keys import ChunkKeyEncoding
 from tegula.metadata.nodes import ArrayMetadata, CodecSpec, GroupMetadata, NodeMetadata
 
 if TYPE_CHECKING:
-    from tegula.formats.bcolz_codecs import portable
+    from tegula.formats import leniency
+    from tegula.formats.bcolz.codecs import portable
     from tegula.formats.documents import load
+    from tegula.formats.leniency import Oddity
     from tegula.formats.styles import Style
+else:
+    leniency = Later("tegula.formats.leniency")
 
-__all__ = ["FORMATS", "Format", "find_format", "keys_of_array", "keys_up_to", "load", "parse", "portable"]
+__all__ = [
+    "ALL_KEYS", "COMMON_KEYS", "FORMATS", "Format", "find_format", "is_common", "keys_of_array", "keys_up_to", "load",
+    "next_keys", "oddities", "parse", "portable",
+]  # fmt: skip
 
 Documents = Mapping[str, bytes]
 
@@ -66,6 +74,9 @@ class Format:
         Default compressors of a new array.
     has_groups, has_tables, writable : bool
         Whether the format has groups; tables (groups that list their columns in order); whether tegula writes it.
+    common : bool
+        Whether most nodes have this format. A far store is asked for the documents of other formats only where it has
+        none of the `node_keys` of the common ones.
     automatic_chunks : callable, optional
         The format's own rule for the chunk shape of a new array, given its shape and the bytes of an element.
     new_draft : callable, optional
@@ -83,6 +94,10 @@ class Format:
         and the style of a new document.
     interpreted_attributes : frozenset of str
         Names of attributes that are also represented in the metadata model.
+    key_field : callable, optional
+        Returns the member of the document `shape_key` that names a chunk key encoding, and its value, or ``None``.
+    oddities : callable, optional
+        Returns what valid documents have that the specification does not allow; see `oddities`.
     consolidated_key : str
         Key of the document that holds consolidated metadata; ``""`` if the format has none.
     consolidated : callable, optional
@@ -101,6 +116,7 @@ class Format:
     compressors: tuple[CodecSpec, ...]
     has_groups: bool = True
     writable: bool = True
+    common: bool = False
     has_tables: bool = False
     automatic_chunks: Callable[[tuple[int, ...], int], tuple[int, ...]] | None
     new_draft: Callable[[str], bytes] | None
@@ -109,6 +125,8 @@ class Format:
     mask: str = ""
     attributes_at: tuple[str, tuple[str, ...], Style] | None
     interpreted_attributes: frozenset[str] = frozenset()
+    key_field: Callable[[ChunkKeyEncoding], tuple[str, Any] | None] | None
+    oddities: Callable[[Documents], list[Oddity]] | None
     consolidated_key: str = ""
     consolidated: Callable[[Documents], Mapping[str, Documents] | None] | None
     consolidate: Callable[[GroupMetadata, Iterable[tuple[str, Documents]]], dict[str, bytes]] | None
@@ -129,7 +147,7 @@ def _imported(item: Format, name: str) -> Any:
             raise AttributeError(f"a Format has no attribute {name!r}", name=name, obj=item)
         value = _is_no_draft if name == "is_draft" else None
     else:
-        module, _, attribute = home.partition(".")
+        module, _, attribute = home.rpartition(".")
         value = getattr(import_module(f"{__name__}.{module}"), attribute)
     vars(item)[name] = value
     return value
@@ -137,7 +155,7 @@ def _imported(item: Format, name: str) -> Any:
 
 if not TYPE_CHECKING:  # otherwise type checkers accept any name
     Format.__getattr__ = _imported
-    __getattr__, __dir__ = on_first_use(__name__, {"bcolz_codecs": "portable", "documents": "load"})
+    __getattr__, __dir__ = on_first_use(__name__, {"bcolz.codecs": "portable", "documents": "load"})
 
 
 def _is_no_draft(raw: bytes) -> bool:
@@ -146,7 +164,8 @@ def _is_no_draft(raw: bytes) -> bool:
 
 def _homes(module: str, adapting: str, **members: str) -> dict[str, str]:
     """Return the places of the members that every format has, and of further `members`."""
-    before_threads([f"{__name__}.{home.partition('.')[0]}" for home in (module, adapting, *members.values())])
+    homes = (module, adapting, *(member.rpartition(".")[0] for member in members.values()))
+    before_threads([f"{__name__}.{home}" for home in homes])
     functions = {"parse": f"{module}.parse", "serialize": f"{module}.serialize", "adapt": f"{adapting}.adapt"}
     return {**functions, "compressors": f"{module}.DEFAULT_COMPRESSORS", **members}
 
@@ -164,6 +183,7 @@ _ZARR2 = Format(
     keys=ZARR2_KEYS,
     node_keys=ZARR2_KEYS[:2],
     shape_key=ZARR2_KEYS[0],
+    common=True,
     mask="fill_value",
     consolidated_key=CONSOLIDATED_KEY,
     interpreted_attributes=frozenset({"_ARRAY_DIMENSIONS"}),
@@ -171,6 +191,8 @@ _ZARR2 = Format(
         "zarr2",
         "zarr2_adapting",
         attributes_at="zarr2.ATTRIBUTES_AT",
+        key_field="zarr2.key_field",
+        oddities="zarr2.oddities",
         consolidated="zarr2.consolidated",
         consolidate="zarr2.consolidate",
     ),
@@ -180,6 +202,7 @@ _ZARR3 = Format(
     keys=(ZARR3_KEY,),
     node_keys=(ZARR3_KEY,),
     shape_key=ZARR3_KEY,
+    common=True,
     reserved_prefix="__",
     mask="attribute",
     consolidated_key=ZARR3_KEY,
@@ -187,6 +210,8 @@ _ZARR3 = Format(
         "zarr3",
         "zarr3_adapting",
         attributes_at="zarr3.ATTRIBUTES_AT",
+        key_field="zarr3.key_field",
+        oddities="zarr3.oddities",
         consolidated="zarr3.consolidated",
         consolidate="zarr3.consolidate",
     ),
@@ -207,15 +232,20 @@ _BCOLZ = Format(
     has_groups=False,
     has_tables=True,
     homes=_homes(
-        "bcolz1",
-        "bcolz_adapting",
-        automatic_chunks="bcolz_chunks.automatic_chunks",
-        new_draft="bcolz1.new_draft",
-        is_draft="bcolz1.is_draft",
+        "bcolz.documents",
+        "bcolz.adapting",
+        automatic_chunks="bcolz.chunks.automatic_chunks",
+        new_draft="bcolz.documents.new_draft",
+        is_draft="bcolz.documents.is_draft",
     ),
 )
 FORMATS: Final[Mapping[str, Format]] = {item.name: item for item in (_ZARR3, _ZARR2, _ZARR1, _OLD, _BCOLZ)}
 """The formats by name, in the order of detection."""
+ALL_KEYS: Final = tuple(key for item in FORMATS.values() for key in item.keys)
+"""The keys of the documents of all formats, in the order of detection."""
+COMMON_KEYS: Final = tuple(key for item in FORMATS.values() if item.common for key in item.keys)
+"""Those of the common formats, which a far store is asked for first."""
+_COMMON_NODE_KEYS: Final = tuple(key for item in FORMATS.values() if item.common for key in item.node_keys)
 
 
 def find_format(name: str) -> Format:
@@ -269,12 +299,15 @@ def parse(documents: Documents) -> NodeMetadata | None:
     group: NodeMetadata | None = None
     for item in FORMATS.values():
         for main in item.node_keys:
-            if documents.get(main) is not None:
+            if (found := documents.get(main)) is not None:
                 break
         else:
             continue
         try:
-            present = {key: raw for key in _keys_beside(item, main) if (raw := documents.get(key)) is not None}
+            present = {}
+            for key in _keys_beside(item, main):
+                if (raw := found if key == main else documents.get(key)) is not None:
+                    present[key] = raw
             node = item.parse(present)
         except TegulaError:
             if group is None:
@@ -284,6 +317,55 @@ def parse(documents: Documents) -> NodeMetadata | None:
             return node
         group = group or node
     return group
+
+
+def is_common(found: Mapping[str, bytes | None]) -> bool:
+    """Return whether some of the documents that were found make a node of a common format.
+
+    Examples
+    --------
+    >>> is_common({"zarr.json": None, ".zgroup": b"{}"}), is_common({"zarr.json": None, ".zattrs": b"{}"})
+    (True, False)
+    """
+    return any(found.get(key) is not None for key in _COMMON_NODE_KEYS)
+
+
+def next_keys(keys: Iterable[str], found: Mapping[str, bytes | None]) -> list[str]:
+    """Return which documents of a node to ask a far store for together, given its answers so far.
+
+    The documents of common formats come first. The others come next, and only if there is no node of a common format.
+
+    Parameters
+    ----------
+    keys : iterable of str
+        The keys of the documents that can determine the node.
+    found : mapping of str to bytes or None
+        The documents by key that have been asked for; ``None`` stands for one that does not exist.
+
+    Examples
+    --------
+    >>> next_keys(["zarr.json", ".zarray", "meta"], {})
+    ['zarr.json', '.zarray']
+    >>> next_keys(["zarr.json", ".zarray", "meta"], {"zarr.json": None, ".zarray": None})
+    ['meta']
+    >>> next_keys(["zarr.json", ".zarray", "meta"], {"zarr.json": b"{}", ".zarray": None})
+    []
+    """
+    missing = [key for key in keys if key not in found]
+    return [key for key in missing if key in COMMON_KEYS] or ([] if is_common(found) else missing)
+
+
+def oddities(item: Format, documents: Documents) -> list[Oddity]:
+    """Return what the documents of a format have that its specification does not allow, although they can be read.
+
+    Examples
+    --------
+    >>> documents = {".zgroup": b'{"zarr_format": 2}', ".zattrs": b"null"}
+    >>> [found.message for found in oddities(find_format("zarr2"), documents)]
+    ['the document is null instead of {}']
+    """
+    own = {key: raw for key, raw in documents.items() if key in item.keys}
+    return [*leniency.odd_encodings(own), *(item.oddities(own) if item.oddities is not None else ())]
 
 
 @cache

@@ -66,7 +66,7 @@ def grid_from_extension(grid: CodecSpec, shape: tuple[int, ...], key: str) -> Ch
     if grid.name == "regular":
         return regular_grid_from_json(member(grid.configuration, "chunk_shape", key), shape, "chunk_shape", key)
     if grid.name != "rectilinear":
-        raise UnsupportedError(f"unknown chunk grid {grid.name!r}", key=key, field="chunk_grid")
+        raise UnsupportedError(f"unknown chunk grid {grid.name!r:.40}", key=key, field="chunk_grid")
     shapes = member(grid.configuration, "chunk_shapes", key)
     if grid.configuration.get("kind", "inline") != "inline":
         raise UnsupportedError(

@@ -50,17 +50,20 @@ class Recent:
     """A cache of the descriptions in small documents, by their bytes, so that they need not be parsed again."""
 
     def __init__(self) -> None:
-        self._entries: dict[bytes, tuple[ArrayMetadata, bytes]] = {}
+        self._entries: dict[bytes, tuple[ArrayMetadata | None, bytes]] = {}
 
-    def get(self, raw: bytes) -> tuple[ArrayMetadata, dict[str, Any]] | None:
-        """Return the description in a document, and new attributes; ``None`` if it is not known."""
+    def get(self, raw: bytes) -> tuple[ArrayMetadata | None, dict[str, Any]] | None:
+        """Return the description of an array in a document, ``None`` for a group, and new attributes.
+
+        The result is ``None`` if the document is not known.
+        """
         # a lookup hashes the whole document, which would take long for the metadata of a large hierarchy
         found = self._entries.get(raw) if len(raw) <= _MAX_DOCUMENT_BYTES else None
         return None if found is None else (found[0], marshal.loads(found[1]))
 
-    def keep(self, raw: bytes, array: ArrayMetadata, attributes: dict[str, Any]) -> None:
+    def keep(self, raw: bytes, array: ArrayMetadata | None, attributes: dict[str, Any]) -> None:
         """Cache the description and attributes in a document, unless a caller may change the description in place."""
-        if len(raw) <= _MAX_DOCUMENT_BYTES and _is_shareable(array):
+        if len(raw) <= _MAX_DOCUMENT_BYTES and (array is None or _is_shareable(array)):
             if len(self._entries) >= _MAX_ENTRIES:
                 self._entries.clear()
             self._entries[raw] = array, marshal.dumps(attributes)

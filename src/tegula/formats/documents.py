@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
+from tegula.budget import parse_json
 from tegula.deferred import Later
 from tegula.errors import MetadataError
 from tegula.formats.styles import Style
@@ -18,15 +18,17 @@ else:
     json_encoding = Later("tegula.formats.json_encoding")
 
 __all__ = [
-    "MAX_BYTES", "MAX_DEPTH", "MAX_NDIM", "depth_of", "integers", "load", "member", "replace_document", "rewrite",
+    "MAX_DEPTH", "MAX_NDIM", "NO_ATTRIBUTES", "depth_of", "integers", "load", "load_attributes", "member",
+    "replace_document", "rewrite",
 ]  # fmt: skip
 
-MAX_BYTES: Final = 2**28
-"""Largest document, in bytes."""
 MAX_DEPTH: Final = 64
 """Deepest nesting of a document."""
 MAX_NDIM: Final = 32
 """Most dimensions of an array, as in NumPy 1."""
+
+NO_ATTRIBUTES: Final = (b"null", b"[]")
+"""Documents that some writers make where there are no attributes."""
 
 _PLAIN: Final = Style(indent=None)
 
@@ -44,27 +46,41 @@ def load(raw: bytes, key: str) -> dict[str, Any]:
     Raises
     ------
     MetadataError
-        If it is not UTF-8, not JSON, not an object, larger than `MAX_BYTES` or nested more than `MAX_DEPTH` levels.
+        If it is not UTF-8, not JSON, not an object, nested more than `MAX_DEPTH` levels, or longer or more costly than
+        the setting ``max_input_bytes`` allows.
 
     Examples
     --------
     >>> load(b'{"shape": [3]}', "zarr.json")
     {'shape': [3]}
     """
-    if len(raw) > MAX_BYTES:
-        raise MetadataError(f"the document is larger than {MAX_BYTES} bytes", key=key)
     try:
-        value = json.loads(raw.decode("utf-8"))
-    except RecursionError as error:
-        raise MetadataError("the document is nested too deeply", key=key) from error
-    except ValueError as error:
-        raise MetadataError(f"the document is not valid JSON: {error}", key=key) from error
+        value = parse_json(raw)
+    except MetadataError as error:
+        raise error.within(key=key) from None
     if not isinstance(value, dict):
         raise MetadataError("the document is not a JSON object", key=key)
     # counting brackets is fast, and most documents have too few of them to be nested too deeply
     if raw.count(b"[") + raw.count(b"{") > MAX_DEPTH and depth_of(value) > MAX_DEPTH:
         raise MetadataError(f"the document is nested more than {MAX_DEPTH} levels deep", key=key)
     return value
+
+
+def load_attributes(documents: Mapping[str, bytes], key: str) -> dict[str, Any]:
+    """Parse a document that holds the attributes of a node; a missing one, and those of `NO_ATTRIBUTES`, hold none.
+
+    Raises
+    ------
+    MetadataError
+        As `load`.
+
+    Examples
+    --------
+    >>> load_attributes({".zattrs": b"null"}, ".zattrs")
+    {}
+    """
+    raw = documents.get(key)
+    return {} if raw is None or raw.strip() in NO_ATTRIBUTES else load(raw, key)
 
 
 def depth_of(value: Any) -> int:
@@ -137,14 +153,14 @@ def rewrite(
 
 
 def replace_document(documents: Mapping[str, bytes], key: str, value: Mapping[str, Any], fresh: Style) -> bytes:
-    """Write a document with exactly the members of `value`; return the same bytes if no value has changed."""
+    """Write attributes as a document; return the same bytes if no value has changed."""
     raw = documents.get(key)
     if raw is None:
         return json_encoding.dump(value, key, fresh)
-    if (not value and raw.strip() == b"{}") or _same(load(raw, key), value, key):
+    if (not value and raw.strip() == b"{}") or _same(load_attributes(documents, key), value, key):
         return raw
     style = json_encoding.style_of(raw)
-    if len(raw.strip()) <= 2:  # the layout of an empty object is unknown
+    if len(raw.strip()) <= 4:  # the layout of an empty object is unknown
         style = fresh
     elif style.indent == fresh.indent:
         style = replace(style, sort_keys=fresh.sort_keys)

@@ -8,6 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from tegula.errors import MetadataError, UnsupportedError
+from tegula.metadata.data_types import EXTENDED_DTYPES
 from tegula.metadata.nodes import CodecSpec
 
 __all__ = [
@@ -26,7 +27,14 @@ def byte_order_codec(dtype: np.dtype[Any]) -> CodecSpec:
     >>> byte_order_codec(np.dtype(">i4")).configuration, byte_order_codec(np.dtype("u1")).configuration
     ({'endian': 'big'}, {})
     """
-    order = dtype.newbyteorder("=").str[0] if dtype.byteorder == "=" else dtype.byteorder
+    # types without a byte order of their own, such as bfloat16, are little-endian
+    order = (
+        "<"
+        if dtype in EXTENDED_DTYPES
+        else dtype.newbyteorder("=").str[0]
+        if dtype.byteorder == "="
+        else dtype.byteorder
+    )
     if order in "<>":
         return CodecSpec("bytes", {"endian": "little" if order == "<" else "big"})
     return CodecSpec("bytes")
@@ -68,7 +76,7 @@ def is_fortran_order(order: Any, key: str) -> bool:
         If it is neither.
     """
     if order not in ("C", "F"):
-        raise MetadataError(f"order must be C or F, not {order!r}", key=key, field="order")
+        raise MetadataError(f"order must be C or F, not {order!r:.40}", key=key, field="order")
     return bool(order == "F")
 
 

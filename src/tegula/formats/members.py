@@ -18,6 +18,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from tegula.budget import check_values
 from tegula.formats.documents import depth_of
 
 __all__ = ["Members", "find_members", "index_members", "with_shape"]
@@ -179,6 +180,7 @@ def index_members(raw: bytes, chain: list[str]) -> list[Level] | None:
     """
     levels: list[list[int]] = []
     try:
+        check_values(raw)  # the caller's `load` raises its error
         raw.decode("utf-8")  # raises if it is not
         text = raw.decode("latin-1")  # one character for each byte; all of JSON's syntax is ASCII
         names = [name.encode("utf-8", "surrogatepass").decode("latin-1") for name in chain]

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import ast
+import sys
 from typing import Any
 
 import numpy as np
 
 from tegula.deferred import matcher
 from tegula.errors import MetadataError, UnsupportedError
-from tegula.metadata.data_types import EXTENDED, EXTENDED_DTYPES, MAX_ITEMSIZE, OBJECT, DataType
+from tegula.metadata.data_types import EXTENDED, EXTENDED_DTYPES, MAX_ITEMSIZE, OBJECT, DataType, dtype_of_text
 
-__all__ = ["dtype_from_json", "dtype_from_text", "dtype_to_json"]
+__all__ = ["dtype_from_json", "dtype_from_text", "dtype_to_json", "dtype_to_text"]
 
 _TYPESTR = matcher(r"[<>|=]?(?:[biufcSUV][0-9]{1,10}|[Mm]8?(?:\[(?:[1-9][0-9]{0,8})?[A-Za-zμ]{1,7}\])?|\?)")
 _NAME = matcher(r"[<>|=]?[A-Za-z]{1,12}_?[0-9]{0,10}(?:\[[A-Za-z0-9μ]{1,16}\])?|\?")
@@ -66,7 +67,7 @@ def _parse(value: Any, depth: int) -> np.dtype[Any]:
             return EXTENDED[value]
         if not _TYPESTR(value):
             raise ValueError("it is not a type string of the array interface")
-        return np.dtype(value)
+        return dtype_of_text(value)
     if not isinstance(value, list) or not value or depth > _MAX_DEPTH:
         raise ValueError("it is neither a type string nor a list of fields")
     fields: list[Any] = []
@@ -116,7 +117,7 @@ def dtype_from_text(value: Any, key: str) -> np.dtype[Any]:
     if value.startswith(_RECORD) and value.endswith(")"):
         value = value[len(_RECORD) : -1]
     try:
-        dtype = np.dtype(_literal(value) if value[:1] in ("[", "{") else _plain_name(value))
+        dtype = np.dtype(_with_order(_literal(value) if value[:1] in ("[", "{") else _plain_name(value)))
     except (TypeError, ValueError, OverflowError, SyntaxError, RecursionError, MemoryError, KeyError) as error:
         raise MetadataError(f"{value!r:.80} is not a data type: {error}", key=key, field="dtype") from error
     if dtype.itemsize == 0 or dtype.subdtype is not None or dtype.kind == "T":
@@ -157,6 +158,21 @@ def _check_fields(value: Any) -> None:
         raise TypeError(f"{value!r:.40} can't be part of a data type")
 
 
+def _with_order(value: Any) -> Any:
+    """Convert the type strings in the description of a dtype, so that each has a byte order on every machine."""
+    if isinstance(value, str):
+        return dtype_of_text(value)
+    if isinstance(value, list):  # fields: names, types, and perhaps shapes
+        return [(item[0], _with_order(item[1]), *item[2:]) if _is_pair(item) else item for item in value]
+    if isinstance(value, dict) and isinstance(value.get("formats"), (list, tuple)):
+        return {**value, "formats": [_with_order(item) for item in value["formats"]]}
+    return (_with_order(value[0]), *value[1:]) if _is_pair(value) else value
+
+
+def _is_pair(value: Any) -> bool:
+    return isinstance(value, tuple) and len(value) > 1
+
+
 def dtype_to_json(data_type: DataType) -> Any:
     """Convert a data type to the member ``dtype`` of Zarr v1 and v2: a type string, or a list of fields.
 
@@ -177,3 +193,45 @@ def dtype_to_json(data_type: DataType) -> Any:
 
 def _lists(value: Any) -> Any:
     return [_lists(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+def dtype_to_text(dtype: np.dtype[Any], machine: str = sys.byteorder) -> str:
+    """Convert a data type to text as bcolz does: the result of ``str(dtype)``, with the byte order where it is needed.
+
+    Parameters
+    ----------
+    dtype : dtype
+        The data type.
+    machine : {"little", "big"}
+        Byte order of the machine. On a big-endian one ``str(dtype)`` leaves out the order of big-endian types, which
+        `dtype_from_text` and bcolz elsewhere would take for little-endian.
+
+    Examples
+    --------
+    >>> dtype_to_text(np.dtype("<f8")), dtype_to_text(np.dtype(">f8"))
+    ('float64', '>f8')
+    >>> dtype_to_text(np.dtype(">f8"), "big"), dtype_to_text(np.dtype("u1"), "big")
+    ('>f8', 'uint8')
+    """
+    if dtype.kind == "O":
+        return "object"
+    if dtype.names is None and machine == "big" and dtype.str[0] in "<>":
+        return dtype.str
+    text = str(dtype)  # states the order of each field
+    return str(_without_records(dtype)) if "numpy.record" in text else text
+
+
+def _without_records(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return a data type without `numpy.record`, which can't be expressed in the text of a data type."""
+    if dtype.subdtype is not None:
+        return np.dtype((_without_records(dtype.base), dtype.shape))
+    if dtype.fields is None or dtype.names is None:
+        return dtype
+    fields: Any = {
+        "names": [*dtype.names],
+        "formats": [_without_records(dtype[name]) for name in dtype.names],
+        "offsets": [dtype.fields[name][1] for name in dtype.names],
+        "itemsize": dtype.itemsize,
+    }
+    found: np.dtype[Any] = np.dtype(fields, align=dtype.isalignedstruct)
+    return found

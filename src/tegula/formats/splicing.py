@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
-from tegula.formats.documents import MAX_BYTES, MAX_DEPTH, depth_of, load
+from tegula import config
+from tegula.formats.documents import MAX_DEPTH, depth_of, load
 from tegula.formats.json_encoding import Indenter, as_bytes, dump, style_of
 from tegula.formats.members import Members, find_members
 from tegula.formats.styles import Style
@@ -91,7 +92,7 @@ def splice(
     new = b"".join([*pieces, raw[at:]])
 
     # the result must be within the limits of `load`
-    if len(new) > MAX_BYTES or depth_of(values) + len(chain) > MAX_DEPTH:
+    if len(new) > config.current().max_input_bytes or depth_of(values) + len(chain) > MAX_DEPTH:
         return None
     content = {**old, **values}
     for name in changes.keys() - values.keys():

@@ -20,7 +20,7 @@ from tegula.errors import MetadataError, UnsupportedError
 from tegula.formats.chunk_grids import regular_grid_from_json
 from tegula.formats.descriptions import complete, memoized
 from tegula.formats.dimension_names import attributes_with, names_in
-from tegula.formats.documents import integers, load, member, replace_document, rewrite
+from tegula.formats.documents import integers, load, load_attributes, member, replace_document, rewrite
 from tegula.formats.keys import OLD_KEYS, ZARR1_KEYS
 from tegula.formats.layout import (
     byte_order_codec,
@@ -86,7 +86,7 @@ def parse(documents: Mapping[str, bytes]) -> NodeMetadata | None:
     if raw is None:
         return None
     array = _describe(load(raw, "meta"))
-    attributes = load(documents["attrs"], "attrs") if "attrs" in documents else {}
+    attributes = load_attributes(documents, "attrs")
     return complete(array, attributes, documents, names_in(attributes, array.ndim))
 
 
@@ -94,7 +94,7 @@ def parse(documents: Mapping[str, bytes]) -> NodeMetadata | None:
 def _describe(meta: dict[str, Any]) -> ArrayMetadata:
     """Read ``meta``."""
     if member(meta, "zarr_format", "meta") != 1:
-        raise MetadataError(f"zarr_format is {meta['zarr_format']!r}, not 1", key="meta", field="zarr_format")
+        raise MetadataError(f"zarr_format is {meta['zarr_format']!r:.40}, not 1", key="meta", field="zarr_format")
     shape = integers(member(meta, "shape", "meta"), "shape", "meta", least=0)
     data_type = dtype_from_json(member(meta, "dtype", "meta"), "meta")
     if data_type.variable:
@@ -131,7 +131,7 @@ def parse_old(documents: Mapping[str, bytes]) -> NodeMetadata | None:
     data_type = dtype_from_json(member(meta, "dtype", key), key)
     options = {name: member(meta, name, key) for name in ("cname", "clevel", "shuffle")}
     compressor = _compressor("blosc", options)
-    attributes = load(documents["__zattr__"], "__zattr__") if "__zattr__" in documents else {}
+    attributes = load_attributes(documents, "__zattr__")
     return ArrayMetadata(
         shape=shape,
         data_type=data_type,

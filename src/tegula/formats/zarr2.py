@@ -7,6 +7,7 @@ the array→bytes codec, which is ``bytes`` or the object codec (the first filte
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -16,16 +17,17 @@ from tegula.errors import MetadataError, TegulaError
 from tegula.formats.chunk_grids import regular_grid_from_json
 from tegula.formats.descriptions import Recent, complete, memoized
 from tegula.formats.dimension_names import names_in
-from tegula.formats.documents import integers, load, member, replace_document, rewrite
+from tegula.formats.documents import integers, load, load_attributes, member, replace_document, rewrite
 from tegula.formats.keys import CONSOLIDATED_KEY, ZARR2_KEYS
 from tegula.formats.layout import byte_order_codec, fortran_order, is_fortran_order, shuffle_number
+from tegula.formats.leniency import Oddity, note_in, odd_attributes, plain_zarr2
 from tegula.formats.numpy_types import dtype_from_json, dtype_to_json
 from tegula.formats.styles import Style
-from tegula.metadata.chunk_keys import v2_keys
+from tegula.metadata.chunk_keys import ChunkKeyEncoding, v2_keys
 from tegula.metadata.data_types import BYTES, EXTENDED_DTYPES, STRING, DataType
 from tegula.metadata.fill_value_json import decode_base64, fill_from_document, fill_to_json
 from tegula.metadata.fill_values import Fill, scalar_array, time_to_int
-from tegula.metadata.nodes import ArrayMetadata, CodecSpec, GroupMetadata, NodeMetadata
+from tegula.metadata.nodes import ArrayMetadata, CodecSpec, GroupMetadata, NodeMetadata, is_fixed_vlen
 
 if TYPE_CHECKING:
     import base64
@@ -51,6 +53,8 @@ __all__ = [
     "consolidate",
     "consolidated",
     "describe",
+    "key_field",
+    "oddities",
     "parse",
     "serialize",
 ]
@@ -107,25 +111,44 @@ def parse(documents: Mapping[str, bytes]) -> NodeMetadata | None:
     >>> parse({".zgroup": b'{"zarr_format": 2}', ".zattrs": b'{"units": "K"}'}).attributes
     {'units': 'K'}
     """
-    attributes = load(documents[".zattrs"], ".zattrs") if ".zattrs" in documents else {}
+    attributes = load_attributes(documents, ".zattrs")
     if ".zarray" in documents:
         raw = documents[".zarray"]
-        if (recent := _recent.get(raw)) is not None:
+        if (recent := _recent.get(raw)) is not None and recent[0] is not None:
             array = recent[0]
         else:
             try:
-                array = describe(load(raw, ".zarray"))
+                array = describe(plain_zarr2(load(raw, ".zarray")))
             except TegulaError as error:
                 error.within(key=".zarray")
                 raise
             _recent.keep(raw, array, {})
-        return complete(array, attributes, documents, names_in(attributes, array.ndim))
+        return complete(array, attributes, documents, names_in(attributes, len(array.shape)))
     if ".zgroup" not in documents:
         return None
-    group = load(documents[".zgroup"], ".zgroup")
-    if member(group, "zarr_format", ".zgroup") != 2:
-        raise MetadataError(f"zarr_format is {group['zarr_format']!r}, not 2", key=".zgroup", field="zarr_format")
+    raw = documents[".zgroup"]
+    if _recent.get(raw) is None:
+        found = member(load(raw, ".zgroup"), "zarr_format", ".zgroup")
+        if found != 2:
+            raise MetadataError(f"zarr_format is {found!r:.40}, not 2", key=".zgroup", field="zarr_format")
+        _recent.keep(raw, None, {})
     return GroupMetadata(attributes=attributes, format=NAME, documents=documents)
+
+
+def key_field(keys: ChunkKeyEncoding) -> tuple[str, Any] | None:
+    """Return the member of ``.zarray`` that names a chunk key encoding, and its value; ``None`` if there is none."""
+    return None if keys.prefix or keys.suffix else ("dimension_separator", keys.separator)
+
+
+def oddities(documents: Mapping[str, bytes]) -> list[Oddity]:
+    """Return what valid documents of a node have that the specification does not allow."""
+    found = odd_attributes(documents, ".zattrs")
+    if ".zarray" in documents:
+        note = partial(note_in, found, ".zarray")
+        array = describe(plain_zarr2(load(documents[".zarray"], ".zarray"), note))
+        if any(is_fixed_vlen(codec, array.data_type) for codec in array.codecs):
+            note("filters", "a codec of variable-length elements encodes those of fixed length")
+    return found
 
 
 @memoized
@@ -141,13 +164,13 @@ def describe(meta: dict[str, Any]) -> ArrayMetadata:
     """
     key = ".zarray"
     if member(meta, "zarr_format", key) != 2:
-        raise MetadataError(f"zarr_format is {meta['zarr_format']!r}, not 2", key=key, field="zarr_format")
+        raise MetadataError(f"zarr_format is {meta['zarr_format']!r:.40}, not 2", key=key, field="zarr_format")
     shape = integers(member(meta, "shape", key), "shape", key, least=0)
     grid = regular_grid_from_json(member(meta, "chunks", key), shape, "chunks", key)
     data_type = dtype_from_json(member(meta, "dtype", key), key)
     fortran, separator = is_fortran_order(member(meta, "order", key), key), meta.get("dimension_separator", ".")
     if separator not in (".", "/"):
-        raise MetadataError(f"the separator must be . or /, not {separator!r}", key=key, field="dimension_separator")
+        raise MetadataError(f"the separator must be . or /, not {separator!r:.9}", key=key, field="dimension_separator")
     filters = _codecs(member(meta, "filters", key), "filters")
     compressor = member(meta, "compressor", key)
     filters += _codecs(None if compressor is None else [compressor], "compressor")
@@ -190,7 +213,7 @@ def _chain(data_type: DataType, codecs: list[CodecSpec]) -> tuple[DataType, list
             )
         kind = {"numcodecs.vlen-utf8": STRING, "numcodecs.vlen-bytes": BYTES}.get(codecs[0].name, data_type)
         return kind, codecs
-    if any(codec.name in ARRAY_CODECS for codec in codecs):
+    if any(codec.name in ARRAY_CODECS for codec in codecs) or (codecs and is_fixed_vlen(codecs[0], data_type)):
         return data_type, codecs
     return data_type, [byte_order_codec(data_type.numpy), *codecs]
 
@@ -209,6 +232,8 @@ def _fill_from_json(value: Any, data_type: DataType) -> Fill | None:
         return None
     if dtype.kind == "c" and isinstance(value, (int, float, str)):
         value = [value, 0.0]
+    elif dtype.kind in "iufmM" and isinstance(value, bool):
+        value = int(value)
     elif dtype.kind in "SU" and isinstance(value, (int, float)):
         return scalar_array(str(value), data_type)  # zarr 2 lets NumPy convert a number to a string
     elif dtype.kind == "S" and isinstance(value, str):
@@ -217,7 +242,7 @@ def _fill_from_json(value: Any, data_type: DataType) -> Fill | None:
         return np.zeros((), dtype)
     elif dtype.names is not None and isinstance(value, str):
         value = base64.b64encode(decode_base64(value).ljust(dtype.itemsize, b"\0")).decode()
-    return fill_from_document(value, data_type, zarr_format=2)
+    return fill_from_document(value, data_type)
 
 
 def _bytes_from_json(value: str, data_type: DataType) -> Fill:
@@ -242,11 +267,12 @@ def serialize(metadata: NodeMetadata) -> dict[str, bytes]:
     if isinstance(metadata, GroupMetadata):
         out[".zgroup"] = documents.get(".zgroup") or json_encoding.dump({"zarr_format": 2}, ".zgroup", STYLE)
     else:
-        changes = _document(metadata) if ".zarray" not in documents else {"shape": [*metadata.shape]}
-        if ".zarray" in documents and 0 in load(documents[".zarray"], ".zarray")["chunks"] and 0 not in metadata.shape:
+        old = plain_zarr2(load(documents[".zarray"], ".zarray")) if ".zarray" in documents else None
+        changes = _document(metadata) if old is None else {"shape": [*metadata.shape]}
+        if old is not None and 0 in old["chunks"] and 0 not in metadata.shape:
             # chunks of length 0 are valid only as long as the array is empty
             changes["chunks"] = [*metadata.grid.largest_chunk()]
-        out[".zarray"] = rewrite(documents, ".zarray", changes, STYLE)
+        out[".zarray"] = rewrite(documents, ".zarray", changes, STYLE, old)
     if metadata.attributes or ".zattrs" in documents:
         out[".zattrs"] = replace_document(documents, ".zattrs", metadata.attributes, STYLE)
     return out

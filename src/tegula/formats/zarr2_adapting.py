@@ -16,7 +16,7 @@ from tegula.formats.layout import (
 from tegula.formats.zarr2 import ARRAY_CODECS, NAME, OBJECT_CODECS
 from tegula.metadata.chunk_keys import v2_keys
 from tegula.metadata.data_types import EXTENDED_DTYPES, DataType, packed
-from tegula.metadata.nodes import ArrayMetadata, CodecSpec
+from tegula.metadata.nodes import ArrayMetadata, CodecSpec, is_fixed_vlen
 
 __all__ = ["adapt"]
 
@@ -67,7 +67,9 @@ def adapt(metadata: ArrayMetadata) -> ArrayMetadata:
 def _buffer_codecs(codecs: list[CodecSpec], data_type: DataType) -> list[CodecSpec]:
     """Convert the codecs after ``transpose``: one that turns the array into bytes, then filters and a compressor."""
     check_delta(codecs, data_type.numpy)
-    found = [_adapt_codec(codec, data_type) for codec in codecs if codec.name != "bytes"]
+    # zarr-python stores elements of fixed length with the codecs of variable-length ones in Zarr v3 only
+    left_out = [codec for codec in codecs if codec.name == "bytes" or is_fixed_vlen(codec, data_type)]
+    found = [_adapt_codec(codec, data_type) for codec in codecs if codec not in left_out]
     if found and found[0].name == "numcodecs.packbits" and data_type.numpy.kind != "b":
         raise MetadataError(f"packbits takes bool, the array has {data_type}", field="codecs", codec=found[0].name)
     if data_type.variable:

@@ -7,6 +7,7 @@ object; unknown members are an error unless they state ``must_understand: false`
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from tegula.deferred import Later
@@ -14,6 +15,7 @@ from tegula.errors import MetadataError, UnsupportedError
 from tegula.formats.chunk_grids import grid_from_extension, grid_to_json
 from tegula.formats.descriptions import Recent, complete, memoized
 from tegula.formats.documents import integers, load, member, rewrite
+from tegula.formats.leniency import Oddity, note_in, plain_zarr3
 from tegula.formats.styles import Style
 from tegula.formats.zarr3_codecs import (
     KEY,
@@ -25,7 +27,7 @@ from tegula.formats.zarr3_codecs import (
 from tegula.metadata.chunk_grids import ChunkGrid
 from tegula.metadata.chunk_keys import ChunkKeyEncoding, default_keys, v2_keys
 from tegula.metadata.data_types import DataType, data_type_from_json, data_type_to_json
-from tegula.metadata.fill_value_json import fill_from_document, fill_to_json
+from tegula.metadata.fill_value_json import fill_from_document, fill_from_json, fill_to_json
 from tegula.metadata.fill_values import time_to_int, undefined_fill
 from tegula.metadata.nodes import ArrayMetadata, CodecSpec, GroupMetadata, NodeMetadata
 
@@ -49,6 +51,8 @@ __all__ = [
     "consolidate",
     "consolidated",
     "describe",
+    "key_field",
+    "oddities",
     "parse",
     "serialize",
 ]
@@ -64,6 +68,7 @@ _ARRAY_MEMBERS: Final = frozenset(
     "zarr_format node_type shape data_type chunk_grid chunk_key_encoding fill_value codecs attributes dimension_names"
     " storage_transformers".split()
 )
+_DRAFT: Final = "https://purl.org/zarr/spec/"  # how drafts of 2019 to 2022 name their version
 _GROUP_MEMBERS: Final = frozenset("zarr_format node_type attributes consolidated_metadata".split())
 _COPIES: Final = "consolidated_metadata"
 _COPIES_AT: Final = (_COPIES, "metadata")
@@ -100,11 +105,17 @@ def parse(documents: Mapping[str, bytes]) -> NodeMetadata | None:
         return None
     raw = documents[KEY]
     if (recent := _recent.get(raw)) is not None:
-        return complete(*recent, documents, recent[0].dimension_names)
+        shared, attributes = recent
+        if shared is None:
+            return GroupMetadata(attributes=attributes, format=NAME, documents=documents)
+        return complete(shared, attributes, documents, shared.dimension_names)
     document, copies = _load(raw)
+    document = plain_zarr3(document)
 
     # the members of every node
-    if type(member(document, "zarr_format", KEY)) is not int or document["zarr_format"] != 3:
+    if str(member(document, "zarr_format", KEY)).startswith(_DRAFT):
+        raise UnsupportedError("this is a draft of Zarr v3, from before its publication", key=KEY, field="zarr_format")
+    if type(document["zarr_format"]) is not int or document["zarr_format"] != 3:
         raise MetadataError(f"zarr_format is {document['zarr_format']!r:.40}, not 3", key=KEY, field="zarr_format")
     kind = member(document, "node_type", KEY)
     if kind not in ("array", "group"):
@@ -113,11 +124,13 @@ def parse(documents: Mapping[str, bytes]) -> NodeMetadata | None:
     for name in document.keys() - known:
         extension = document[name]
         if not (isinstance(extension, dict) and extension.get("must_understand") is False):
-            raise UnsupportedError(f"unknown member {name!r}, which must be understood", key=KEY, field=name)
+            raise UnsupportedError(f"unknown member {name!r:.40}, which must be understood", key=KEY, field=name)
     attributes = document.get("attributes", {})
     if not isinstance(attributes, dict):
         raise MetadataError("attributes must be an object", key=KEY, field="attributes")
     if kind == "group":
+        if copies is None:
+            _recent.keep(raw, None, attributes)
         return GroupMetadata(attributes=attributes, format=NAME, documents=documents, copies=copies)
 
     # arrays that differ only in their attributes share one description
@@ -146,6 +159,26 @@ def _copies(levels: list[Members]) -> Consolidated | None:
     return None
 
 
+def key_field(keys: ChunkKeyEncoding) -> tuple[str, Any]:
+    """Return the member that names a chunk key encoding, and its value."""
+    configuration = {"separator": keys.separator}
+    return "chunk_key_encoding", {"name": "default" if keys.prefix else "v2", "configuration": configuration}
+
+
+def oddities(documents: Mapping[str, bytes]) -> list[Oddity]:
+    """Return what the valid document of a node has that the specification does not allow."""
+    found: list[Oddity] = []
+    document, _ = _load(documents[KEY])
+    note = partial(note_in, found, KEY)
+    plain = plain_zarr3(document, note)
+    if plain["node_type"] == "array":
+        try:
+            fill_from_json(plain["fill_value"], data_type_from_json(plain["data_type"]))
+        except MetadataError as error:
+            note("fill_value", f"{error.message} in the specification")
+    return found
+
+
 @memoized
 def describe(document: dict[str, Any]) -> ArrayMetadata:
     """Read the JSON description of an array, without its attributes; arrays with the same description share the result.
@@ -162,7 +195,7 @@ def describe(document: dict[str, Any]) -> ArrayMetadata:
     for transformer in extensions_from_json(document.get("storage_transformers", []), "storage_transformers"):
         if transformer.must_understand:
             raise UnsupportedError(
-                f"unknown storage transformer {transformer.name!r}", key=KEY, field="storage_transformers"
+                f"unknown storage transformer {transformer.name!r:.40}", key=KEY, field="storage_transformers"
             )
     codecs = codecs_from_json(member(document, "codecs", KEY))
     return ArrayMetadata(
@@ -185,11 +218,13 @@ def _keys_from_json(value: Any) -> ChunkKeyEncoding:
     encoding = extension_from_json(value, "chunk_key_encoding")
     makers = {"default": (default_keys, "/"), "v2": (v2_keys, ".")}
     if encoding.name not in makers:
-        raise UnsupportedError(f"unknown chunk key encoding {encoding.name!r}", key=KEY, field="chunk_key_encoding")
+        raise UnsupportedError(f"unknown chunk key encoding {encoding.name!r:.40}", key=KEY, field="chunk_key_encoding")
     make, usual = makers[encoding.name]
     for name in encoding.configuration.keys() - {"separator"}:
         raise UnsupportedError(
-            f"the chunk key encoding {encoding.name!r} has no option {name!r:.40}", key=KEY, field="chunk_key_encoding"
+            f"the chunk key encoding {encoding.name!r} has no option {name!r:.40}",
+            key=KEY,
+            field="chunk_key_encoding",
         )
     separator = encoding.configuration.get("separator", usual)
     if separator not in (".", "/"):
@@ -216,7 +251,7 @@ def serialize(metadata: NodeMetadata) -> dict[str, bytes]:
         If the array does not have the form that `tegula.formats.zarr3_adapting.adapt` returns.
     """
     documents = metadata.documents
-    old = load(documents[KEY], KEY) if KEY in documents else None
+    old = plain_zarr3(load(documents[KEY], KEY)) if KEY in documents else None
     changes: dict[str, Any] = {}
     if isinstance(metadata, GroupMetadata):
         if old is None:
@@ -248,10 +283,7 @@ def _document(metadata: ArrayMetadata) -> dict[str, Any]:
         "shape": [*metadata.shape],
         "data_type": data_type_to_json(metadata.data_type),
         "chunk_grid": grid_to_json(metadata.grid),
-        "chunk_key_encoding": {
-            "name": "default" if metadata.keys.prefix else "v2",
-            "configuration": {"separator": metadata.keys.separator},
-        },
+        **dict([key_field(metadata.keys)]),
         "fill_value": _fill_to_json(fill, metadata.data_type),
         "codecs": [codec_to_json(codec) for codec in metadata.codecs],
         "attributes": metadata.attributes,

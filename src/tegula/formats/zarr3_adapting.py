@@ -42,7 +42,9 @@ def adapt(metadata: ArrayMetadata) -> ArrayMetadata:
     """
     data_type = metadata.data_type
     if data_type.is_fixed and data_type.numpy not in EXTENDED_DTYPES:
-        data_type = DataType(packed(data_type.numpy).newbyteorder("="), alias=data_type.alias)
+        # as `data_type_from_json` reads them
+        dtype = packed(data_type.numpy).newbyteorder("=" if data_type.numpy.names is None else "<")
+        data_type = DataType(dtype, alias=data_type.alias)
     data_type_to_json(data_type)  # raises if Zarr v3 has no name for it
     attributes, names = metadata.attributes, metadata.dimension_names
     if metadata.format != NAME and names is not None:

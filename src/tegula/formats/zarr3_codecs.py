@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from tegula.errors import MetadataError
+from tegula.errors import MetadataError, TegulaError, UnsupportedError
 from tegula.formats.keys import ZARR3_KEY
 from tegula.metadata.nodes import CodecSpec
 
@@ -21,6 +21,8 @@ ARRAY_TO_ARRAY: Final = frozenset(
     ["transpose", "cast_value", "scale_offset"]
     + [f"numcodecs.{name}" for name in ("delta", "bitround", "fixedscaleoffset", "quantize", "packbits", "astype")]
 )
+_KNOWN: Final = ARRAY_TO_BYTES | ARRAY_TO_ARRAY | {"blosc", "gzip", "zstd", "crc32c"}
+_LISTED: Final = 5  # names in one message
 
 
 def extension_from_json(value: Any, field: str) -> CodecSpec:
@@ -68,6 +70,8 @@ def codecs_from_json(value: Any) -> tuple[CodecSpec, ...]:
     ------
     MetadataError
         If there is not exactly one array→bytes codec, or an array→array codec after it.
+    UnsupportedError
+        If there is no array→bytes codec, and an unknown codec that may be one.
 
     Examples
     --------
@@ -77,13 +81,25 @@ def codecs_from_json(value: Any) -> tuple[CodecSpec, ...]:
     codecs = extensions_from_json(value, "codecs")
     kinds = [1 if c.name in ARRAY_TO_BYTES else 0 if c.name in ARRAY_TO_ARRAY else 2 for c in codecs]
     if kinds.count(1) != 1:
-        raise MetadataError(
-            f"there must be exactly one array→bytes codec, not {kinds.count(1)}", key=KEY, field="codecs"
-        )
+        raise _wrong_serializers(codecs, [c.name for c, kind in zip(codecs, kinds) if kind == 1])
     # an unknown codec counts as bytes→bytes here; `build_chain` rejects it by name
     if 0 in kinds[kinds.index(1) :]:
         raise MetadataError("an array→array codec comes after the array→bytes codec", key=KEY, field="codecs")
     return tuple(codecs)
+
+
+def _wrong_serializers(codecs: list[CodecSpec], found: list[str]) -> TegulaError:
+    """Return the error for codecs without an array→bytes codec, which may be an unknown one, or with several."""
+    unknown = [c.name for c in codecs if c.name not in _KNOWN and not c.name.startswith("numcodecs.")]
+    if not found and unknown:
+        return UnsupportedError(f"unknown codec {_list(unknown)}", key=KEY, field="codecs")
+    stated = _list(found or [c.name for c in codecs])
+    why = f"not {len(found)}: {stated}" if found else f"such as 'bytes', but there is none in [{stated}]"
+    return MetadataError(f"there must be exactly one array→bytes codec, {why:.200}", key=KEY, field="codecs")
+
+
+def _list(names: list[str]) -> str:
+    return ", ".join(f"{name!r:.40}" for name in names[:_LISTED]) + ", …" * (len(names) > _LISTED)
 
 
 def codec_to_json(codec: CodecSpec) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Members of groups in a remote store, looked up many at a time before they are needed.
+"""AnyGroup of groups in a remote store, looked up many at a time before they are needed.
 
 A group is listed together with the groups that come next in a walk, then the documents of all their members are fetched
 at once. So walking a hierarchy takes a few rounds of requests for each level.
@@ -11,13 +11,14 @@ from heapq import nsmallest
 from typing import Any, Final, Protocol
 
 from tegula import engine
-from tegula.engine.documents import read_many
-from tegula.engine.pool import gather
+from tegula.engine.concurrency.pool import gather
+from tegula.engine.documents.finding import children
+from tegula.engine.documents.reading import read_many
 from tegula.errors import TegulaError
-from tegula.metadata.nodes import NodeMetadata
+from tegula.metadata.nodes import GroupMetadata, NodeMetadata
 from tegula.stores import Store
 
-__all__ = ["Ahead", "Entry"]
+__all__ = ["Ahead", "AnyGroup", "Entry"]
 
 Entry = tuple[str, Any]
 """The name of a member, and its node or the error from opening it."""
@@ -26,8 +27,8 @@ _GROUPS: Final = 64  # groups that are listed together
 _NODES: Final = 4096  # members that are opened together, so that a large hierarchy is never in memory as a whole
 
 
-class Members(Protocol):
-    """The part of `tegula.hierarchy.members.Members` that `Ahead` uses."""
+class AnyGroup(Protocol):
+    """The part of `tegula.Group` that modules use which the class itself uses."""
 
     @property
     def store(self) -> Store:
@@ -42,8 +43,16 @@ class Members(Protocol):
         """Name of the storage format."""
 
     @property
-    def _is_folder(self) -> bool: ...
-    def _full(self, name: str) -> str: ...
+    def metadata(self) -> GroupMetadata:
+        """The description of the group."""
+
+    @property
+    def knows_members(self) -> bool:
+        """Whether members are looked up in consolidated metadata."""
+
+    @property
+    def is_folder(self) -> bool: ...
+    def path_of(self, name: str) -> str: ...
     def _made(self, path: str, metadata: NodeMetadata) -> Any: ...
 
 
@@ -59,9 +68,9 @@ class Ahead:
     def __init__(self, *, implicit: bool = False) -> None:
         self._implicit = implicit
         self._found: dict[tuple[str, ...], list[Entry]] = {}
-        self._waiting: dict[tuple[str, ...], Members] = {}  # groups whose members are not looked up yet
+        self._waiting: dict[tuple[str, ...], AnyGroup] = {}  # groups whose members are not looked up yet
 
-    def members(self, group: Members) -> Iterator[Entry]:
+    def members(self, group: AnyGroup) -> Iterator[Entry]:
         """Yield the members of a group, and drop them."""
         place = _place(group.path)
         if place not in self._found:
@@ -74,14 +83,14 @@ class Ahead:
             self._look_up(groups, listed)
         return iter(self._found.pop(place))
 
-    def _by_parts(self, group: Members, names: Sequence[str]) -> Iterator[Entry]:
+    def _by_parts(self, group: AnyGroup, names: Sequence[str]) -> Iterator[Entry]:
         """Yield the members of a large group, which are opened part by part."""
         for start in range(0, len(names), _NODES):
             yield from self._opened([(group, name) for name in names[start : start + _NODES]])
 
-    def _look_up(self, groups: Sequence[Members], listed: Sequence[Sequence[str]]) -> None:
+    def _look_up(self, groups: Sequence[AnyGroup], listed: Sequence[Sequence[str]]) -> None:
         """Open the members of the first groups in a list, up to `_NODES` members."""
-        pairs: list[tuple[Members, str]] = []
+        pairs: list[tuple[AnyGroup, str]] = []
         for group, names in zip(groups, listed):
             if pairs and len(pairs) + len(names) > _NODES:
                 break
@@ -92,14 +101,14 @@ class Ahead:
             if entry[1] is not None:
                 self._found[_place(group.path)].append(entry)
 
-    def _opened(self, pairs: Sequence[tuple[Members, str]], *, keep: bool = False) -> Iterator[Entry]:
+    def _opened(self, pairs: Sequence[tuple[AnyGroup, str]], *, keep: bool = False) -> Iterator[Entry]:
         """Yield the name and node of each member; names without a node only with `keep`, with ``None``."""
         found = self._metadata(pairs)
         for (group, name), metadata in zip(pairs, found):
             node: Any = metadata
             if metadata is not None and not isinstance(metadata, TegulaError):
                 try:
-                    node = group._made(group._full(name), metadata)
+                    node = group._made(group.path_of(name), metadata)
                 except TegulaError as error:
                     node = error
             if hasattr(node, "_made"):  # a group
@@ -107,12 +116,12 @@ class Ahead:
             if node is not None or keep:
                 yield name, node
 
-    def _metadata(self, pairs: Sequence[tuple[Members, str]]) -> list[NodeMetadata | TegulaError | None]:
+    def _metadata(self, pairs: Sequence[tuple[AnyGroup, str]]) -> list[NodeMetadata | TegulaError | None]:
         """Return for each name the metadata, the error from reading it, or ``None`` if there is no member."""
         places: dict[str, list[int]] = {}  # positions by the format that members must have, "" for any
         for number, (group, _) in enumerate(pairs):
-            places.setdefault("" if self._implicit or group._is_folder else group.format, []).append(number)
-        paths = [group._full(name) for group, name in pairs]
+            places.setdefault("" if self._implicit or group.is_folder else group.format, []).append(number)
+        paths = [group.path_of(name) for group, name in pairs]
         found: list[Any] = [None] * len(pairs)
 
         def read(item: tuple[str, list[int]]) -> None:
@@ -138,10 +147,10 @@ def _implicit(store: Store, path: str) -> NodeMetadata | TegulaError | None:
         return error
 
 
-def _children(group: Members) -> list[str]:
+def _children(group: AnyGroup) -> list[str]:
     """Return the names of all prefixes directly below a group."""
     prefix = f"{group.path}/" if group.path else ""
-    return [child[len(prefix) : -1] for child in group.store.list_dir(prefix)[1]]
+    return [child[len(prefix) : -1] for child in children(group.store, prefix)]
 
 
 def _place(path: str) -> tuple[str, ...]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cached_property
 from itertools import islice
 from math import prod
 from threading import Lock
@@ -10,12 +11,15 @@ from time import perf_counter
 from typing import Final
 
 from tegula import engine
-from tegula.engine.far import UNITS
-from tegula.engine.pool import for_each, gather
+from tegula.engine.concurrency.pool import for_each, gather
+from tegula.engine.documents.finding import without_jobs
+from tegula.engine.nodes.deleting import is_chunk_key
+from tegula.engine.reading.far import UNITS
 from tegula.errors import AlreadyExistsError, ConflictError, MetadataError, UnsupportedError
 from tegula.formats import FORMATS
+from tegula.hierarchy.sources import Source, Sources
 from tegula.metadata.nodes import ArrayMetadata, GroupMetadata
-from tegula.stores import ABSENT, LocalStore, Store
+from tegula.stores import ABSENT, Store
 from tegula.stores.capabilities import Copying, SizedListing
 from tegula.targets.paths import place
 
@@ -48,19 +52,33 @@ class Copier:
         self.source, self.old = source, old
         self.target, self.new = target, new
         self.requests = max(source.concurrency, target.concurrency)
+        self._far = source.is_remote or target.is_remote
         self.progress = progress
         self.arrays = self.groups = self.values = self.nbytes = 0
         self._node = ""
         self._chunks: dict[str, int] = {}  # bytes of a decoded chunk, by the prefix of an array to be copied
         self._lock = Lock()
-        # if the storage can copy values itself, they do not pass through this process
-        self._by_storage = isinstance(target, Copying) and target.copies_from(source, create=True)
+        self._sources = Sources(None, old.rstrip("/"), implicit=True)
+        self._nodes: dict[str, Source | Mapping[str, bytes]] = {}  # arrays, and documents of groups, by prefix
         self._sizes_known = isinstance(source, SizedListing)
         # only a local store can be listed while values are written to it
-        self._listed_first = target == source and not isinstance(source, LocalStore)
+        self._listed_first = target == source and source.local_directory is None
+
+    @cached_property
+    def _by_storage(self) -> bool:
+        """Whether the storage copies values itself; asked before the first value, since it may take a test there."""
+        return isinstance(self.target, Copying) and self.target.copies_from(self.source, create=True)
 
     def tree(self) -> None:
-        """Copy all values: members before their group, and the documents of each node last."""
+        """Copy all values: members before their group, and the documents of each node last.
+
+        The documents are those by which the chunks were found, once it is known that they still describe the source.
+
+        Raises
+        ------
+        ConflictError, NotFoundError
+            If the source has changed meanwhile; its last documents are not written then.
+        """
         levels: list[list[tuple[str, list[str]]]] = []
         level = [self.old]
         while level:
@@ -78,22 +96,41 @@ class Copier:
                 for prefix, (keys, _) in zip(groups, listed)
             ]
             levels.append([*zip(groups, documents)])
-            level = [child for _, children in listed for child in children]
+            level = [child for prefix, (_, below) in zip(groups, listed) for child in without_jobs(prefix, below)]
+        self._check_sources()
         for found in reversed(levels):
             for_each(lambda group: self._documents(*group), found, parallel=False, requests=self.requests)
 
+    def _check_sources(self) -> None:
+        """Compare groups and the names of their members, before documents of groups are written."""
+        self._sources.check()
+
     def _is_array(self, prefix: str) -> bool:
         """Return whether a prefix holds an array, or documents that can't be read; count the node."""
+        path = prefix[:-1]
         try:
-            found = engine.read_metadata(self.source, prefix[:-1])
+            found = engine.read_metadata(self.source, path)
         except (MetadataError, UnsupportedError):
+            self._sources.see_path(path)
+            self._nodes[prefix] = Source(self.source, path, None)
             return True
+        if found is not None:
+            self._sources.see_path(path)
+        if isinstance(found, ArrayMetadata):
+            self._nodes[prefix] = self._array_at(path, found)
+        else:
+            self._nodes[prefix] = {} if found is None else found.documents
+            self._sources.see_group(self.source, path, found or GroupMetadata(format="zarr3"))
         with self._lock:
             self.arrays += isinstance(found, ArrayMetadata)
             self.groups += isinstance(found, GroupMetadata)
             if isinstance(found, ArrayMetadata):
                 self._chunks[prefix] = prod(found.grid.largest_chunk()) * found.data_type.itemsize
         return isinstance(found, ArrayMetadata)
+
+    def _array_at(self, path: str, metadata: ArrayMetadata) -> Source:
+        """Return an array that is about to be copied."""
+        return Source(self.source, path, metadata, lengths="same")
 
     def _array(self, prefix: str) -> None:
         self._node = prefix[len(self.old) :].rstrip("/")
@@ -115,12 +152,17 @@ class Copier:
         self._documents(prefix, documents)
 
     def _documents(self, prefix: str, names: list[str]) -> None:
-        for name in sorted(names, key=_RANK.__getitem__):
-            self._value((prefix + name, 0))
+        """Write the documents of a node, after a last look at those of an array."""
+        node = self._nodes[prefix]
+        if isinstance(node, Source):
+            node.check()
+        known = node.documents if isinstance(node, Source) else node
+        for name in sorted({*names, *known}, key=_RANK.__getitem__):
+            self._copy(prefix + name, 0, known.get(name))
 
     def _values(self, keys: Iterable[_Sized]) -> None:
         source = iter([*keys] if self._listed_first else keys)
-        if self.requests:
+        if self._far:
             for_each(self._value, source, parallel=True, requests=self.requests)
             return
         start = perf_counter()
@@ -131,13 +173,15 @@ class Copier:
 
     def _value(self, item: _Sized) -> None:
         key, nbytes = item
-        with UNITS.hold(nbytes if self.requests and not self._by_storage else 0):
+        with UNITS.hold(nbytes if self._far and not self._by_storage else 0):
             self._copy(key, nbytes)
 
-    def _copy(self, key: str, nbytes: int) -> None:
+    def _copy(self, key: str, nbytes: int, data: bytes | None = None) -> None:
         name = self.new + key[len(self.old) :]
         try:
-            copied = self._copied(key, name, nbytes)
+            if data is not None:
+                self.target.set(name, data, if_generation=ABSENT)
+            copied = self._copied(key, name, nbytes) if data is None else len(data)
             if copied is None:  # deleted since it was listed
                 return
         except ConflictError as error:
@@ -164,10 +208,22 @@ class Copier:
         return len(data)
 
     def undo(self) -> None:
-        """Delete the copied values, documents first."""
+        """Delete the copied values, documents first; the source may be gone."""
         for wanted in (True, False):
-            listed = self.source.list_prefix(self.old)
-            for key in [*listed] if self._listed_first else listed:
-                name = key[len(self.old) :]
-                if any(name == last or name.endswith(f"/{last}") for last in _RANK) is wanted:
-                    self.target.delete(self.new + name)
+            listed = self.target.list_prefix(self.new)
+            for key in listed if self.target.local_directory is not None else [*listed]:
+                name = key[len(self.new) :]
+                is_document = any(name == last or name.endswith(f"/{last}") for last in _RANK)
+                if is_document is wanted and self._is_copied(name):
+                    self.target.delete(key)
+
+    def _is_copied(self, name: str) -> bool:
+        """Return whether a value at the target is from the source: others that were there before stay."""
+        parts = name.split("/")
+        for count in range(len(parts)):
+            prefix, rest = self.old + "".join(f"{part}/" for part in parts[:count]), "/".join(parts[count:])
+            if (node := self._nodes.get(prefix)) is not None and (
+                rest in _RANK or (isinstance(node, Source) and is_chunk_key(rest))
+            ):
+                return True
+        return self.source.exists(self.old + name)

@@ -11,10 +11,13 @@ from typing import Any, Final
 from tegula import engine
 from tegula.arrays.keywords import known_keywords
 from tegula.arrays.node import Node
-from tegula.engine.creating import check_path, check_reserved, create_parents
-from tegula.engine.deleting import clear_place, delete_node, is_chunk_key
-from tegula.engine.implied_keys import listable
-from tegula.engine.visiting import batches
+from tegula.engine.documents.implied_keys import listable
+from tegula.engine.nodes.creating import check_path, check_reserved, create_parents
+from tegula.engine.nodes.deleting import delete_node, is_chunk_key, occupant
+from tegula.engine.nodes.paths import is_vacant
+from tegula.engine.nodes.replacing import replacing
+from tegula.engine.stored.states import REPLACEMENTS
+from tegula.engine.stored.visiting import batches
 from tegula.errors import (
     AlreadyExistsError,
     MetadataError,
@@ -117,7 +120,7 @@ def copy_node(
 ) -> CopyReport:
     """Copy the node at a path of a store to a path of another store, or the same; see `copy`."""
     prepare(store, old, new_store, new, overwrite)
-    return _copied(store, old, new_store, new, progress)
+    return _replaced(store, old, new_store, new, overwrite, progress)
 
 
 @known_keywords
@@ -187,13 +190,13 @@ def move_node(
     _refuse_link(store, old)
     prepare(store, old, new_store, new, overwrite)
     try:
-        renamed = isinstance(store, Renaming) and store.move_prefix(_prefix(old), new_store, _prefix(new))
+        renamed = isinstance(store, Renaming) and _renamed(store, old, new_store, new, overwrite)
     finally:
         engine.forget(store, _prefix(old))
         engine.forget(new_store, _prefix(new))
     if renamed:
         return CopyReport(renamed=True)
-    report = _copied(store, old, new_store, new, progress)
+    report = _replaced(store, old, new_store, new, overwrite, progress)
     new_store.flush()  # the source is deleted next
     delete_node(store, old)
     return report
@@ -273,7 +276,7 @@ def source_store(
     """Open the store of a source, and close it at the end if it was opened here."""
     if (known := _place_of(source, path)) is not None:
         if not read_only:
-            source._check_writable()
+            source.check_writable()
         engine.wait_for(source.store)
         yield known
         return
@@ -289,7 +292,7 @@ def source_store(
 def target_store(target: Any, path: str, options: Mapping[str, Any] | None) -> Iterator[tuple[Store, str]]:
     """Open the store of a target, and write out pending values at the end."""
     if (known := _place_of(target, path)) is not None:
-        target._check_writable()
+        target.check_writable()
         yield known
         return
     local = local_path(target)
@@ -319,8 +322,8 @@ def _read_node(store: Store, path: str) -> NodeMetadata | None:
 
 def _refuse_column(store: Store, path: str) -> None:
     """Refuse to move or delete a column of a bcolz table, which lists its columns."""
-    if isinstance(store, LocalStore) and not path and (name := os.path.basename(store.root)):
-        above: Store = LocalStore(os.path.dirname(store.root), read_only=True)
+    if store.local_directory is not None and not path and (name := os.path.basename(store.local_directory)):
+        above: Store = LocalStore(os.path.dirname(store.local_directory), read_only=True)
         parent = ""
     else:
         above, (parent, _, name) = store, path.rpartition("/")
@@ -338,9 +341,9 @@ def _remove_empty_store(store: Store, source: Any, path: str) -> None:
     """Remove the directory or archive of a deleted node, if it was opened by name and is empty."""
     if path or store is source or isinstance(source, Node):
         return
-    if isinstance(store, LocalStore):
+    if store.local_directory is not None:
         with suppress(OSError):
-            os.rmdir(store.root)
+            os.rmdir(store.local_directory)
     abandon(store, source, remove_empty=True)
 
 
@@ -349,7 +352,10 @@ def _prefix(path: str) -> str:
 
 
 def prepare(store: Store, old: str, new_store: Store, new: str, overwrite: bool) -> None:
-    """Check that the name is valid and the target free, or delete what is there; create the groups above it."""
+    """Check that the name is valid, and the target free unless it is overwritten; create the groups above it.
+
+    What is overwritten stays; where no node is, leftovers are deleted.
+    """
     if new_store.read_only:
         raise ReadOnlyError("the store was opened for reading", path=new_store.url)
 
@@ -365,13 +371,12 @@ def prepare(store: Store, old: str, new_store: Store, new: str, overwrite: bool)
             check_reserved(new, item, new_store)
 
     # the target, which must be free
-    if overwrite:
-        clear_place(new_store, new)
-    elif _is_taken(new_store, new):
+    if not overwrite and _is_taken(new_store, new):
         raise AlreadyExistsError(
             "something already exists at this path; pass overwrite=True to replace it", path=place(new_store, new)
         )
-    for keys in batches(new_store.list_prefix(_prefix(new))):
+    kept = overwrite and occupant(new_store, new) is not None  # it is replaced when the copy is complete
+    for keys in () if kept else batches(new_store.list_prefix(_prefix(new))):
         for key in keys:  # other files, which stay, and leftovers of a copy that was killed
             if not _belongs_to_copy(store, old, key[len(_prefix(new)) :]):
                 continue
@@ -417,6 +422,37 @@ def _is_taken(store: Store, path: str) -> bool:
         return (engine.read_metadata(store, path) or engine.implicit_group(store, path, None)) is not None
     except (MetadataError, UnsupportedError):
         return True
+
+
+def _renamed(store: Renaming, old: str, new_store: Store, new: str, overwrite: bool) -> bool:
+    """Rename a node and return whether that was possible; a node that it replaces is put back if not."""
+    there = occupant(new_store, new) if overwrite else None
+    if there is None:
+        return store.move_prefix(_prefix(old), new_store, _prefix(new))
+    if there != "node" or not isinstance(new_store, Renaming) or is_link(new_store, _prefix(new)):
+        return False
+    with new_store.beside(_prefix(new)) as beside:
+        if beside is None:
+            return False
+        try:
+            REPLACEMENTS.add(new_store, _prefix(new))
+            if not (beside.exchange() and store.move_prefix(_prefix(old), new_store, _prefix(new))):
+                return False
+        finally:  # by what is stored, since a signal may come between a call and a note of its success
+            if is_vacant(new_store, new) and not is_vacant(beside.store, ""):
+                beside.exchange()
+        with suppress(TegulaError):  # what can't be deleted now is removed by sweeping
+            delete_node(beside.store, "")
+    return True
+
+
+def _replaced(
+    store: Store, old: str, new_store: Store, new: str, overwrite: bool, progress: CopyProgress | None
+) -> CopyReport:
+    """Copy a node; one that it replaces stays until the copy is complete."""
+    known = {"reserved": True, "anywhere": True}  # as `prepare` has checked
+    with replacing(new_store, new, find_format("zarr3"), overwrite, "lazy", **known) as place:
+        return _copied(store, old, place.store, place.path, progress)
 
 
 def _copied(store: Store, old: str, new_store: Store, new: str, progress: CopyProgress | None) -> CopyReport:

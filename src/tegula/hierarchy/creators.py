@@ -86,7 +86,7 @@ def create_array(
     chunk_key_encoding : str or mapping, optional
         ``"/"`` or ``"."``, or a Zarr v3 chunk key encoding.
     overwrite : bool
-        Delete an existing node, with all its members.
+        Replace an existing node, with all its members, once the new one is complete.
     write_empty_chunks : bool, optional
         Store chunks that are equal to the fill value; by default as set in `tegula.config`.
     allow_pickle : bool
@@ -164,7 +164,7 @@ def create_group(
     path : str
         Path of the group in the store; groups above it are created.
     overwrite : bool
-        Delete an existing node, with all its members.
+        Replace an existing node, with all its members, once the new one is complete.
     storage_options : mapping, optional
         Settings of the storage, if `target` is a URL; see `tegula.store_of`.
 
@@ -225,7 +225,7 @@ def create_table(
     attributes : mapping, optional
         User attributes.
     overwrite : bool
-        Delete an existing node, with all its members.
+        Replace an existing node, with all its members, once the new one is complete.
     expectedlen : int, optional
         Expected number of rows, for choosing chunks; by default the current number.
     chunks : "auto", int, or mapping

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import _thread
+from collections.abc import Callable, ItemsView, Iterator, KeysView, Mapping, MutableMapping, ValuesView
 from contextlib import suppress
 from dataclasses import replace
-from itertools import chain
 from typing import Any, Unpack
+from weakref import ref
 
 import numpy as np
 
 from tegula import display, engine
-from tegula.arrays.array import Array, array_at
+from tegula.arrays.array import Array
 from tegula.arrays.attributes import Attributes
 from tegula.arrays.chunking import as_shape
 from tegula.arrays.creation import new_group
@@ -20,23 +21,23 @@ from tegula.arrays.keywords import check_keywords, known_keywords
 from tegula.arrays.node import Node
 from tegula.arrays.values import as_data
 from tegula.display import Info, Tree
-from tegula.engine.deleting import delete_node
+from tegula.engine.nodes.deleting import delete_node
 from tegula.errors import (
     AlreadyExistsError,
-    ConflictError,
     MetadataError,
     NotFoundError,
     TegulaError,
     UnsupportedError,
 )
 from tegula.formats import find_format
-from tegula.formats.consolidated import Consolidated
+from tegula.hierarchy.ahead import Ahead, Entry
+from tegula.hierarchy.consolidating import below, has_copy, opened_copy, read_copy, write_copy
 from tegula.hierarchy.copying import CopyReport, copy_node, move_node
-from tegula.hierarchy.members import Documents, Members
+from tegula.hierarchy.members import Documents, Items, Keys, Members, Names, Values, readable, walked
 from tegula.metadata.data_types import DataType, as_data_type, packed
 from tegula.metadata.nodes import ArrayMetadata, GroupMetadata, NodeMetadata
 from tegula.stores import Store
-from tegula.stores.capabilities import unchanged
+from tegula.stores.interface import is_key
 from tegula.tables.table import Table
 
 __all__ = ["Group", "group_at", "open_node"]
@@ -59,7 +60,7 @@ def open_node(
     """
     metadata = engine.read_metadata(store, path, format, documents, kept=True)
     if isinstance(metadata, ArrayMetadata):
-        return array_at(store, path, metadata, read_only=read_only, allow_pickle=allow_pickle)
+        return _node(store, path, metadata, read_only, allow_pickle)
     return group_at(store, path, metadata, format, read_only=read_only, allow_pickle=allow_pickle)
 
 
@@ -87,10 +88,11 @@ def _node(
 ) -> Array | Group | Table:
     if isinstance(metadata, GroupMetadata):
         return _group(store, path, metadata, read_only, allow_pickle)
-    return array_at(store, path, metadata, read_only=read_only, allow_pickle=allow_pickle, document=document)
+    stored = engine.stored_array(store, path, metadata, allow_pickle=allow_pickle, document=document)
+    return Array(stored, path, read_only=read_only, allow_pickle=allow_pickle)
 
 
-class Group(Members):
+class Group(Node, MutableMapping[str, Any]):
     """A mapping of names to the arrays and groups in it; made by `tegula.open` and `tegula.create_group`.
 
     Names may be paths: ``g["a/b"]``. Iteration yields the names of the direct members. An *implicit group* is a prefix
@@ -125,30 +127,69 @@ class Group(Members):
         self._path = path
         self._metadata = metadata
         self._read_only = read_only or store.read_only
-        self._allow_pickle = allow_pickle
-        self._known = known
-        self._copy = copy  # the key of the document that `known` was read from
+        self.allow_pickle = allow_pickle
+        self._members = Members(store, path, metadata.format, known, copy)
+        self._last_listing: tuple[int, Callable[[], Names | None]] = 0, lambda: None  # its thread and iterator
+
+    @property
+    def store(self) -> Store:
+        """The store that holds the group."""
+        return self._store
+
+    @property
+    def metadata(self) -> GroupMetadata:
+        """The group's description, as last read or written by this object."""
+        return self._metadata
+
+    @property
+    def format(self) -> str:
+        """Name of the storage format."""
+        return self._metadata.format
+
+    @property
+    def knows_members(self) -> bool:
+        """Whether members are looked up in consolidated metadata.
+
+        Examples
+        --------
+        >>> import tegula
+        >>> g = tegula.create_group({})
+        >>> g.consolidate()
+        >>> g.knows_members, g.with_consolidated().knows_members
+        (False, True)
+        """
+        return self._members.known is not None
+
+    @property
+    def is_folder(self) -> bool:
+        """``True`` if the group has no document, and so may have members of any format.
+
+        Examples
+        --------
+        >>> import tegula
+        >>> tegula.create_group({}).is_folder
+        False
+        """
+        return not self._metadata.documents
 
     @property
     def attrs(self) -> Attributes:
         """The attributes, as a mapping that writes through."""
-        return Attributes(self._own_attributes, self._change_attributes, self._get_place)
+        return Attributes(self, self._own_attributes, self._change_attributes)
 
     def _own_attributes(self) -> Mapping[str, Any]:
         return self._metadata.attributes
 
     def _change_attributes(self, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
-        self._check_writable()
+        self.check_writable()
         if not self._metadata.documents:  # give an implicit group a document
             item = find_format(self.format)
             if not item.has_groups:
                 raise UnsupportedError(
-                    f"{self.format} has no groups, so it can't store their attributes", path=self._place
+                    f"{self.format} has no groups, so it can't store their attributes", path=self.location
                 )
             with suppress(AlreadyExistsError):  # another process has created it
-                engine.create_documents(
-                    self._store, self._path, item, replace(self._metadata, attributes={}), overwrite=False
-                )
+                engine.create_documents(self._store, self._path, item, self._metadata, overwrite=False)
         self._metadata = engine.update_documents(
             self._store,
             self._path,
@@ -158,43 +199,214 @@ class Group(Members):
 
     # --- members
 
+    def __getitem__(self, name: str) -> Any:
+        node = self._open(self.path_of(name))
+        if node is None:
+            raise NotFoundError(f"there is no member {name!r}", path=self.location)
+        return node
+
+    def path_of(self, name: str) -> str:
+        """Return the path of a member in the store.
+
+        Raises
+        ------
+        NotFoundError
+            If no member can have this name.
+
+        Examples
+        --------
+        >>> import tegula
+        >>> tegula.create_group({}, path="era").path_of("t")
+        'era/t'
+        """
+        if not isinstance(name, str):
+            raise NotFoundError(f"a member's name must be text, not {name!r:.80}", path=self.location)
+        inner = name.strip("/")
+        if not is_key(inner):
+            raise NotFoundError(f"{name!r} can't be the name of a member", path=self.location)
+        return f"{self._path}/{inner}" if self._path else inner
+
+    def __contains__(self, name: object) -> bool:
+        if not isinstance(name, str) or not name.strip("/"):
+            return False
+        try:
+            path = self.path_of(name)
+        except NotFoundError:
+            return False
+        return self._members.has(path)
+
+    def __iter__(self) -> Iterator[str]:
+        names = Names(self._members.names(is_folder=self.is_folder))
+        self._last_listing = _thread.get_ident(), ref(names)
+        return names
+
+    def keys(self) -> KeysView[str]:
+        """Return the names of the direct members as a view that lists them at each use."""
+        return Keys(self)
+
+    def items(self) -> ItemsView[str, Any]:
+        """Return names and nodes of the direct members as a view that opens them as it goes.
+
+        A member that can't be opened is an object that raises the reason when it is used.
+        """
+        return Items(self)
+
+    def values(self) -> ValuesView[Any]:
+        """Return the nodes of the direct members as a view that opens them as it goes; see `items`."""
+        return Values(self)
+
+    def __len__(self) -> int:
+        # `list` takes an iterator and then asks for the length: one listing serves both
+        thread, listing = self._last_listing
+        names = listing() if thread == _thread.get_ident() else None
+        number = None if names is None else names.count()
+        return sum(1 for _ in self._members.names(is_folder=self.is_folder)) if number is None else number
+
+    def __bool__(self) -> bool:
+        return True  # also if it is empty
+
     def _open(self, path: str, documents: Mapping[str, bytes] | None = None) -> Array | Group | Table | None:
-        if self._known is None:
-            options = {"read_only": self._read_only, "allow_pickle": self._allow_pickle}
+        known, copy = self._members.known, self._members.copy
+        if known is None:
+            options = {"read_only": self._read_only, "allow_pickle": self.allow_pickle}
             return open_node(self._store, path, None, documents=documents, **options)
-        metadata = find_format(self.format).parse(self._known.get(path, {}))
+        try:
+            metadata = find_format(self.format).parse(known.get(path, {}))
+        except TegulaError as error:
+            error.key = copy  # the document that it was read from
+            error.within(path=f"{self._store.url}/{path}")
+            raise
         if metadata is None:
             return None
-        node = _node(self._store, path, metadata, self._read_only, self._allow_pickle, self._copy)
+        node = _node(self._store, path, metadata, self._read_only, self.allow_pickle, copy)
         if isinstance(node, Group):
-            node._known, node._copy = self._known, self._copy
+            node._members.known, node._members.copy = known, copy
         return node
 
     def _made(self, path: str, metadata: NodeMetadata) -> Array | Group | Table:
-        return _node(self._store, path, metadata, self._read_only, self._allow_pickle)
+        return _node(self._store, path, metadata, self._read_only, self.allow_pickle)
 
     def __setitem__(self, name: str, values: Any) -> None:
         if isinstance(values, Mapping):
             raise MetadataError(
-                "a group can't be assigned; copy it with tegula.convert or tegula.copy", path=self._place
+                "a group can't be assigned; copy it with tegula.convert or tegula.copy", path=self.location
             )
         if name in self:
             raise AlreadyExistsError(
                 f"the member {name!r} already exists; delete it first, or write to its elements if it is an array",
-                path=self._place,
+                path=self.location,
             )
         self.create_array(name, data=as_data(values) if values is None else values)
 
     def __delitem__(self, name: str) -> None:
-        self._check_writable()
+        self.check_writable()
         if name not in self:
-            raise NotFoundError(f"there is no member {name!r}", path=self._place)
-        delete_node(self._store, self._full(name))
+            raise NotFoundError(f"there is no member {name!r}", path=self.location)
+        delete_node(self._store, self.path_of(name))
+
+    @known_keywords
+    def members(
+        self, unreadable: dict[str, str] | None = None, *, implicit: bool = False, strict: bool = False
+    ) -> Iterator[tuple[str, Any]]:
+        """Yield the name and node of each direct member.
+
+        Parameters
+        ----------
+        unreadable : dict, optional
+            Receives the name of each member that can't be opened, and the reason. Without it, each of these members
+            is a warning, or an error if the store fails.
+        implicit : bool
+            Include implicit groups, and nodes of another format than the group's.
+        strict : bool
+            With `unreadable`: raise an error if the store fails, since the member may be sound.
+
+        Examples
+        --------
+        >>> import tegula
+        >>> g = tegula.create_group(tegula.MemoryStore())
+        >>> x = g.create_array("x", shape=3, dtype="u1")
+        >>> [(name, node.shape) for name, node in g.members()]
+        [('x', (3,))]
+        """
+        yield from readable(self.entries(self.ahead(implicit=implicit), implicit=implicit), unreadable, strict)
+
+    @known_keywords
+    def arrays(self) -> Iterator[tuple[str, Array]]:
+        """Yield the name and node of each direct member that is an array; warn about members that can't be opened."""
+        yield from ((name, node) for name, node in self.members() if isinstance(node, Array))
 
     @known_keywords
     def groups(self) -> Iterator[tuple[str, Group]]:
         """Yield the name and node of each direct member that is a group; warn about members that can't be opened."""
         yield from ((name, node) for name, node in self.members() if isinstance(node, Group))
+
+    @known_keywords
+    def walk(
+        self, unreadable: dict[str, str] | None = None, *, implicit: bool = False, strict: bool = False
+    ) -> Iterator[tuple[str, Any]]:
+        """Yield the path below this group and the node of each member at any depth, parents first.
+
+        Parameters
+        ----------
+        unreadable, implicit, strict
+            As for `members`, with paths instead of names.
+
+        Examples
+        --------
+        >>> import tegula
+        >>> g = tegula.create_group(tegula.MemoryStore())
+        >>> x = g.create_group("a/b")
+        >>> [path for path, node in g.walk()]
+        ['a', 'a/b']
+        """
+        yield from walked(self, unreadable, implicit=implicit, strict=strict)
+
+    def ahead(self, *, implicit: bool = False) -> Ahead | None:
+        """Return an object that looks up many members at once if the store is remote; ``None`` if none is needed.
+
+        Parameters
+        ----------
+        implicit : bool
+            Whether prefixes without documents count as groups.
+
+        Examples
+        --------
+        >>> import tegula
+        >>> tegula.create_group({}).ahead() is None
+        True
+        """
+        return Ahead(implicit=implicit) if self._store.is_remote and self._members.known is None else None
+
+    def entries(self, ahead: Ahead | None = None, *, implicit: bool = False) -> Iterator[Entry]:
+        """Yield the name and node of each direct member, or its name and the error from opening it.
+
+        Parameters
+        ----------
+        ahead : Ahead, optional
+            What looks up the members; see `ahead`.
+        implicit : bool
+            Whether prefixes without documents count as groups.
+
+        Examples
+        --------
+        >>> import tegula
+        >>> g = tegula.create_group({})
+        >>> g["x"] = [1, 2]
+        >>> [(name, node.shape) for name, node in g.entries()]
+        [('x', (2,))]
+        """
+        if ahead is not None:
+            yield from ahead.members(self)
+            return
+        names = self._members.prefixes() if implicit and self._store.listable else iter(self)
+        for name, documents in self._members.with_documents(names):
+            node: Any
+            try:
+                node = self._open(self.path_of(name), documents)
+            except TegulaError as error:
+                node = error
+            if node is not None:
+                yield name, node
 
     # --- creating
 
@@ -211,10 +423,10 @@ class Group(Members):
         >>> g.create_array("x", shape=3, dtype="u1").path
         'x'
         """
-        self._check_writable()
+        self.check_writable()
         check_keywords("create_array", options, _KEYWORDS)
         given: dict[str, Any] = {"format": self.format, **options}
-        return new_array_with(self._store, self._full(name), data, shape=shape, dtype=dtype, **given)
+        return new_array_with(self._store, self.path_of(name), data, shape=shape, dtype=dtype, **given)
 
     @known_keywords
     def create_group(self, name: str, *, attributes: Mapping[str, Any] | None = None, overwrite: bool = False) -> Group:
@@ -232,10 +444,10 @@ class Group(Members):
         >>> g.create_group("model/a").path
         'model/a'
         """
-        self._check_writable()
-        path = self._full(name)
+        self.check_writable()
+        path = self.path_of(name)
         metadata = new_group(self._store, path, attributes=attributes, format=self.format, overwrite=overwrite)
-        return Group(self._store, path, metadata, read_only=False, allow_pickle=self._allow_pickle)
+        return Group(self._store, path, metadata, read_only=False, allow_pickle=self.allow_pickle)
 
     @known_keywords
     def require_array(
@@ -276,7 +488,7 @@ class Group(Members):
         node = self[name]
         fits = _same_type if exact else _can_hold
         if not isinstance(node, Array) or node.shape != as_shape(shape) or not fits(node, as_data_type(dtype)):
-            raise AlreadyExistsError(f"the member {name!r} differs: {node!r}", path=self._place)
+            raise AlreadyExistsError(f"the member {name!r} differs: {node!r}", path=self.location)
         return node
 
     @known_keywords
@@ -303,7 +515,7 @@ class Group(Members):
                     raise
         node = self[name]
         if not isinstance(node, Group):
-            raise AlreadyExistsError(f"the member {name!r} is not a group: {node!r}", path=self._place)
+            raise AlreadyExistsError(f"the member {name!r} is not a group: {node!r}", path=self.location)
         return node
 
     # --- copying and moving
@@ -340,13 +552,13 @@ class Group(Members):
         >>> list(g["copies"])
         ['x', 'y']
         """
-        store, old = (source.store, source.path) if isinstance(source, Node) else (self._store, self._full(source))
+        store, old = (source.store, source.path) if isinstance(source, Node) else (self._store, self.path_of(source))
         if name is not None and not isinstance(target, Group):
-            raise MetadataError("name= needs a group as target", path=self._place)
+            raise MetadataError("name= needs a group as target", path=self.location)
         group = target if isinstance(target, Group) else self
         last = old.rpartition("/")[2] if name is None else name
-        group._check_writable()
-        new = group._full(last if isinstance(target, Group) else target)
+        group.check_writable()
+        new = group.path_of(last if isinstance(target, Group) else target)
         return copy_node(store, old, group._store, new, overwrite=overwrite)
 
     @known_keywords
@@ -374,8 +586,8 @@ class Group(Members):
         >>> [path for path, node in g.walk()]
         ['old', 'old/x']
         """
-        self._check_writable()
-        return move_node(self._store, self._full(source), self._store, self._full(target), overwrite=overwrite)
+        self.check_writable()
+        return move_node(self._store, self.path_of(source), self._store, self.path_of(target), overwrite=overwrite)
 
     # --- tree and consolidated metadata
 
@@ -400,50 +612,25 @@ class Group(Members):
         >>> list(tegula.open_group(store, consolidated=True))
         ['x']
         """
-        self._check_writable()
-        item = find_format(self.format)
-        if item.consolidate is None:
-            raise UnsupportedError(f"{self.format} has no consolidated metadata", path=self._place)
-        prefix = f"{self._path}/" if self._path else ""
-        for attempt in range(10_000):
-            before = self._store.get(prefix + item.consolidated_key, with_generation=True)[1]
-            current = engine.read_metadata(self._store, self._path, self.format)
-            if not isinstance(current, GroupMetadata):
-                raise MetadataError(
-                    "an implicit group has no document to hold the copy; create the group with tegula.create_group",
-                    path=self._place,
-                )
-            # listed anew in each attempt, since another process may have added a member
-            members = ((path, node.metadata.documents) for path, node in self._from_documents().walk())
-            new = item.consolidate(current, chain([("", current.documents)], members))
-            try:
-                self._store.set(prefix + item.consolidated_key, new[item.consolidated_key], if_generation=before)
-            except ConflictError:  # the group's document has changed
-                engine.back_off(attempt)
-                continue
-            finally:
-                engine.forget(self._store, prefix + item.consolidated_key)
-            self._metadata = replace(current, documents={**current.documents, **new}, copies=None)
-            return
-        raise ConflictError("the metadata kept changing while it was being copied", path=self._place)
+        self.check_writable()
+        plain = Group(self._store, self._path, self._metadata, read_only=True, allow_pickle=self.allow_pickle)
+        self._metadata = write_copy(
+            self._store,
+            self._path,
+            self.format,
+            lambda: ((path, node.metadata.documents) for path, node in plain.walk()),
+        )
 
-    def _from_documents(self) -> Group:
-        """Return this group with its members read from their own documents."""
-        return Group(self._store, self._path, self._metadata, read_only=True, allow_pickle=self._allow_pickle)
+    def is_consolidated(self) -> bool:
+        """Return whether the group has consolidated metadata that can be read.
 
-    def _is_consolidated(self) -> bool:
-        """Return whether the group has consolidated metadata that can be read."""
-        item = find_format(self.format)
-        if item.consolidated is None:
-            return False
-        if self._metadata.copies is not None:
-            return True
-        key = item.consolidated_key
-        documents = engine.fetch_documents(self._store, self._path, [key])
-        try:
-            return item.consolidated(documents) is not None
-        except TegulaError:
-            return False
+        Examples
+        --------
+        >>> import tegula
+        >>> tegula.create_group({}).is_consolidated()
+        False
+        """
+        return has_copy(self._store, self._path, self._metadata)
 
     def with_consolidated(self) -> Group:
         """Return this group with its members taken from the consolidated metadata.
@@ -462,45 +649,41 @@ class Group(Members):
         >>> list(g.with_consolidated())
         ['x']
         """
-        item, known = find_format(self.format), self._metadata.copies
-        if isinstance(known, Consolidated) and known.generation is not None:
-            place = f"{self._path}/{item.consolidated_key}".lstrip("/")
-            if unchanged(self._store, place, known.generation):
-                return self._with_members(known)
-        documents = engine.fetch_documents(
-            self._store, self._path, [item.consolidated_key] if item.consolidated_key else []
-        )
-        key = item.consolidated_key
-        if known is not None and key in documents and documents[key] == self._metadata.documents.get(key):
-            return self._with_members(known)  # parsed from the same bytes when the group was opened
-        return self._with_members(item.consolidated(documents) if item.consolidated is not None else None)
+        return self._with_members(read_copy(self._store, self._path, self._metadata))
 
-    def _just_consolidated(self) -> Group:
-        """Return what `with_consolidated` does, for a group that was just opened and may have read the copy already."""
-        found, item = self._metadata.copies, find_format(self.format)
-        if found is None and item.consolidated is not None and item.consolidated_key in self._metadata.documents:
-            found = item.consolidated(self._metadata.documents)
+    def from_consolidated(self) -> Group:
+        """Return what `with_consolidated` does, for a group that was just opened and may have read the copy already.
+
+        Raises
+        ------
+        NotFoundError
+            If there is no consolidated metadata.
+
+        Examples
+        --------
+        >>> import tegula
+        >>> store = tegula.MemoryStore()
+        >>> tegula.create_group(store).consolidate()
+        >>> tegula.open_group(store).from_consolidated().knows_members
+        True
+        """
+        found = opened_copy(self._metadata)
         return self.with_consolidated() if found is None else self._with_members(found)
 
     def _with_members(self, found: Documents | None) -> Group:
         """Return this group with its members taken from documents of consolidated metadata."""
         if found is None:
-            raise NotFoundError("the group has no consolidated metadata", path=self._place)
-        prefix = f"{self._path}/" if self._path else ""
-        if isinstance(found, Consolidated):
-            known: Documents = found.below(prefix)
-        else:
-            known = {prefix + path: nodes for path, nodes in found.items() if path}
+            raise NotFoundError("the group has no consolidated metadata", path=self.location)
         group = Group(
             self._store,
             self._path,
             self._metadata,
             read_only=self._read_only,
-            allow_pickle=self._allow_pickle,
-            known=known,
-            copy=prefix + str(find_format(self.format).consolidated_key),
+            allow_pickle=self.allow_pickle,
+            known=below(found, self._path),
+            copy=f"{self._path}/{find_format(self.format).consolidated_key}".lstrip("/"),
         )
-        group._owns_store = self._owns_store
+        group.owns_store = self.owns_store
         return group
 
     @property
@@ -508,9 +691,10 @@ class Group(Members):
         """A report on the group and its direct members; shown as a table."""
         return display.group_info(self)
 
-    def _check_writable(self) -> None:
-        self._known = None  # the copy is out of date once something is written
-        super()._check_writable()
+    def check_writable(self) -> None:
+        """Look members up in the store from now on; for errors see `Node.check_writable`."""
+        self._members.known = None  # the copy is out of date once something is written
+        super().check_writable()
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Group):
@@ -522,12 +706,13 @@ class Group(Members):
 
     def __reduce__(self) -> tuple[Any, ...]:
         # consolidated metadata is read again, since it may describe very many members
-        owner = None if self._known is None or self._copy is None else self._copy.rpartition("/")[0]
+        members = self._members
+        owner = None if members.known is None or members.copy is None else members.copy.rpartition("/")[0]
         mark = engine.fingerprint(self._metadata)
-        return _reopen, (self._store, self._path, self.format, mark, self._read_only, self._allow_pickle, owner)
+        return _reopen, (self._store, self._path, self.format, mark, self._read_only, self.allow_pickle, owner)
 
     def __repr__(self) -> str:
-        return f"<tegula.Group {self.format} {self._place!r}>"
+        return f"<tegula.Group {self.format} {self.location!r}>"
 
     def _repr_html_(self) -> str:
         return display.group_html(self)
@@ -551,7 +736,7 @@ def _reopen(
         return group.with_consolidated()
     if owner is not None:  # the group above whose consolidated metadata describes this one
         above = _reopen(store, owner, format, b"", read_only, allow_pickle, owner)
-        group._known, group._copy = above._known, above._copy
+        group._members.known, group._members.copy = above._members.known, above._members.copy
     return group
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from tegula import arrays, engine, hierarchy, targets
-from tegula.arrays.array import Array, array_at
+from tegula.arrays.array import Array
 from tegula.arrays.keywords import known_keywords
 from tegula.arrays.node import opened_by_name
 from tegula.deferred import Later
@@ -101,7 +101,7 @@ def open(
     array([0, 0, 0], dtype=uint8)
     """
     mode = _check_mode(mode)
-    path = clean(path)
+    path = clean(path) if path != "" else ""
     if creation:
         known = {"shape", "dtype", "path", "format", "allow_pickle", "storage_options"}
         arrays.check_keywords("open", creation, arrays.CREATION | known)
@@ -138,7 +138,8 @@ def _open_node(
 ) -> Array | Group | Table | None:
     metadata = engine.read_metadata(store, path, format, kept=True)
     if isinstance(metadata, ArrayMetadata):
-        return array_at(store, path, metadata, read_only=read_only, allow_pickle=allow_pickle)
+        stored = engine.stored_array(store, path, metadata, allow_pickle=allow_pickle)
+        return Array(stored, path, read_only=read_only, allow_pickle=allow_pickle)
     return hierarchy.group_at(store, path, metadata, format, read_only=read_only, allow_pickle=allow_pickle)
 
 
@@ -231,7 +232,7 @@ def open_group(target: Any, mode: str = "r", *, consolidated: bool = False, **op
     node: Array | Group | Table = open(target, mode, **options)
     if not isinstance(node, hierarchy.Group):
         raise NotFoundError(f"there is {_kind(node)}, not a group", path=place(node.store, node.path))
-    return node._just_consolidated() if consolidated else node
+    return node.from_consolidated() if consolidated else node
 
 
 @known_keywords

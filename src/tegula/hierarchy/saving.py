@@ -9,13 +9,14 @@ import numpy as np
 
 from tegula import engine
 from tegula.arrays.array import Array
-from tegula.arrays.creation import new_group
+from tegula.arrays.creation import new_group, writable_format
 from tegula.arrays.filling import new_array_with
 from tegula.arrays.keywords import known_keywords
 from tegula.arrays.values import as_data
-from tegula.engine.deleting import clear_place
+from tegula.engine.documents.finding import children
+from tegula.engine.nodes.replacing import replacing
 from tegula.errors import AlreadyExistsError, MetadataError, UnsupportedError
-from tegula.formats import find_format
+from tegula.formats import Format
 from tegula.hierarchy.opening import open as open_node
 from tegula.metadata.nodes import GroupMetadata
 from tegula.stores import Store
@@ -97,14 +98,18 @@ def save(
         if one is not None:
             new_array_with(store, path, one, format=format, overwrite=True)
         else:
-            if find_format(format).has_groups:
-                new_group(store, path, format=format, overwrite=True)
-            else:
-                clear_place(store, path)
-            for name, value in several.items():
-                new_array_with(store, f"{path}/{name}".lstrip("/"), value, format=format, overwrite=True)
+            _save_group(store, path, writable_format(format, store), several)
     if store is not target:
         store.close()
+
+
+def _save_group(store: Store, path: str, item: Format, arrays: Mapping[str, Any]) -> None:
+    """Store arrays as the members of a new group, or of a folder if the format has no groups."""
+    with replacing(store, path, item, True, "memory") as place:
+        if item.has_groups:
+            new_group(place.store, place.path, format=item.name, **place.options)
+        for name, value in arrays.items():
+            new_array_with(place.store, f"{place.path}/{name}".lstrip("/"), value, format=item.name, overwrite=True)
 
 
 def _refuse_group(store: Store, path: str) -> None:
@@ -118,7 +123,7 @@ def _refuse_group(store: Store, path: str) -> None:
     if there is None:
         return
     prefix = f"{path}/" if path else ""
-    names = there.members or [child[len(prefix) : -1] for child in store.list_dir(prefix)[1]]
+    names = there.members or [child[len(prefix) : -1] for child in children(store, prefix)]
     kind, parts = ("table", "columns") if there.members is not None else ("group", "members")
     listed = f" with the {parts} {', '.join(names[:3])}{', …' if len(names) > 3 else ''}" if names else ""
     raise AlreadyExistsError(

@@ -69,6 +69,10 @@ class Lookup:
         """Length of the axis in the work buffer."""
         return self.offsets.size
 
+    def end(self, cut: ChunkAxis) -> int:
+        """Return the index after the highest one, by the axis's division into chunks; 0 if there is none."""
+        return _end(self.numbers, self.bounds, self.offsets, cut)
+
     def _rows(self) -> Iterator[tuple[int, int, int, bool, bool]]:
         """Yield ``(number, begin, end, consecutive, whole)`` of each row, as Python ints and bools."""
         for first in range(0, self.numbers.size, LONG):
@@ -156,6 +160,10 @@ class Points:
         self.offsets = offsets
         self.positions = positions
 
+    def end(self, place: int, cut: ChunkAxis) -> int:
+        """Return the index after the highest one along one of the axes, given its division into chunks."""
+        return _end(self.numbers[:, place], self.bounds, self.offsets[place], cut)
+
     def groups(self) -> Iterator[tuple[list[int], list[IntArray], Any, bool]]:
         """Yield for each chunk its grid coordinates, the offsets along each axis, the work positions, and `whole`."""
         for first in range(0, len(self.numbers), LONG):
@@ -166,6 +174,13 @@ class Points:
                 offsets = [each[begin:end] for each in self.offsets]
                 place = slice(begin, end, 1) if self.positions is None else self.positions[begin:end]
                 yield numbers, offsets, place, _fills(offsets, extents)
+
+
+def _end(numbers: IntArray, bounds: IntArray, offsets: IntArray, cut: ChunkAxis) -> int:
+    """Return the index after the highest of those with such offsets in chunks; 0 if there is none."""
+    if not offsets.size:
+        return 0
+    return int((cut.start(numbers) + np.maximum.reduceat(offsets, bounds[:-1])).max()) + 1
 
 
 def _fills(offsets: list[IntArray], extents: list[int]) -> bool:

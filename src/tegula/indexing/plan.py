@@ -102,6 +102,10 @@ class Runs:
             return abs(int(cut.locate(last)) - int(cut.locate(self.start))) + 1
         return sum(1 for _ in self.rows())
 
+    def end(self, cut: ChunkAxis) -> int:
+        """Return the index after the highest one; 0 if there is none."""
+        return max(self.start, self.start + (self.count - 1) * self.step) + 1 if self.count else 0
+
     def column(self) -> Column:
         """Return the rows as selections, in a list unless there are more than `LONG`."""
         return [*self] if self.count <= LONG or self.nchunks <= LONG else self
@@ -250,6 +254,27 @@ class Plan:
             raise SelectionError("the selection of one chunk is only available for plans of ints and slices")
         entries = [table.find(number) for table, number in zip(self.axes, coords) if isinstance(table, Runs)]
         return None if None in entries else next(self._boxes([[entry] for entry in entries if entry is not None]))
+
+    def ends(self, grid: ChunkGrid) -> tuple[int, ...]:
+        """Return for each axis the index after the highest selected one, 0 if there is none.
+
+        Parameters
+        ----------
+        grid : ChunkGrid
+            The grid for which the plan was made.
+
+        Examples
+        --------
+        >>> from tegula.indexing import basic
+        >>> from tegula.metadata.chunk_grids import regular_grid
+        >>> grid = regular_grid((4, 4))
+        >>> basic((slice(8, None, -3), 5), (10, 10), grid).ends(grid)
+        (9, 6)
+        """
+        ends = [0 if table is None else table.end(cut) for table, cut in zip(self.axes, grid.axes)]
+        for place, axis in enumerate(() if self.points is None else self.points.axes):
+            ends[axis] = self.points.end(place, grid.axes[axis])  # type: ignore[union-attr]
+        return tuple(ends)
 
     @property
     def is_basic(self) -> bool:

@@ -10,12 +10,15 @@ from typing import Any
 from tegula import engine
 from tegula.arrays.array import Array
 from tegula.arrays.keywords import known_keywords
-from tegula.engine.pool import for_each, gather
-from tegula.engine.visiting import cells, is_inside
-from tegula.errors import AlreadyExistsError, NotFoundError, TegulaError
+from tegula.engine.concurrency.pool import for_each, gather
+from tegula.engine.documents.finding import children
+from tegula.engine.nodes.deleting import clear_place
+from tegula.engine.stored.visiting import cells, is_inside
+from tegula.errors import AlreadyExistsError, ConflictError, NotFoundError, TegulaError
 from tegula.hierarchy import copying
 from tegula.hierarchy.copier import Copier, CopyProgress
 from tegula.hierarchy.copying import CopyReport
+from tegula.hierarchy.sources import Source, Sources, source_of
 from tegula.jobs.ledger import Ledger, is_ledger_key, share_of
 from tegula.jobs.managing import refuse_running
 from tegula.jobs.plans import Plan, Unit, fingerprint_of
@@ -69,7 +72,7 @@ def copy(
     path : str
         Path below the target; groups above it are created.
     overwrite : bool
-        Delete an existing node, with all its members, before anything is copied.
+        Replace an existing node, with all its members, when the copy is complete.
     progress : callable, optional
         Called with the path of the current node, and the numbers of values and bytes copied so far.
     storage_options : mapping, optional
@@ -126,44 +129,77 @@ class _Job:
     def __init__(
         self, store: Store, old: str, new_store: Store, new: str, ledger: Ledger, progress: CopyProgress | None
     ) -> None:
-        self.store, self.old, self.new_store, self.new = store, old, new_store, new
+        self.store, self.old, self.new_store, self.new, self.made = store, old, new_store, new, new
         self.ledger, self.progress = ledger, progress
         self.plan = Plan("copy", {}, place(store, old), place(new_store, new))
         self.arrays: dict[str, Array] = {}
+        self._sources: dict[str, Source] = {}
+        self._unread = False  # whether there are nodes that are no units
         self._values = self._nbytes = 0
 
     def run(self, runner: Runner, overwrite: bool, resumes: bool) -> CopyReport:
         """Copy everything; see `copy`."""
         self._find_nodes()
-        recording = Recording(self.ledger, self.plan, resumes)
+        recording = Recording(self.ledger, self.plan, resumes, lambda is_noted: self._is_copied())
         # the chunks, then the rest
         try:
             with recording.under_way(
                 overwrite=overwrite,
                 check=lambda: copying.prepare(self.store, self.old, self.new_store, self.new, overwrite),
+                clear=lambda: clear_place(self.new_store, self.new),
                 is_taken=lambda: False,  # a copy skips no array
             ) as ledger:
                 if ledger is None:
                     return CopyReport(len(self.arrays), len(self.plan.groups))
+                self.made = ledger.made
+                self._begin_reading()
                 left = self._units(runner)
                 if left and not self._left():  # other parts have done the rest meanwhile
                     left = self._units(runner)
                 if not recording.is_over() and left:
                     shown = self._values, self._nbytes
                     return CopyReport(len(self.arrays), len(self.plan.groups), *shown, units_left=left)
-                rest = _Rest(self.store, self._prefix(self.old), self.new_store, self._prefix(self.new), self._progress)
+                rest = _Rest(
+                    self.store, self._prefix(self.old), self.new_store, self._prefix(self.made), self._progress
+                )
                 rest.recorded = {self._prefix(array.path): array for array in self.arrays.values()}
+                rest.begun = {array.path: self._sources[name] for name, array in self.arrays.items()}
+                rest.reports_to(ledger)
                 rest.tree()
-                recording.finish()
+                recording.finish(is_noted=resumes)
         finally:
             engine.forget(self.new_store, self._prefix(self.new))
         return CopyReport(rest.arrays, rest.groups, self._values + rest.values, self._nbytes + rest.nbytes)
+
+    def _is_copied(self) -> bool:
+        """Return whether the target has the documents and chunks of the source, as after a copy without a ledger."""
+        if self._unread:
+            return False
+
+        def is_same(name: str) -> bool:
+            path, array = f"{self.new}/{name}".strip("/"), self.arrays.get(name)
+            found = self._node_at(self.new_store, path)
+            if array is None or not isinstance(found, ArrayMetadata):
+                return array is None and found is not None and fingerprint_of(found) == self.plan.groups[name]
+            if found.documents != array.metadata.documents:
+                return False
+            stored = engine.stored_array(self.new_store, path, found)
+            return stored.amount_stored() == array.stored.amount_stored()
+
+        wanted, requests = [*self.plan.groups, *self.arrays], max(self.store.concurrency, self.new_store.concurrency)
+        return self.store.listable and self.new_store.listable and all(gather(is_same, wanted, requests))
+
+    def _begin_reading(self) -> None:
+        """Note the arrays as they are before the first chunk is copied."""
+        arrays, changed = [*self.arrays.values()], self.ledger.spoil
+        found = gather(lambda array: source_of(array, "same", changed), arrays, self.store.concurrency)
+        self._sources = dict(zip(self.arrays, found))
 
     def _find_nodes(self) -> None:
         """Find the nodes, and plan the units of all arrays whose metadata can be read."""
         level = [self.old]
         while level:
-            nodes = gather(self._node_at, level, self.store.concurrency)
+            nodes = gather(partial(self._node_at, self.store), level, self.store.concurrency)
             groups = [path for path, node in zip(level, nodes) if not isinstance(node, ArrayMetadata)]
             for path, node in zip(level, nodes):
                 name = path[len(self.old) :].strip("/")
@@ -173,9 +209,10 @@ class _Job:
                     try:
                         self.arrays[name] = Array(engine.stored_array(self.store, path, node), path, read_only=True)
                     except TegulaError:
+                        self._unread = True
                         continue  # its values are copied with the rest
-            children = gather(lambda path: self.store.list_dir(self._prefix(path))[1], groups, self.store.concurrency)
-            level = [child[:-1] for found in children for child in found if not is_ledger_key(child)]
+            below = gather(lambda path: children(self.store, self._prefix(path)), groups, self.store.concurrency)
+            level = [child[:-1] for found in below for child in found]
         self.arrays = dict(sorted(self.arrays.items()))
         keys = self.store.list_prefix(self._prefix(self.old))
         if not self.arrays and not self.plan.groups and next(iter(keys), None) is None:
@@ -183,10 +220,11 @@ class _Job:
         for name, array in self.arrays.items():
             self.plan.add(name, array.shape, block_grid(array, array), fingerprint_of(array))
 
-    def _node_at(self, path: str) -> Any:
+    def _node_at(self, store: Store, path: str) -> Any:
         try:
-            return engine.read_metadata(self.store, path)
+            return engine.read_metadata(store, path)
         except TegulaError:
+            self._unread = True
             return None
 
     def _left(self) -> int:
@@ -202,14 +240,15 @@ class _Job:
     def _chunks(self, runner: Runner, name: str, array: Array) -> int:
         """Copy the chunks of an array; return the number of units that are left to other parts."""
         piece = self.plan.pieces[name]
-        work = _Chunks(name, array, self.new_store, self._prefix(f"{self.new}/{name}".strip("/")), self.ledger)
+        work = _Chunks(name, array, self.new_store, self._prefix(f"{self.made}/{name}".strip("/")), self.ledger)
         before = self._values, self._nbytes
 
         def report(_: int) -> None:
             total = self.ledger.sum_of(piece.first, piece.stop)
             self._show(name, before[0] + total["copied"], before[1] + total["written"])
 
-        total, left = do_units(runner, work, piece, partial(work.stored, piece.grid), report)
+        with self._sources[name]:
+            total, left = do_units(runner, work, piece, partial(work.stored, piece.grid), report)
         self._values, self._nbytes = before[0] + total["copied"], before[1] + total["written"]
         if not left:
             self.ledger.complete(piece.first, piece.stop)
@@ -233,6 +272,7 @@ class _Chunks(Work):
     def __init__(self, name: str, array: Array, target: Store, prefix: str, ledger: Ledger | None) -> None:
         self.name, self.array, self.target, self.prefix, self.ledger = name, array, target, prefix, ledger
         self.requests = max(array.store.concurrency, target.concurrency)
+        self.is_remote = array.store.is_remote or target.is_remote
 
     def do(self, unit: Unit) -> dict[str, int]:
         """Copy the chunks of a unit."""
@@ -241,10 +281,10 @@ class _Chunks(Work):
         by_storage = isinstance(target, Copying) and target.copies_from(source)
 
         def one(coords: Coords) -> None:
-            key = self.array._stored.key(coords)
+            key = self.array.stored.key(coords)
             if not key:
                 return
-            new = self.prefix + key[len(self.array._stored.prefix) :]
+            new = self.prefix + key[len(self.array.stored.prefix) :]
             if by_storage and isinstance(target, Copying):
                 if (nbytes := target.copy_from(source, key, new)) is not None:
                     sizes.append(nbytes)  # appending is safe in threads, adding is not
@@ -265,7 +305,7 @@ class _Chunks(Work):
 
     def stored(self, grid: ChunkGrid) -> Iterator[tuple[Coords, Coords]] | None:
         """Return the boxes and chunks to visit, in order, if few chunks are stored; ``None`` for all boxes."""
-        old = self.array._stored
+        old = self.array.stored
         if not old.is_sparse(prod(old.metadata.grid.counts(old.metadata.shape))):
             return None
         return stored_pairs(self.array, grid)
@@ -275,6 +315,22 @@ class _Rest(Copier):
     """A copier of all values except the chunks that were units; it keeps values that an interrupted copy has left."""
 
     recorded: Mapping[str, Array]
+    begun: Mapping[str, Source]
+
+    def reports_to(self, ledger: Ledger) -> None:
+        """Note in a ledger if the source has changed."""
+        self._sources = Sources(None, self.old.rstrip("/"), implicit=True, changed=ledger.spoil)
+
+    def _check_sources(self) -> None:
+        super()._check_sources()
+        for prefix, array in self.recorded.items():
+            if not isinstance(self._nodes.get(prefix), Source):  # it was not there when its group was listed
+                self.begun[array.path].check()
+                where = place(self.source, array.path)
+                raise ConflictError("the source was moved away and back while it was copied; copy it again", path=where)
+
+    def _array_at(self, path: str, metadata: ArrayMetadata) -> Source:
+        return self.begun.get(path) or super()._array_at(path, metadata)
 
     def _values(self, keys: Any) -> None:
         super()._values(item for item in keys if not is_ledger_key(item[0]) and not self._is_unit(item[0]))
@@ -285,14 +341,14 @@ class _Rest(Copier):
             prefix = "".join(f"{part}/" for part in parts[:count])
             if (array := self.recorded.get(prefix)) is not None:
                 coords = array.metadata.keys.decode("/".join(parts[count:]), array.ndim)
-                return coords is not None and is_inside(array._stored, coords)
+                return coords is not None and is_inside(array.stored, coords)
         return False
 
-    def _copy(self, key: str, *more: Any) -> None:
+    def _copy(self, key: str, nbytes: int, known: bytes | None = None) -> None:
         try:
-            super()._copy(key, *more)
+            super()._copy(key, nbytes, known)
         except AlreadyExistsError:
-            data = self.source.get(key)
+            data = known if known is not None else self.source.get(key)
             if data is None or data != self.target.get(self.new + key[len(self.old) :]):
                 raise
             with self._lock:

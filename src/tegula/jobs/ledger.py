@@ -3,13 +3,16 @@
 Its keys are below `DIRECTORY` in the job's target, a name that no format uses for a node::
 
     plan.json               the plan, written once, on condition that there is none
+    of/6f1c…-1732800000.5   empty; its name has the digest of the plan and the time at which the job began
+    replaces                the job replaces a node, which stays until the new one is complete
     done                    the job is complete, and the ledger is about to be removed
     owners/1of16            which process works on a part: host, process, time of the last sign of life
     units/42                a unit that is done, with what was read and written
     runs/0-256-0of1         many units in a row, which replace their records
     arrays/t                an array that is complete, with the sums over its units
 
-`tegula.jobs.records` reads and writes the last three.
+`tegula.jobs.records` reads and writes the last three. What a job makes that replaces a node is beside its ledger, below
+`.tegula_job-new`, until it is complete.
 """
 
 from __future__ import annotations
@@ -22,21 +25,24 @@ from contextlib import contextmanager, suppress
 from threading import Lock
 from typing import Any, Final
 
-from tegula.engine.far import delete_keys
+from tegula.engine.concurrency.pool import gather
+from tegula.engine.documents.finding import JOB_DIRECTORY as DIRECTORY
+from tegula.engine.reading.far import delete_keys, delete_prefix
 from tegula.errors import AlreadyExistsError, ConflictError, MetadataError, TegulaError, UnsupportedError
 from tegula.formats.documents import load
-from tegula.jobs.owners import Owner, owner_of
-from tegula.jobs.plans import Plan, is_plan
+from tegula.jobs.owners import LATEST, Owner, owner_of
+from tegula.jobs.plans import Piece, Plan, digest, is_plan
 from tegula.jobs.records import Records
-from tegula.stores import ABSENT, Generation, LocalStore, MappingStore, MemoryStore, Store, ZipStore
-from tegula.stores.capabilities import delete_if
+from tegula.stores import ABSENT, Generation, Store
+from tegula.stores.capabilities import EmptyDirectories, delete_if
 from tegula.targets.paths import place
 
 __all__ = ["COMPLETE", "DIRECTORY", "Ledger", "is_ledger_key", "is_shared", "share_of", "survives"]
 
-DIRECTORY: Final = ".tegula_job"
 COMPLETE: Final = ".tegula_complete"
 """Name of the value that marks a complete target: the facts of the plan, stored in one of its arrays."""
+_ROOMS: Final = ("units/", "runs/", "arrays/", "owners/", "of/")
+_LAST: Final = ("plan.json", "replaces", "done")  # of a ledger that is removed; without a plan there is no job
 _ATTEMPTS: Final = 10  # to become the owner of a part
 _RENEWED: Final = 30.0
 
@@ -66,12 +72,12 @@ def is_ledger_key(key: str) -> bool:
     >>> is_ledger_key("a/.tegula_job/plan.json"), is_ledger_key("a/c/0")
     (True, False)
     """
-    return not {DIRECTORY, COMPLETE}.isdisjoint(key.split("/"))
+    return any(name == COMPLETE or name.startswith(DIRECTORY) for name in key.split("/"))
 
 
 def survives(store: Store) -> bool:
     """Return whether stored values outlive a process that is killed, which values in an archive do not."""
-    return not isinstance(store, ZipStore) and not type(store).__name__.startswith("RemoteZip")
+    return not store.in_archive
 
 
 class Ledger(Records):
@@ -85,6 +91,11 @@ class Ledger(Records):
         Path of the target.
     part : (int, int)
         The number of the part that this process does, counted from 1, and the number of parts.
+
+    Attributes
+    ----------
+    replaces : bool
+        Whether the job replaces a node, as it says itself before it begins, and as is stored afterwards.
 
     Examples
     --------
@@ -106,6 +117,8 @@ class Ledger(Records):
             )
         super().__init__(store, f"{path}/{DIRECTORY}/".lstrip("/"), part)
         self.path = path
+        self.replaces = False
+        self.expected: Plan | None = None  # what this process is about to do
         self._owner = self._claim = ""
         self._beat: Any = None  # a lock; releasing it ends the thread that renews the owner record
         self._owning = Lock()
@@ -114,20 +127,74 @@ class Ledger(Records):
         return type(self), (self.store, self.path, self.part), {"job": self.job}
 
     def plan(self) -> dict[str, Any] | None:
-        """Return the stored plan; ``None`` if there is no job."""
+        """Return the stored plan; ``None`` if there is no job, or its plan is lost."""
+        return self.found_plan()[1]
+
+    def found_plan(self) -> tuple[bool, dict[str, Any] | None]:
+        """Return whether there is a job, and its plan unless it is lost: empty or cut, as after a power loss."""
         key = f"{self._prefix}plan.json"
         raw = self.store.get(key)
         if raw is None:
-            return None
+            return False, None
         with suppress(MetadataError):
             found = load(raw, key)
             if is_plan(found):
-                return found
-        raise MetadataError(
-            "the plan of the job is damaged; delete it, and start again with overwrite=True",
+                return True, found
+        return True, self._lost_plan()
+
+    def lost(self) -> MetadataError:
+        """Return the error for a job whose plan is lost, and which may be another one."""
+        return MetadataError(
+            "a job was interrupted here whose plan can't be read, and it is not known to be this one; start again with "
+            "overwrite=True, or remove it with `tegula jobs clean`",
             path=place(self.store, self.path),
-            key=key,
         )
+
+    def _lost_plan(self) -> dict[str, Any] | None:
+        """Return the plan of this process in place of a lost one, if it is known to be the same."""
+        if self.expected is None:
+            return None
+        first = f"{self._prefix}of/{_digest_of(self.expected)}-"
+        for key in self.store.list_prefix(f"{self._prefix}of/"):
+            with suppress(ValueError):
+                if key.startswith(first) and 0 <= (begun := float(key[len(first) :])) < LATEST:
+                    return {**self.expected.as_dict(), "begun": begun}
+        return None
+
+    @property
+    def has_plan(self) -> bool:
+        """Whether there is a job, even one whose plan is lost."""
+        return self.store.exists(f"{self._prefix}plan.json")
+
+    @property
+    def made(self) -> str:
+        """Where the job makes its node: at the path of the target, or inside the node that it will replace."""
+        return f"{self._new}node" if self.replaces else self.path
+
+    @property
+    def _new(self) -> str:
+        return f"{self._prefix[:-1]}-new/"
+
+    def look_for_old(self) -> bool:
+        """Return whether the stored job replaces a node, and note that."""
+        self.replaces = self.store.exists(f"{self._prefix}replaces")
+        return self.replaces
+
+    def is_cut(self, plan: Plan) -> bool:
+        """Return whether arrays of the new node are complete, but not there: they were about to replace the old ones.
+
+        A process that is killed at that moment leaves the old node, or the new one in a place that is removed.
+        """
+        if not self.look_for_old():
+            return False
+        self.read()
+
+        def is_gone(piece: Piece) -> bool:
+            return next(iter(self.store.list_prefix(f"{self.made}/{piece.name}".rstrip("/") + "/")), None) is None
+
+        pieces = [piece for piece in plan.pieces.values() if not is_ledger_key(f"{piece.name}/")]  # not temporary
+        complete = [piece for piece in pieces if self.completed(piece.first) is not None]
+        return any(gather(is_gone, complete, self.store.concurrency))
 
     @property
     def is_done(self) -> bool:
@@ -141,6 +208,15 @@ class Ledger(Records):
             return True
         stored = self.plan()
         return stored is not None and stored["begun"] == self.job
+
+    def spoil(self, what: str) -> None:
+        """Note in the plan how the source has changed, since units that are done may hold what it never held."""
+        key = f"{self._prefix}plan.json"
+        with suppress(TegulaError):  # the caller raises the error that tells the user
+            stored, generation = self.plan(), self.store.get(key, with_generation=True)[1]
+            if stored is not None and stored["begun"] == self.job:
+                self._delete_names()  # first: the plan must not be taken for the old one if it is lost
+                self.store.set(key, json.dumps({**stored, "changed": what}).encode(), if_generation=generation)
 
     def begin(self, plan: Plan, resume: bool, *, is_found: bool = False) -> bool:
         """Begin or resume a job, and keep other processes from it.
@@ -168,15 +244,22 @@ class Ledger(Records):
         """
         # the plan, stored by the process that begins
         where = place(self.store, self.path)
-        stored = self.plan()
-        if stored is None and is_found:
+        self.expected = plan
+        is_there, stored = self.found_plan()
+        if not is_there and is_found:
             return False
-        if stored is not None and not resume:
+        if is_there and not resume:
             raise self._in_the_way(where)
+        if is_there and stored is None:
+            raise self.lost()
         if stored is None:
             self._refuse_others(where)
             self.sweep()
             self.job = time.time()
+            if self.replaces:
+                self.store.set(f"{self._prefix}replaces", json.dumps({"begun": self.job}).encode())
+            else:
+                self.store.delete(f"{self._prefix}replaces")  # of a job that was removed by a process that was killed
             raw = json.dumps({**plan.as_dict(), "begun": self.job}).encode()
             try:
                 self.store.set(f"{self._prefix}plan.json", raw, if_generation=ABSENT)
@@ -189,6 +272,10 @@ class Ledger(Records):
         if stored is not None:
             plan.check_same(stored, where)
             self.job = stored["begun"]
+            self.look_for_old()
+        name = f"{self._prefix}of/{_digest_of(plan)}-{self.job!r}"
+        with suppress(ConflictError):
+            self.store.set(name, b"{}", if_generation=ABSENT)
         # the owner
         try:
             self._refuse_others(where)
@@ -196,6 +283,7 @@ class Ledger(Records):
         except AlreadyExistsError:
             joined = any(owner.is_alive and owner.facts.get("job") == self.job for owner in self.owners().values())
             if stored is None and self.part == (1, 1) and not joined:
+                self._delete_names()
                 self.store.delete(f"{self._prefix}plan.json")
             raise
         # the records; another part may have completed the job meanwhile, and removed them
@@ -215,11 +303,13 @@ class Ledger(Records):
             If another process works on it, or a job was interrupted there.
         """
         where = place(self.store, self.path)
-        if self.plan() is not None:
+        if self.is_done:
+            self.remove()
+        if self.has_plan:
             raise self._in_the_way(where)
         try:
             self._take(where)
-            if self.plan() is not None:  # another job has just begun
+            if self.has_plan:  # another job has just begun
                 raise self._in_the_way(where)
             yield
         finally:
@@ -297,6 +387,15 @@ class Ledger(Records):
             except KeyboardInterrupt:  # once more, since nothing else does it
                 self._delete_claim(key)
                 raise
+        self._tidy()
+
+    def _tidy(self) -> None:
+        """Remove the directories of a ledger that are empty, as a process leaves them that is killed in between."""
+        store, above = self.store, self._prefix
+        if isinstance(store, EmptyDirectories) and store.has_prefix(above):
+            for name in ("", *_ROOMS):
+                if store.has_prefix(above + name):
+                    store.delete(f"{above}{name}-")  # there is no such key; its directories go if they are empty
 
     def _delete_claim(self, key: str) -> None:
         """Delete the owner record at `key` if this process has stored it."""
@@ -327,18 +426,28 @@ class Ledger(Records):
 
     def remove(self) -> None:
         """Remove the ledger: the records first, then the plan, and last the note that the job is complete."""
-        last = [f"{self._prefix}plan.json", f"{self._prefix}done"]
+        last = [self._prefix + name for name in _LAST]
         generations = [self.store.get(key, (0, 0), with_generation=True)[1] for key in last]
         self.release()  # at once: others take a claim that an interrupt leaves for a process at work
+        # records before what they are of: a unit with a record would not be done again
         delete_keys(self.store, [key for key in self.store.list_prefix(self._prefix) if key not in last])
+        if generations[_LAST.index("replaces")] != ABSENT:
+            delete_prefix(self.store, self._new)
         for key, generation in zip(last, generations):
             _delete_unchanged(self.store, key, generation)
 
+    def forget_units(self) -> None:
+        """Delete the records of units."""
+        delete_keys(self.store, self._keys())
+
     def sweep(self) -> None:
         """Remove records of a job that is over: a part may write some after another part has completed the target."""
-        keys = self._keys()
-        if keys and self.plan() is None:
+        keys = [*self._keys(), *self.store.list_prefix(f"{self._prefix}of/")]
+        if keys and not self.has_plan:
             delete_keys(self.store, keys)
+
+    def _delete_names(self) -> None:
+        delete_keys(self.store, [*self.store.list_prefix(f"{self._prefix}of/")])
 
     def nbytes(self) -> int:
         """Return the size of the ledger in bytes."""
@@ -365,9 +474,13 @@ class Ledger(Records):
 
     def _shared_as(self, number: int, parts: int) -> Ledger:
         made = Ledger(self.store, self.path, (number, parts))
-        made.job = self.job
+        made.job, made.expected = self.job, self.expected
         made.read()
         return made
+
+
+def _digest_of(plan: Plan) -> str:
+    return digest(json.dumps(plan.facts(), sort_keys=True).encode())
 
 
 def _delete_unchanged(store: Store, key: str, generation: Generation) -> None:
@@ -379,6 +492,4 @@ def _delete_unchanged(store: Store, key: str, generation: Generation) -> None:
 
 def is_shared(store: Store) -> bool:
     """Return whether other processes can read and write the values of a store."""
-    if isinstance(store, (MemoryStore, MappingStore)):
-        return False
-    return isinstance(store, LocalStore) or isinstance(store.identity, str) or survives(store)
+    return not store.in_memory and (isinstance(store.identity, str) or survives(store))

@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from tegula.display.markup import printable
-from tegula.engine.deleting import remove_incomplete
+from tegula.engine.nodes.deleting import remove_incomplete
 from tegula.errors import AlreadyExistsError, NotFoundError
 from tegula.jobs.ledger import DIRECTORY, Ledger, survives
 from tegula.jobs.owners import Owner
-from tegula.stores import LocalStore, Store
+from tegula.jobs.plans import LARGEST
+from tegula.stores import Store
 from tegula.targets.paths import clean, local_path, place
 from tegula.targets.stores import store_of
 
@@ -191,19 +192,24 @@ def clean_job(
     store = store_of(target, storage_options=storage_options)
     state = show_job(store, path)
     discard(store, clean(path), force=force)
-    if store is not target and isinstance(store, LocalStore):  # the directory that the job has created
+    if store is not target and store.local_directory is not None:  # which the job has created
         with suppress(OSError):
-            os.rmdir(store.root)
+            os.rmdir(store.local_directory)
     return state
 
 
-def discard(store: Store, path: str, *, force: bool = False) -> None:
-    """Delete everything that a job has written, and its ledger; do nothing if there is no job."""
+def discard(store: Store, path: str, *, force: bool = False, plan: Mapping[str, Any] | None = None) -> None:
+    """Delete everything that a job has written, and its ledger, but not what it was to replace.
+
+    `plan` says what may have been written if the plan of the job can't be read.
+    """
     ledger = Ledger(store, path)
-    plan = ledger.plan()
+    if (found := ledger.plan()) is not None or not ledger.has_plan:
+        plan = found
     if not force:
         refuse_running(store, path)
-    if plan is not None and not ledger.is_done:
+    if plan is not None and not ledger.is_done and not ledger.look_for_old():
+        ledger.forget_units()  # first: a unit with a record would not be done again
         prefix = f"{path}/" if path else ""
         arrays = [f"{prefix}{item['name']}".rstrip("/") for item in plan.get("arrays", ())]
         groups = sorted((f"{prefix}{name}".rstrip("/") for name in plan.get("groups", ())), key=len, reverse=True)
@@ -222,10 +228,14 @@ def refuse_running(store: Store, path: str) -> None:
 
 def _state_of(store: Store, path: str) -> JobState | None:
     ledger = Ledger(store, path)
-    plan = ledger.plan()
+    plan, is_there = ledger.plan(), ledger.has_plan
+    if is_there:
+        ledger.read()
+    if plan is None and is_there:
+        facts = "job whose plan can't be read", "", place(store, path), 0.0, 0
+        return JobState(path, *facts, ledger.number_done(LARGEST), 0, 0, ledger.owners(), ledger.nbytes())
     if plan is None:
         return None
-    ledger.read()
     arrays = plan.get("arrays", [])
     complete = [item for item in arrays if ledger.completed(item["first"]) is not None]
     done = sum(item["units"] for item in complete) + ledger.number_done(plan["units"])

@@ -16,13 +16,14 @@ from typing import Any, Final
 
 from tegula.arrays.array import Array
 from tegula.errors import MetadataError
+from tegula.frozen import replace
 from tegula.jobs.owners import LATEST
 from tegula.jobs.units import Box
 from tegula.metadata.chunk_grids import ChunkGrid
 from tegula.metadata.nodes import NodeMetadata
 
-__all__ = ["LARGEST", "Difference", "Piece", "Plan", "Unit", "are_facts", "digest", "fingerprint_of", "is_count",
-    "is_plan", "units_of",
+__all__ = ["LARGEST", "Difference", "Piece", "Plan", "Unit", "are_facts", "description_of", "digest", "fingerprint_of",
+    "is_count", "is_plan", "units_of",
 ]  # fmt: skip
 
 LARGEST: Final = 10**100
@@ -170,6 +171,8 @@ class Plan:
     pieces: dict[str, Piece] = field(default_factory=dict)
     groups: dict[str, dict[str, Any]] = field(default_factory=dict)
     units: int = 0
+    described: dict[str, str] = field(default_factory=dict)
+    """Digests of the descriptions by which the arrays were planned; see `description_of`."""
 
     def add(
         self,
@@ -219,6 +222,8 @@ class Plan:
 
     def difference(self, stored: Mapping[str, Any]) -> Difference | None:
         """Return the first difference from a stored plan, or from its `facts`; ``None`` if there is none."""
+        if isinstance(stored.get("changed"), str):
+            return Difference(stored["changed"])
         now = json.loads(json.dumps(self.facts()))
         for name in ("version", "operation"):
             if stored.get(name) != now[name]:
@@ -303,8 +308,23 @@ def fingerprint_of(node: Array | NodeMetadata) -> dict[str, Any]:
     found: dict[str, Any] = {"documents": _digests(node.metadata), "shape": [*node.shape]}
     number = prod(node.metadata.grid.counts(node.shape))
     if number <= _COUNTED and node.store.listable:
-        found["stored chunks"] = [*node._stored.amount_stored()]
+        found["stored chunks"] = [*node.stored.amount_stored()]
     return found
+
+
+def description_of(array: Array) -> str:
+    """Return a digest of what an array's documents say about its chunks and shape, without attributes.
+
+    Examples
+    --------
+    >>> import tegula
+    >>> a = tegula.create_array({}, shape=3, dtype="i4")
+    >>> before = description_of(a)
+    >>> a.attrs["unit"] = "m"
+    >>> description_of(a) == before
+    True
+    """
+    return digest(repr(replace(array.metadata, attributes={}, dimension_names=None)).encode())
 
 
 def _digests(metadata: NodeMetadata) -> dict[str, str]:

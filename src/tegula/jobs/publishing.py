@@ -9,14 +9,13 @@ from typing import Any, Final
 from tegula import engine
 from tegula.arrays.array import Array
 from tegula.arrays.creation import completing, new_array_of
-from tegula.engine.creating import read_back
 from tegula.errors import AlreadyExistsError, TegulaError
 from tegula.formats import Format, find_format
 from tegula.metadata.nodes import ArrayMetadata, NodeMetadata
 from tegula.stores import Store
 from tegula.targets.paths import place
 
-__all__ = ["Place", "place_for", "publish"]
+__all__ = ["Place", "publish"]
 
 _RETRIES: Final = 10
 
@@ -50,16 +49,13 @@ class Place:
         """Return the array for writing."""
         metadata = find_format(self.format).parse(self.documents)
         assert isinstance(metadata, ArrayMetadata)
+        return self.of(metadata)
+
+    def of(self, metadata: ArrayMetadata) -> Array:
+        """Return the array for writing; `metadata` is what `documents` describe."""
         if not self.visible:  # without documents, no operation checks that they exist
             metadata = replace(metadata, documents={})
         return Array(engine.stored_array(self.store, self.path, metadata, **self.options), self.path, read_only=False)
-
-
-def place_for(
-    store: Store, path: str, item: Format, metadata: ArrayMetadata, options: dict[str, Any], *, visible: bool
-) -> Place:
-    """Return the place of the array that `metadata`, as returned by ``item.adapt``, describes."""
-    return Place(store, path, dict(read_back(item, metadata, path).documents), item.name, options, visible)
 
 
 def publish(
@@ -70,7 +66,7 @@ def publish(
     Parameters
     ----------
     store, path, item, metadata
-        The array, whose chunks may be stored already; see `tegula.engine.creating.create_array`.
+        The array, whose chunks may be stored already; `metadata` as `read_back` returns it.
     options : dict
         Options for `tegula.engine.stored_array`.
     has_parent : bool
@@ -81,8 +77,7 @@ def publish(
     AlreadyExistsError
         If another program has created a node here since the job began.
     """
-    final = read_back(item, metadata, path)
-    names, final = final.documents.keys(), replace(final, documents={})
+    names, final = metadata.documents.keys(), replace(metadata, documents={})
     created = options | {"filled": False, "reserved": True, "has_chunks": True, "has_parent": has_parent}
     for attempt in range(_RETRIES):
         found = engine.fetch_documents(store, path, item.keys)

@@ -9,12 +9,15 @@ from contextlib import contextmanager, nullcontext, suppress
 from types import MappingProxyType
 from typing import Any, Final, Literal
 
+from tegula.engine.nodes.deleting import occupant
+from tegula.engine.nodes.replacing import put_in_place
 from tegula.errors import AlreadyExistsError, CodecError, MetadataError, NotFoundError, UnsupportedError
 from tegula.formats.documents import load
-from tegula.jobs.ledger import COMPLETE, Ledger, is_ledger_key, survives
+from tegula.jobs.ledger import COMPLETE, DIRECTORY, Ledger, is_ledger_key, survives
 from tegula.jobs.managing import discard
 from tegula.jobs.plans import Plan, are_facts
-from tegula.stores import LocalStore, Store
+from tegula.stores import Store
+from tegula.stores.capabilities import Renaming
 from tegula.targets.paths import place
 
 __all__ = ["Recording", "claimed"]
@@ -29,16 +32,16 @@ def claimed(store: Store, path: str, *, overwrite: bool = False) -> Iterator[Non
 
     With `overwrite` a job that was interrupted there is removed first.
     """
-    made = isinstance(store, LocalStore) and not os.path.exists(store.root)
+    made = store.local_directory is not None and not os.path.exists(store.local_directory)
     if overwrite and survives(store):
         discard(store, path)
     try:
         with Ledger(store, path).claimed() if survives(store) else nullcontext():
             yield
     finally:
-        if made and isinstance(store, LocalStore):  # an empty directory, if nothing has been written
+        if made and store.local_directory is not None:  # an empty directory, if nothing has been written
             with suppress(OSError):
-                os.rmdir(store.root)
+                os.rmdir(store.local_directory)
 
 
 class Recording:
@@ -52,6 +55,9 @@ class Recording:
         What the job is to do.
     resumes : bool
         Whether to resume a job that is under way or was interrupted.
+    looks_complete : callable, optional
+        Returns whether the target is complete by what is stored there, where no note says so; called with whether
+        there is a note, which can't be read.
 
     Attributes
     ----------
@@ -63,8 +69,13 @@ class Recording:
 
     left_out: Mapping[str, str] = MappingProxyType({})
 
-    def __init__(self, ledger: Ledger, plan: Plan, resumes: bool) -> None:
+    def __init__(
+        self, ledger: Ledger, plan: Plan, resumes: bool, looks_complete: Callable[[bool], bool] = lambda is_noted: False
+    ) -> None:
         self.ledger, self.plan, self.resumes = ledger, plan, resumes
+        ledger.expected = plan
+        self._looks_complete = looks_complete
+        self._is_noted = False
         self._is_found = self.is_complete = False
 
     @contextmanager
@@ -75,6 +86,7 @@ class Recording:
         check: Callable[[], object],
         clear: Callable[[], object] = lambda: None,
         is_taken: Callable[[], bool],
+        is_replaced: Callable[[], bool] | None = None,
     ) -> Iterator[Ledger | None]:
         """Begin or resume the job in a ``with`` block, which receives ``None`` if the same job is complete.
 
@@ -83,14 +95,17 @@ class Recording:
         Parameters
         ----------
         overwrite : bool
-            Whether to delete what exists at the target. It stays if the job is resumed, or is one of several parts: a
-            part can't know what the others have written.
+            Whether to replace what exists at the target: it stays until the job is complete, which works at
+            ``ledger.made``. A part of several can't replace anything, since it can't know what the others have written.
         check : callable
-            Refuses a target that is not free.
+            Refuses a target that is not free, unless ``ledger.replaces``.
         clear : callable
-            Deletes what exists at the target.
+            Deletes what is left at the target of nodes that are not complete.
         is_taken : callable
             Returns whether something exists at the target.
+        is_replaced : callable, optional
+            Returns whether something exists that has to stay until the job is complete; by default whether there are
+            nodes at the target.
 
         Raises
         ------
@@ -101,7 +116,7 @@ class Recording:
         begun = False
         try:
             while not begun:  # again, if another process begins, completes or removes the job at the same moment
-                begun = self._prepare(overwrite, check, clear, is_taken) and (
+                begun = self._prepare(overwrite, check, clear, is_taken, is_replaced or self._has_nodes) and (
                     self.is_complete or ledger.begin(self.plan, self.resumes, is_found=self._is_found)
                 )
             yield None if self.is_complete else ledger
@@ -121,23 +136,34 @@ class Recording:
         check: Callable[[], object],
         clear: Callable[[], object],
         is_taken: Callable[[], bool],
+        is_replaced: Callable[[], bool],
     ) -> bool:
         """Make room for a new job; return false if another process begins the job in the meantime."""
         # a job to join, or one that is complete
         ledger = self.ledger
         if ledger.is_done:
             ledger.remove()
+        ledger.replaces = False
         self._is_found = self._is_under_way(overwrite=overwrite)
+        stored = ledger.plan() if self._is_found and overwrite else None
+        if (
+            stored is not None and self.plan.difference(stored) is None and ledger.is_cut(self.plan)
+        ):  # killed when it was about to put the new node in place
+            discard(ledger.store, ledger.path)
+            self._is_found = ledger.replaces = False
         if self._is_found:
             return True
         if self.resumes and (found := self._completed(is_taken, overwrite=overwrite)) is not None:
             self.is_complete, self.left_out = True, found
+            self._sweep_beside(overwrite)
             return True
 
         # what is in the way
         if self._may_delete(overwrite):
-            discard(ledger.store, ledger.path)
-            clear()
+            discard(ledger.store, ledger.path, plan=self.plan.as_dict())
+            ledger.replaces = is_replaced()
+            if not ledger.replaces:
+                clear()
         try:
             check()
         except AlreadyExistsError as error:
@@ -159,10 +185,23 @@ class Recording:
                 "have written",
                 path=error.path,
             ) from error
-        if self._may_delete(overwrite) and ledger.plan() is not None:  # begun meanwhile: its chunks may be deleted now
+        if (
+            self._may_delete(overwrite) and not ledger.replaces and ledger.has_plan
+        ):  # begun meanwhile: its chunks may be deleted now
             discard(ledger.store, ledger.path, force=True)
             return False
         return True
+
+    def _sweep_beside(self, overwrite: bool) -> None:
+        """Remove a node that was replaced by a process which was killed at that moment."""
+        store, path = self.ledger.store, self.ledger.path
+        if self._may_delete(overwrite) and isinstance(store, Renaming):
+            with store.beside(f"{path}/" if path else ""):
+                pass  # making a directory there does it
+
+    def _has_nodes(self) -> bool:
+        """Return whether there is a node at the target, or nodes directly below it."""
+        return occupant(self.ledger.store, self.ledger.path) in ("node", "members")
 
     def _has_begun(self, is_taken: Callable[[], bool], *, overwrite: bool) -> bool:
         """Return whether there is a job now, or the same one has completed the target."""
@@ -182,17 +221,19 @@ class Recording:
             If another job has completed the target, or was interrupted there; says what differs.
         """
         if self._is_under_way(overwrite=overwrite):
-            self.plan.check_same(self.ledger.plan() or {}, place(self.ledger.store, self.ledger.path))
+            if (stored := self.ledger.plan()) is None:
+                raise self.ledger.lost()
+            self.plan.check_same(stored, place(self.ledger.store, self.ledger.path))
             self.ledger.read()
             return "resumes"
         return "begins" if self._completed(is_taken, overwrite=overwrite) is None else "is complete"
 
     def _is_under_way(self, *, overwrite: bool) -> bool:
         """Return whether there is a job that is not complete; with `overwrite`, whether this one may resume it."""
-        stored = None if self.ledger.is_done else self.ledger.plan()
-        if stored is None or not self._may_delete(overwrite):
-            return stored is not None
-        return self.resumes and self.plan.difference(stored) is None
+        is_there, stored = (False, None) if self.ledger.is_done else self.ledger.found_plan()
+        if not self._may_delete(overwrite):
+            return is_there
+        return self.resumes and stored is not None and self.plan.difference(stored) is None
 
     def _may_delete(self, overwrite: bool) -> bool:
         """Return whether what exists may be deleted: never by one part of several."""
@@ -202,7 +243,7 @@ class Recording:
         """Return `left_out` if the same job has completed the target, else ``None``; see `under_way`."""
         stored = self._mark(is_taken)
         if stored is None:
-            return None
+            return {} if not self._may_delete(overwrite) and self._looks_complete(self._is_noted) else None
         found = self.plan.difference(stored)
         if found is not None:
             if self._may_delete(overwrite):
@@ -235,8 +276,14 @@ class Recording:
             path=place(self.ledger.store, self.ledger.path),
         )
 
-    def finish(self, failed: Mapping[str, str] | None = None) -> None:
-        """Complete the job: note that in the target if the job can be resumed, and remove the ledger.
+    def finish(
+        self,
+        failed: Mapping[str, str] | None = None,
+        *,
+        is_noted: bool = True,
+        put: Callable[[], object] | None = None,
+    ) -> None:
+        """Complete the job: note that in the target, put it in place if it replaces a node, and remove the ledger.
 
         Nothing is left to do if another process has completed the target in the meantime.
 
@@ -244,6 +291,10 @@ class Recording:
         ----------
         failed : mapping of str to str, optional
             The path of each array that had to be left out, and the reason.
+        is_noted : bool
+            Whether the note is written.
+        put : callable, optional
+            Puts the arrays that were made in place, one by one; by default what is at ``ledger.made``, as a whole.
 
         Raises
         ------
@@ -252,11 +303,25 @@ class Recording:
         """
         if self.is_over():
             return
-        if self.resumes:  # the same command may come again
-            keys = [key for name, key in self._places() if name not in (failed or {})]
+        self._refuse_changed()
+        ledger = self.ledger
+        if put is not None:
+            put()
+        if is_noted:  # the same command may come again
+            keys = [key for name, key in self._places(made=put is None) if name not in (failed or {})]
             raw = json.dumps({**self.plan.facts(), "failed": {**(failed or {})}}, separators=(",", ":")).encode()
-            self.ledger.store.set(keys[0] if keys else self._key(""), raw)
-        self.ledger.finish()
+            ledger.store.set(keys[0] if keys else self._key("", made=put is None), raw)
+        if ledger.replaces and put is None:
+            keep = f"{ledger.path}/{DIRECTORY}".lstrip("/")  # the ledger, and what is beside it
+            put_in_place(ledger.store, ledger.path, ledger.made, keep=keep)
+        if not ledger.replaces or ledger.is_kept:  # otherwise it went with the old node
+            ledger.finish()
+
+    def _refuse_changed(self) -> None:
+        """Raise an error if another part of the job has found that the source has changed."""
+        stored = self.ledger.plan()
+        if stored is not None:
+            self.plan.check_same(stored, place(self.ledger.store, self.ledger.path))
 
     def _mark(self, is_taken: Callable[[], bool]) -> dict[str, Any] | None:
         """Return the note that the target is complete; it is in the first array that was not left out."""
@@ -266,12 +331,17 @@ class Recording:
             if (raw := self.ledger.store.get(key)) is not None:
                 with suppress(MetadataError):
                     found = load(raw, key)
-                    return found if are_facts(found) else None
+                    if are_facts(found):
+                        return found
+                self._is_noted = True
+                return None
         return None
 
-    def _places(self) -> list[tuple[str, str]]:
+    def _places(self, *, made: bool = False) -> list[tuple[str, str]]:
         """Return the arrays of the plan, and the key of the note in each, where no reader lists keys."""
-        return [(name, self._key(name)) for name in sorted(self.plan.pieces) if not is_ledger_key(f"{name}/")]
+        names = (name for name in sorted(self.plan.pieces) if not is_ledger_key(f"{name}/"))
+        return [(name, self._key(name, made=made)) for name in names]
 
-    def _key(self, name: str) -> str:
-        return "/".join(filter(None, [self.ledger.path, name, COMPLETE]))
+    def _key(self, name: str, *, made: bool = False) -> str:
+        """Return the key of the note in an array at the target, or where it is being made."""
+        return "/".join(filter(None, [self.ledger.made if made else self.ledger.path, name, COMPLETE]))

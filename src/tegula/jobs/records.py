@@ -15,10 +15,11 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from itertools import accumulate
 from threading import Lock
+from types import MappingProxyType
 from typing import Any, Final
 
-from tegula.engine.far import delete_keys
-from tegula.engine.pool import gather
+from tegula.engine.concurrency.pool import gather
+from tegula.engine.reading.far import delete_keys
 from tegula.errors import ConflictError, MetadataError
 from tegula.formats.documents import load
 from tegula.jobs.plans import LARGEST, is_count
@@ -32,6 +33,8 @@ _RECORD: Final = re.compile(
     r"units/[0-9]{1,40}|arrays/[0-9]{1,40}|runs/[0-9]{1,40}-[0-9]{1,40}-[0-9]{1,9}of[1-9][0-9]{0,8}"
 ).fullmatch
 Amounts = Mapping[str, Any]
+_UNREADABLE: Final[Amounts] = MappingProxyType({})
+"""Stands for a record that is empty or cut, as after a power loss: it counts as absent, and its unit is done again."""
 _Run = tuple[int, int, int, int]
 """First unit, end, remainder and modulus: the units in this range that have this remainder."""
 
@@ -108,7 +111,7 @@ class Records(ABC):
             found = load(raw, key)
             if all(_is_amount(*item) for item in found.items()):
                 return found
-        raise MetadataError("the record is damaged; delete it, and its unit will be done again", key=key)
+        return _UNREADABLE
 
     def _store(self, name: str, amounts: Amounts) -> None:
         key, made = f"{self._prefix}{name}", {**amounts}
@@ -124,7 +127,13 @@ class Records(ABC):
 
     def _is_ours(self, amounts: Amounts) -> bool:
         """Return whether a record is of this job: a unit in progress may be recorded after its job was replaced."""
-        return self.job is None or amounts.get("job") in (None, str(self.job))
+        return amounts is not _UNREADABLE and (self.job is None or amounts.get("job") in (None, str(self.job)))
+
+    def discard(self, number: int) -> None:
+        """Delete the record of a unit whose result can't be read, so that the unit is done again."""
+        with self._lock:
+            self._done.pop(number, None)
+        self.store.delete(f"{self._prefix}units/{number}")
 
     def __contains__(self, number: int) -> bool:
         if number in self._done:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, Generic, TypeVar
@@ -12,20 +12,24 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from tegula.arrays.array import Array
-from tegula.engine.pool import results_of
+from tegula.engine.concurrency.pool import results_of
 from tegula.errors import MetadataError, TegulaError
 from tegula.hierarchy.group import Group
+from tegula.hierarchy.sources import Sources
 from tegula.jobs.ledger import Ledger
 from tegula.jobs.plans import Plan, Unit, fingerprint_of
 from tegula.jobs.records import Amounts
 from tegula.jobs.runners.runner import Runner, Work, check_reachable, runner_of
 from tegula.jobs.units import Box, arrays_below, box_results
 from tegula.metadata.chunk_grids import regular_grid
-from tegula.stores import LocalStore
+from tegula.stores import Store
 from tegula.tables.table import Table
 from tegula.targets.stores import store_of
 
-__all__ = ["Code", "Entry", "Share", "entry_for", "of_each_array", "shared_results", "sharing", "sharing_arrays"]
+__all__ = [
+    "Code", "Entry", "Share", "entry_for", "of_each_array", "shared_results", "sharing", "sharing_arrays",
+    "sources_for",
+]  # fmt: skip
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -66,7 +70,7 @@ class Code(Generic[R]):
         try:
             found: R = self._decoded(record["result"])
         except Exception as error:
-            raise MetadataError("the record is damaged; delete it, and its unit will be done again") from error
+            raise MetadataError("the record of the unit can't be read") from error
         return found
 
     def _encoded(self, value: Any) -> Any:
@@ -177,8 +181,11 @@ def sharing(
         for name, shape, source in sorted(entries(), key=lambda entry: entry[0]):
             plan.add(name, shape, regular_grid([1] * len(shape)), source)
         kept = Ledger(place, "")
+        kept.expected = plan
         try:
             begun = False
+            if kept.has_plan and kept.plan() is None:
+                kept.remove()  # it can't be read, and there is nothing but the ledger
             while not begun:  # another process may complete it at the same moment
                 if kept.is_done:
                     kept.remove()
@@ -190,9 +197,9 @@ def sharing(
                 kept.sweep()
         finally:
             kept.release()
-        if isinstance(place, LocalStore) and place is not ledger:
+        if place.local_directory is not None and place is not ledger:
             with suppress(OSError):  # it holds something else
-                os.rmdir(place.root)
+                os.rmdir(place.local_directory)
 
 
 def sharing_arrays(
@@ -203,11 +210,17 @@ def sharing_arrays(
     def entries() -> Iterator[Entry]:
         return (entry_for(name, array) for name, array in arrays_below(node, {}))
 
-    return sharing(Plan(operation, {}, node._place, ""), code, entries, [node.store], **who)
+    return sharing(Plan(operation, {}, node.location, ""), code, entries, [node.store], **who)
+
+
+def sources_for(node: Array | Group | Table, share: Share[Any] | None) -> Sources:
+    """Return the sources of an operation on a node; a change is noted in the ledger, if there is one."""
+    ledger = None if share is None else share.ledger
+    return Sources(node, changed=None if ledger is None else ledger.spoil)
 
 
 def of_each_array(
-    node: Group | Table, work: Callable[[str, Array], T], share: Share[R] | None
+    node: Group | Table, work: Callable[[str, Array], T], share: Share[R] | None, sources: Sources
 ) -> tuple[dict[str, T], dict[str, str]]:
     """Return by path the result for each array below a node, and the reason for each that could not be read.
 
@@ -219,6 +232,8 @@ def of_each_array(
         Returns the result for a path and an array; several threads may call it.
     share : Share, optional
         The runner and ledger for the boxes of the arrays.
+    sources : Sources
+        Receives the nodes that are visited, and compares them at the end.
     """
     found, failed = dict[str, T](), dict[str, str]()
 
@@ -232,8 +247,9 @@ def of_each_array(
         return lambda: found.update({name: result})
 
     requests = max(node.store.concurrency, 0 if share is None else share.runner.workers)
-    for note in results_of(attempt, arrays_below(node, failed), requests):
+    for note in results_of(attempt, arrays_below(node, failed, sources), requests):
         note()
+    sources.check()
     return found, failed
 
 
@@ -254,11 +270,13 @@ class _Boxes(Work):
         name: str,
         function: Callable[[Box], Any],
         room: int,
-        requests: int,
+        stores: Sequence[Store],
         code: Code[Any],
         ledger: Ledger | None,
     ) -> None:
-        self.name, self.function, self.room, self.requests = name, function, room, requests
+        self.name, self.function, self.room = name, function, room
+        self.requests = max(store.concurrency for store in stores)
+        self.is_remote = any(store.is_remote for store in stores)
         self.code, self.ledger = code, ledger
 
     def do(self, unit: Unit) -> Any:
@@ -300,8 +318,7 @@ def shared_results(
     ledger = share.ledger
     first = 0 if share.plan is None else share.plan.pieces[name].first
     room = sum(8 if one.dtype.hasobject else one.itemsize for one in (array, *others))
-    requests = max(one.store.concurrency for one in (array, *others))
-    work = _Boxes(name, function, room, requests, share.code, ledger)
+    work = _Boxes(name, function, room, [one.store for one in (array, *others)], share.code, ledger)
     units = deque[Unit]()  # units whose results have not been yielded yet
     ready: dict[int, Any] = {}
 
@@ -313,10 +330,13 @@ def shared_results(
             unit = Unit(first + number, box)
             units.append(unit)
             record = None if ledger is None else ledger.known(unit.number)
-            if record is None:
-                yield unit
-            else:
-                ready[unit.number] = share.code.decode(record)
+            if ledger is not None and record is not None:
+                try:
+                    ready[unit.number] = share.code.decode(record)
+                    continue
+                except MetadataError:
+                    ledger.discard(unit.number)
+            yield unit
 
     # in the same order for every runner, since sums of floats depend on it
     def in_turn() -> Iterator[tuple[R, int]]:

@@ -1,8 +1,8 @@
 """Units of work: the arrays of a hierarchy, and boxes of whole chunks that fit into memory.
 
 In remote storage, several arrays of a hierarchy and several boxes of an array are processed at once:
-`tegula.engine.pool.results_of` limits their number by the `concurrency` of the store, and `tegula.engine.far.UNITS`
-limits their bytes.
+`tegula.engine.concurrency.pool.results_of` limits their number by the `concurrency` of the store, and
+`tegula.engine.reading.far.UNITS` limits their bytes.
 """
 
 from __future__ import annotations
@@ -14,14 +14,16 @@ from threading import Lock
 from typing import Any, Final, TypeVar
 
 from tegula.arrays.array import Array
-from tegula.engine.chunk_copies import part_of
-from tegula.engine.far import UNITS
-from tegula.engine.implied_keys import members_unknown
-from tegula.engine.pool import results_of
-from tegula.engine.visiting import cells, in_order, is_inside
+from tegula.engine.concurrency.pool import results_of
+from tegula.engine.copying.chunk_copies import part_of
+from tegula.engine.documents.implied_keys import members_unknown
+from tegula.engine.reading.far import UNITS
+from tegula.engine.stored.visiting import cells, in_order, is_inside
 from tegula.errors import NotFoundError, TegulaError
 from tegula.hierarchy.group import Group
 from tegula.hierarchy.opening import open as open_any
+from tegula.hierarchy.sources import Sources
+from tegula.jobs.misplaced import refuse_misplaced
 from tegula.metadata.chunk_grids import ChunkGrid, regular_grid
 from tegula.tables.table import Table
 from tegula.targets.stores import check_options
@@ -51,10 +53,10 @@ def with_known_members(node: Array | Group | Table) -> Array | Group | Table:
     UnsupportedError
         If there is no consolidated metadata.
     """
-    if not isinstance(node, Group) or node.store.listable or node._known is not None:
+    if not isinstance(node, Group) or node.store.listable or node.knows_members:
         return node
     try:
-        return node._just_consolidated()
+        return node.from_consolidated()
     except NotFoundError as error:
         raise members_unknown(node.store, node.path) from error
 
@@ -82,7 +84,9 @@ def opened(
         yield with_known_members(node)
 
 
-def arrays_below(node: Array | Group | Table, failed: dict[str, str]) -> Iterator[tuple[str, Array]]:
+def arrays_below(
+    node: Array | Group | Table, failed: dict[str, str], sources: Sources | None = None
+) -> Iterator[tuple[str, Array]]:
     """Yield the path and the node of each array below a node, columns of tables included.
 
     Parameters
@@ -91,6 +95,8 @@ def arrays_below(node: Array | Group | Table, failed: dict[str, str]) -> Iterato
         Where to begin; an array yields itself.
     failed : dict
         Receives the path of each node that can't be opened, and the reason.
+    sources : Sources, optional
+        Receives the nodes that are visited.
 
     Examples
     --------
@@ -103,7 +109,10 @@ def arrays_below(node: Array | Group | Table, failed: dict[str, str]) -> Iterato
     if isinstance(node, Array):
         yield "", node
         return
-    for path, member in [("", node)] if isinstance(node, Table) else node.walk(failed):
+    lost: dict[str, str] = {}
+    for path, member in [("", node)] if isinstance(node, Table) else node.walk(lost):
+        if sources is not None:
+            sources.see(member)
         if isinstance(member, Array):
             yield path, member
         for name in member.names if isinstance(member, Table) else ():
@@ -112,6 +121,10 @@ def arrays_below(node: Array | Group | Table, failed: dict[str, str]) -> Iterato
                 yield inner, member[name]
             except TegulaError as error:
                 failed[inner] = str(error)
+    failed.update(lost)
+    if sources is not None:
+        for path in lost:
+            sources.see_path(f"{node.path}/{path}".lstrip("/"))
 
 
 def block_grid(source: Array, target: Array, most: int | None = None) -> ChunkGrid:
@@ -166,12 +179,12 @@ def blocks_of(array: Array, axes: Iterable[Axis | int], grid: ChunkGrid) -> Iter
         The blocks.
     """
     axes = [*axes]
-    for coords, _ in array._stored.stored_chunks():
-        if not is_inside(array._stored, coords):
+    for coords, _ in array.stored.stored_chunks():
+        if not is_inside(array.stored, coords):
             continue
         box: list[tuple[int, int]] = []
         cuts = iter(grid.axes)
-        for part, axis in zip(part_of(array._stored, coords), axes):
+        for part, axis in zip(part_of(array.stored, coords), axes):
             if isinstance(axis, int):
                 if not part.start <= axis < part.stop:
                     break
@@ -189,7 +202,7 @@ def blocks_of(array: Array, axes: Iterable[Axis | int], grid: ChunkGrid) -> Iter
 
 def stored_pairs(array: Array, grid: ChunkGrid) -> Iterator[tuple[Coords, Coords]]:
     """Yield the coordinates of the box and of the chunk, for each stored chunk of an array, in the order of boxes."""
-    old, ndim = array._stored, array.ndim
+    old, ndim = array.stored, array.ndim
 
     def pairs() -> Iterator[Coords]:
         for coords, _ in old.stored_chunks():
@@ -205,6 +218,11 @@ def boxes(array: Array) -> Iterator[Box]:
 
     Where few chunks are stored, only boxes with stored chunks are yielded; all other elements hold the fill value.
 
+    Raises
+    ------
+    MetadataError
+        If the chunks are those of another chunk key encoding.
+
     Examples
     --------
     >>> import tegula
@@ -213,7 +231,8 @@ def boxes(array: Array) -> Iterator[Box]:
     >>> [*boxes(a)]
     [(slice(100, 200, None), slice(0, 100, None))]
     """
-    stored = array._stored
+    refuse_misplaced(array)
+    stored = array.stored
     counts = stored.metadata.grid.counts(array.shape)
     if stored.is_sparse(prod(counts), array.nbytes):
         for coords, _ in stored.stored_chunks():
@@ -250,7 +269,7 @@ def box_results(
     """
     arrays = array, *others
     requests = max(one.store.concurrency for one in arrays)
-    room = sum(map(itemsize_of, arrays)) if requests else 0
+    room = sum(map(itemsize_of, arrays)) if any(one.store.is_remote for one in arrays) else 0
 
     def measured(box: Box) -> tuple[R, int]:
         size = prod(part.stop - part.start for part in box)

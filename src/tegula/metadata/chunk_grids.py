@@ -153,6 +153,8 @@ class ChunkGrid(Frozen):
     >>> grid = regular_grid((4, 3))
     >>> grid.counts((10, 6)), grid.chunk_shape((2, 1)), grid.is_regular
     ((3, 2), (4, 3), True)
+    >>> ChunkGrid((RegularAxis(4), VaryingAxis((3, 1)))).lengths
+    (4, (3, 1))
     """
 
     axes: tuple[ChunkAxis, ...]
@@ -172,6 +174,11 @@ class ChunkGrid(Frozen):
     def is_regular(self) -> bool:
         """True if all chunks have the same shape."""
         return self.one_shape is not None
+
+    @property
+    def lengths(self) -> tuple[Any, ...]:
+        """Length of the chunks along each axis; a tuple of their lengths where they differ."""
+        return tuple(axis.edges if isinstance(axis, VaryingAxis) else axis.chunk for axis in self.axes)
 
     def counts(self, shape: Sequence[int]) -> tuple[int, ...]:
         """Return the number of chunks along each axis of an array of `shape`."""

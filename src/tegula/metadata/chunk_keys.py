@@ -8,7 +8,7 @@ from functools import lru_cache
 from tegula.deferred import matcher
 from tegula.frozen import Frozen
 
-__all__ = ["BCOLZ_KEYS", "V1_KEYS", "V2_KEYS", "ChunkKeyEncoding", "default_keys", "v2_keys"]
+__all__ = ["BCOLZ_KEYS", "ENCODINGS", "V1_KEYS", "V2_KEYS", "ChunkKeyEncoding", "default_keys", "v2_keys"]
 
 _NUMBER = matcher(r"0|[1-9][0-9]{0,18}")
 
@@ -94,5 +94,7 @@ def v2_keys(separator: str = ".") -> ChunkKeyEncoding:
 
 
 V2_KEYS = v2_keys()
+ENCODINGS = (V2_KEYS, v2_keys("/"), default_keys(), default_keys("."))
+"""The encodings of Zarr v2 and v3."""
 V1_KEYS = ChunkKeyEncoding(".", "", "", "")
 BCOLZ_KEYS = ChunkKeyEncoding("/", "data/__", ".blp", "", first_only=True)

@@ -35,6 +35,7 @@ __all__ = [
     "data_type_from_json",
     "data_type_of",
     "data_type_to_json",
+    "dtype_of_text",
     "packed",
 ]
 
@@ -108,7 +109,8 @@ class DataType(Frozen):
         ``"string"``, ``"bytes"`` or ``"object"`` for variable-length elements, for which `numpy` is ``object``;
         otherwise ``""``.
     alias : str
-        The name to write if the type has several (``"r16"`` and ``"raw_bytes"``); ``""`` for the preferred one.
+        The name to write if the type has several (``"r16"`` and ``"raw_bytes"``); ``""`` for the preferred one. For
+        times without a unit, their scale factor, which arrays of NumPy do not keep.
 
     Examples
     --------
@@ -203,7 +205,7 @@ def as_data_type(value: Any) -> DataType:
     try:
         dtype = np.dtype(value)
     except (TypeError, ValueError, OverflowError) as error:
-        raise MetadataError(f"{value!r} is not a data type: {error}", field="dtype") from error
+        raise MetadataError(f"{value!r:.80} is not a data type: {error}", field="dtype") from error
     return data_type_of(dtype)
 
 
@@ -233,7 +235,15 @@ def data_type_of(dtype: np.dtype[Any]) -> DataType:
         raise UnsupportedError(f"an element of {dtype.itemsize} bytes is larger than {MAX_ITEMSIZE}", field="dtype")
     if dtype.itemsize == 0 and dtype.kind != "V":
         raise UnsupportedError(f"elements of type {dtype} have no size", field="dtype")
-    return DataType(dtype)
+    return _without_scale(dtype) if dtype.kind in "mM" else DataType(dtype)
+
+
+def _without_scale(dtype: np.dtype[Any]) -> DataType:
+    """Return the type of times; the scale of those without a unit is kept beside the dtype."""
+    unit, scale = np.datetime_data(dtype)[:2]
+    if unit != "generic" or scale == 1:
+        return DataType(dtype)
+    return DataType(np.dtype(dtype.str), alias=str(scale))
 
 
 def data_type_from_json(value: Any, depth: int = 0) -> DataType:
@@ -280,15 +290,15 @@ def data_type_from_json(value: Any, depth: int = 0) -> DataType:
     if re.fullmatch(r"r[0-9]{1,12}", name):
         bits = int(name[1:])
         if bits == 0 or bits % 8 or bits // 8 > MAX_ITEMSIZE:
-            raise MetadataError(f"the number of raw bits must be a multiple of 8, not {name!r}", field="data_type")
+            raise MetadataError(f"the number of raw bits must be a multiple of 8, not {name!r:.40}", field="data_type")
         return DataType(np.dtype(f"V{bits // 8}"), alias=name)
     if name in ("raw_bytes", "null_terminated_bytes", "fixed_length_utf32"):
         return DataType(_sized_dtype(name, configuration))
     if name in ("numpy.datetime64", "numpy.timedelta64"):
-        return DataType(_time_dtype(name, configuration))
+        return _without_scale(_time_dtype(name, configuration))
     if name in ("struct", "structured"):
         return DataType(_struct_dtype(configuration, depth), alias=name if name == "structured" else "")
-    raise UnsupportedError(f"no data type is called {name!r}", field="data_type")
+    raise UnsupportedError(f"no data type is called {name!r:.40}", field="data_type")
 
 
 def _name_and_configuration(value: Any) -> tuple[str, Mapping[str, Any]]:
@@ -310,7 +320,7 @@ def _sized_dtype(name: str, configuration: Mapping[str, Any]) -> np.dtype[Any]:
     """Read ``raw_bytes``, ``null_terminated_bytes`` or ``fixed_length_utf32``, which state their length in bytes."""
     length = configuration.get("length_bytes")
     if type(length) is not int or not 0 <= length <= MAX_ITEMSIZE:
-        raise MetadataError(f"{name} needs a length in bytes, not {length!r}", field="data_type.length_bytes")
+        raise MetadataError(f"{name} needs a length in bytes, not {length!r:.40}", field="data_type.length_bytes")
     if name == "fixed_length_utf32":
         if length % 4:
             raise MetadataError("UTF-32 takes 4 bytes for each character", field="data_type.length_bytes")
@@ -322,14 +332,12 @@ def _time_dtype(name: str, configuration: Mapping[str, Any]) -> np.dtype[Any]:
     """Read ``numpy.datetime64`` or ``numpy.timedelta64`` with its unit and scale factor."""
     unit, scale = configuration.get("unit"), configuration.get("scale_factor")
     if not isinstance(unit, str) or unit not in _TIME_UNITS:
-        raise MetadataError(f"unknown time unit {unit!r}", field="data_type.unit")
+        raise MetadataError(f"unknown time unit {unit!r:.40}", field="data_type.unit")
     if type(scale) is not int or not 1 <= scale < 2**31:
         raise MetadataError(
-            f"the scale factor must be a positive integer, not {scale!r}", field="data_type.scale_factor"
+            f"the scale factor must be a positive integer, not {scale!r:.40}", field="data_type.scale_factor"
         )
     kind = "M8" if name == "numpy.datetime64" else "m8"
-    if unit == "generic":
-        return np.dtype(kind)
     return np.dtype(f"{kind}[{scale}{'us' if unit == 'μs' else unit}]")
 
 
@@ -362,7 +370,7 @@ def _struct_dtype(configuration: Mapping[str, Any], depth: int) -> np.dtype[Any]
         raise MetadataError(
             f"an element of {dtype.itemsize} bytes is larger than {MAX_ITEMSIZE}", field="data_type.fields"
         )
-    return dtype
+    return dtype.newbyteorder("<")  # unless the codec ``bytes`` states another order
 
 
 def data_type_to_json(data_type: DataType) -> Any:
@@ -384,6 +392,9 @@ def data_type_to_json(data_type: DataType) -> Any:
         raise UnsupportedError("Zarr v3 has no data type for Python objects", field="dtype")
     if data_type.variable:
         return data_type.alias or data_type.variable
+    if data_type.numpy.kind in "mM" and data_type.alias:
+        plain = _dtype_to_json(data_type.numpy)
+        return {**plain, "configuration": {"unit": "generic", "scale_factor": int(data_type.alias)}}
     if data_type.alias and data_type.alias != "structured":
         return data_type.alias
     return _dtype_to_json(data_type.numpy, legacy=data_type.alias == "structured")
@@ -408,6 +419,29 @@ def _dtype_to_json(dtype: np.dtype[Any], legacy: bool = False) -> Any:
         name = {"S": "null_terminated_bytes", "U": "fixed_length_utf32", "V": "raw_bytes"}[dtype.kind]
         return {"name": name, "configuration": {"length_bytes": dtype.itemsize}}
     raise UnsupportedError(f"Zarr v3 has no data type for {dtype}", field="dtype")
+
+
+def dtype_of_text(text: str) -> np.dtype[Any]:
+    """Convert a type string or name in a document to a dtype; without a stated byte order it is little-endian.
+
+    NumPy takes the order of the machine, also for ``=``. But a document means the same on every machine, and those that
+    state no order were written on little-endian machines.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If NumPy knows no such type.
+
+    Examples
+    --------
+    >>> dtype_of_text("float64").str, dtype_of_text("=i2").str, dtype_of_text(">f4").str
+    ('<f8', '<i2', '>f4')
+    """
+    dtype = np.dtype(text)
+    if dtype.isbuiltin == _OF_A_LIBRARY or "<" in text or ">" in text:
+        return dtype
+    little = dtype.newbyteorder("<")
+    return dtype if dtype == little else little  # only long doubles of native order have buffers
 
 
 def packed(dtype: np.dtype[Any]) -> np.dtype[Any]:

@@ -48,12 +48,11 @@ def decode_base64(text: Any) -> bytes:
         raise MetadataError(f"{text!r:.80} is not base64", field="fill_value") from error
 
 
-def fill_from_document(value: Any, data_type: DataType, *, zarr_format: int = 3) -> Fill:
+def fill_from_document(value: Any, data_type: DataType) -> Fill:
     """Read the fill value of a document, including forms that zarr-python reads but the specification does not have.
 
-    A number is accepted for a boolean or a string, and missing bytes are padded with zeros. In Zarr v2 a boolean or a
-    string is also accepted for a number, for which Zarr v3 core requires a JSON number. A string is not accepted for a
-    boolean, although zarr-python reads it as true.
+    A text is accepted for a number, and a number for a boolean or a text; missing bytes are padded with zeros. A
+    boolean is not accepted for a number, nor a text for a boolean, although zarr-python reads them (any text as true).
 
     Parameters
     ----------
@@ -61,8 +60,6 @@ def fill_from_document(value: Any, data_type: DataType, *, zarr_format: int = 3)
         The member ``fill_value``.
     data_type : DataType
         Type of the array's elements.
-    zarr_format : {3, 2}
-        Version of the document.
 
     Returns
     -------
@@ -79,11 +76,9 @@ def fill_from_document(value: Any, data_type: DataType, *, zarr_format: int = 3)
     >>> from tegula.metadata.data_types import as_data_type
     >>> fill_from_document(0, as_data_type("bool"))
     array(False)
-    >>> fill_from_document("5", as_data_type("i2"), zarr_format=2)
+    >>> fill_from_document("5", as_data_type("i2"))
     array(5, dtype=int16)
     """
-    if zarr_format == 3 and data_type.numpy.kind in "iufmM" and type(value) in (bool, str):
-        return fill_from_json(value, data_type)
     return fill_from_json(_standard_form(value, data_type), data_type)
 
 
@@ -97,11 +92,11 @@ def _standard_form(value: Any, data_type: DataType) -> Any:
     if dtype.kind == "b":
         return bool(value) if kind in (int, float) or value == "" else value
     if dtype.kind in "iumM":
-        if kind is bool or (kind is float and value.is_integer()):
+        if kind is float and value.is_integer():
             return int(value)
-        return int(value) if kind is str and dtype.kind in "iu" and _INTEGER(value) else value
+        return int(value) if kind is str and dtype.kind in "iu" and _INTEGER(value.strip()) else value
     if dtype.kind == "f":
-        return float(value) if kind is bool or (kind is str and _NUMBER(value)) else value
+        return float(value) if kind is str and _NUMBER(value.strip()) else value
     if dtype.kind == "V" and kind is str:
         return [*decode_base64(value).ljust(dtype.itemsize, b"\0")]
     return value
@@ -159,8 +154,7 @@ def _set_float(out: Fill, value: Any, data_type: DataType) -> None:
         if value in _SPECIAL:
             out[()] = _SPECIAL[value]
         elif re.fullmatch(r"0x[0-9a-fA-F]{1,32}", value) and int(value, 16) < 256**out.dtype.itemsize:
-            big = out.dtype.byteorder == ">"
-            payload = int(value, 16).to_bytes(out.dtype.itemsize, "big" if big else "little")
+            payload = int(value, 16).to_bytes(out.dtype.itemsize, "big" if _is_big(out.dtype) else "little")
             out.reshape(1).view("u1")[:] = np.frombuffer(payload, "u1")
         else:
             raise _wrong(value, data_type)
@@ -174,6 +168,11 @@ def _set_float(out: Fill, value: Any, data_type: DataType) -> None:
             raise _wrong(value, data_type) from error
     else:
         raise _wrong(value, data_type)
+
+
+def _is_big(dtype: np.dtype[Any]) -> bool:
+    """Return whether elements are big-endian in memory; ``dtype.byteorder`` does not say it for the machine's order."""
+    return dtype.str[0] == ">"
 
 
 def _set_bool(out: Fill, value: Any, data_type: DataType) -> None:
@@ -322,5 +321,5 @@ def _float_to_json(value: Fill) -> Any:
     usual = np.array(_SPECIAL[name]).astype(value.dtype)
     if usual.tobytes() == value.tobytes():
         return name
-    raw = value.tobytes() if value.dtype.byteorder == ">" else value.tobytes()[::-1]
+    raw = value.tobytes() if _is_big(value.dtype) else value.tobytes()[::-1]
     return "0x" + raw.hex()

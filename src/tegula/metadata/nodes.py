@@ -8,17 +8,18 @@ kept when the documents are written again.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import eq
 from typing import TYPE_CHECKING, Any
 
 from tegula.frozen import Frozen, field, replace
-from tegula.metadata.chunk_grids import ChunkGrid
+from tegula.metadata.chunk_grids import ChunkGrid, VaryingAxis
 from tegula.metadata.chunk_keys import ChunkKeyEncoding
-from tegula.metadata.data_types import DataType
+from tegula.metadata.data_types import EXTENDED_DTYPES, DataType
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-__all__ = ["ArrayMetadata", "CodecSpec", "GroupMetadata", "NodeMetadata", "inner_codecs"]
+__all__ = ["ArrayMetadata", "CodecSpec", "GroupMetadata", "NodeMetadata", "inner_codecs", "is_fixed_vlen"]
 
 
 class CodecSpec(Frozen):
@@ -58,6 +59,20 @@ def inner_codecs(specs: tuple[CodecSpec, ...]) -> tuple[CodecSpec, ...]:
             for item in specs[0].configuration["codecs"]
         )
     return specs
+
+
+def is_fixed_vlen(codec: CodecSpec, data_type: DataType) -> bool:
+    """Return whether a codec of variable-length elements stores text or bytes of fixed length, as zarr-python lets it.
+
+    Examples
+    --------
+    >>> from tegula.metadata.data_types import as_data_type
+    >>> is_fixed_vlen(CodecSpec("vlen-utf8"), as_data_type("U3")), is_fixed_vlen(CodecSpec("bytes"), as_data_type("U3"))
+    (True, False)
+    """
+    kinds = {"vlen-utf8": "U", "vlen-bytes": "SV"}.get(codec.name.removeprefix("numcodecs."), "")
+    dtype = data_type.numpy
+    return dtype.kind in kinds and not (dtype.names or dtype.subdtype or dtype in EXTENDED_DTYPES)
 
 
 class ArrayMetadata(Frozen, kw_only=True):
@@ -147,6 +162,20 @@ class ArrayMetadata(Frozen, kw_only=True):
             return self.ndim == other.ndim
         same = replace(self, shape=other.shape, attributes=other.attributes, dimension_names=other.dimension_names)
         return same == other
+
+    def continues(self, other: ArrayMetadata) -> bool:
+        """Return whether another array has the same chunks, except for some at the ends of axes of varying chunks.
+
+        Such an axis gets a further chunk when the array grows over its end.
+        """
+        axes = [*zip(self.grid.axes, other.grid.axes)]
+        alike = self.ndim == other.ndim and all(
+            all(map(eq, one.edges, two.edges))
+            if isinstance(one, VaryingAxis) and isinstance(two, VaryingAxis)
+            else one == two
+            for one, two in axes
+        )
+        return alike and replace(self, grid=other.grid).has_chunks_of(other)
 
     def _facts(self) -> tuple[Any, ...]:
         """Return the values that equality compares; of the fill value its bits, since NaN is not equal to itself."""

@@ -12,10 +12,10 @@ import numpy.typing as npt
 
 from tegula import config
 from tegula.codecs.equivalence import has_old_zstd
-from tegula.engine.far import get_many
-from tegula.engine.pool import gather
-from tegula.engine.stored import StoredArray
-from tegula.engine.visiting import cells, check_number, is_inside
+from tegula.engine.concurrency.pool import gather
+from tegula.engine.reading.far import get_many
+from tegula.engine.stored.array import StoredArray
+from tegula.engine.stored.visiting import cells, check_number, is_inside
 from tegula.errors import StoreError
 from tegula.references.planning import PlannedArray
 
@@ -68,7 +68,7 @@ def chunks_of(array: PlannedArray, inline_threshold: int = 0) -> Iterator[Chunk]
     UnsupportedError
         If the grid has to be traversed, and has more than ``max_chunks`` chunks.
     """
-    source, target = array.source._stored, array.target
+    source, target = array.source.stored, array.target
     if not array.referenced:
         counts = target.metadata.grid.counts(target.metadata.shape)
         check_number(source, prod(counts), "encoding an array anew")
@@ -108,7 +108,7 @@ def _stored(array: PlannedArray, source: StoredArray) -> Iterator[Stored]:
 
 
 def _batch(array: PlannedArray, batch: list[Stored], threshold: int) -> Iterator[Chunk]:
-    source = array.source._stored
+    source = array.source.stored
     probed = _may_have_old_zstd(source)
     whole: list[Chunk] = []
     for coords, key, size in batch:

@@ -20,7 +20,7 @@ from tegula.references.locations import plain_location
 from tegula.references.planning import PlannedArray, PlannedGroup
 from tegula.references.report import ReferenceReport
 from tegula.stores import Store
-from tegula.stores.reference_parquet import INDEX, record_key
+from tegula.stores.references.parquet import INDEX, record_key
 
 __all__ = ["json_references", "write_parquet"]
 
@@ -82,7 +82,7 @@ def write_parquet(
             if not node.path:
                 raise UnsupportedError(
                     "references in Parquet are those of named arrays; give the array a name with path='name'",
-                    path=node.source._place,
+                    path=node.source.location,
                 )
             report.arrays += 1
             _write_rows(store, node, base, report.counted(chunks_of(node, threshold)), record_size)
@@ -94,8 +94,8 @@ def _write_rows(store: Store, node: PlannedArray, base: str, chunks: Iterator[Ch
     metadata = node.target.metadata
     counts = metadata.grid.counts(metadata.shape)
     if prod(counts) >= 2**63:
-        raise UnsupportedError("references in Parquet can't number this many chunks", path=node.source._place)
-    source = node.source._stored
+        raise UnsupportedError("references in Parquet can't number this many chunks", path=node.source.location)
+    source = node.source.stored
     with tempfile.TemporaryFile() as rows, tempfile.TemporaryFile() as inlined:
         number = _spool(chunks, counts, rows, inlined)
         if not number:

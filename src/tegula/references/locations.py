@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import os
-from typing import Final
 from urllib.parse import quote
 
 from tegula.errors import UnsupportedError
-from tegula.stores import LocalStore, Store
+from tegula.stores import Store
 
 __all__ = ["base_url", "plain_location", "quoted_location"]
-
-_SCHEMES: Final = ("s3://", "gs://", "az://", "abfs://", "abfss://", "http://", "https://")
 
 
 def base_url(store: Store) -> str:
@@ -24,22 +20,17 @@ def base_url(store: Store) -> str:
 
     Examples
     --------
+    >>> from tegula import LocalStore
     >>> base_url(LocalStore("/data/x.zarr"))
     'file:///data/x.zarr/'
     """
-    if isinstance(store, LocalStore):
-        root = os.path.abspath(store.root).replace(os.sep, "/")
-        return f"file:///{root.lstrip('/')}".rstrip("/") + "/"
-    url = store.url
-    # a file system of fsspec by its own URL: others open it with fsspec, too
-    known = url.startswith(_SCHEMES) or (hasattr(store, "storage") and "://" in url and "::" not in url)
-    if not known or type(store).__name__ == "ReferenceStore":
+    if store.values_url is None:
         raise UnsupportedError(
             "references name files and objects by URL, and this store has none by which others could reach its "
             "values: write the arrays to a directory or a bucket first",
-            path=url,
+            path=store.url,
         )
-    return url.rstrip("/") + "/"
+    return store.values_url
 
 
 def plain_location(base: str, key: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, get_args
 from tegula import engine
 from tegula.arrays.array import Array
 from tegula.codecs.equivalence import decode_alike
-from tegula.engine.stored import StoredArray
+from tegula.engine.stored.array import StoredArray
 from tegula.errors import MetadataError, UnsupportedError
 from tegula.formats import Format, find_format
 from tegula.hierarchy.group import Group
@@ -151,7 +151,7 @@ def planned(
             yield found
     for name, reason in failed.items():
         if unsupported != "skip":
-            raise UnsupportedError(f"the node can't be opened: {reason}", path=f"{node._place}/{name}")
+            raise UnsupportedError(f"the node can't be opened: {reason}", path=f"{node.location}/{name}")
         skipped[f"{path}/{name}".strip("/")] = reason
 
 
@@ -183,7 +183,7 @@ def _attempt(
         return plan_array(source, path, item, inline=unsupported == "inline", keys=keys, named=named)
     except (UnsupportedError, MetadataError) as error:
         if unsupported != "skip":
-            error.within(path=source._place)
+            error.within(path=source.location)
             raise
         skipped[path] = error.message
         return None
@@ -227,7 +227,7 @@ def plan_array(
     reason = reason or _obstacle(old, metadata)
     if reason is not None:
         if not inline or old.data_type.variable == "object":
-            raise UnsupportedError(f"its chunks can't be referenced: {reason}", path=source._place)
+            raise UnsupportedError(f"its chunks can't be referenced: {reason}", path=source.location)
         metadata, complete, _ = _converted(source, item, named, "auto")
     if keys is not None and metadata.keys != keys:
         metadata = replace(metadata, keys=keys, documents={})

@@ -10,7 +10,7 @@ from urllib.parse import unquote
 import numpy as np
 
 from tegula.arrays.array import Array
-from tegula.engine.visiting import check_number
+from tegula.engine.stored.visiting import check_number
 from tegula.errors import UnsupportedError
 from tegula.formats import find_format
 from tegula.hierarchy.opening import open as open_any
@@ -103,7 +103,7 @@ class Parser:
         """Return the chunk manifest of an array."""
         metadata = array.target.metadata
         if not metadata.grid.is_regular:
-            raise UnsupportedError("VirtualiZarr has regular chunk grids only", path=array.source._place)
+            raise UnsupportedError("VirtualiZarr has regular chunk grids only", path=array.source.location)
         counts = metadata.grid.counts(metadata.shape)
         check_number(array.target, int(np.prod(counts, dtype=object)), "a manifest, which has an entry for each chunk,")
         dtypes: Any = np.dtypes

@@ -21,7 +21,7 @@ from tegula.references.locations import base_url
 from tegula.references.planning import Unsupported, check_choice, check_chunks, check_least, planned
 from tegula.references.report import ReferenceReport
 from tegula.stores import LocalStore, Store
-from tegula.stores.reference_parquet import INDEX
+from tegula.stores.references.parquet import INDEX
 from tegula.tables.table import Table
 from tegula.targets.paths import clean, is_remote, local_path
 from tegula.targets.stores import options_of_both

@@ -11,7 +11,7 @@ from starlette.middleware.cors import CORSMiddleware
 
 from tegula.errors import TegulaError
 from tegula.server.content import Content
-from tegula.server.guard import cookie_name, is_known_host, offered_tokens, token_matches
+from tegula.server.guard import combined, cookie_name, is_known_host, offered_tokens, token_matches
 from tegula.server.replies import Receive, Scope, Send, failure, plain, send_reply
 from tegula.server.routes import Request, Routes
 from tegula.server.values import Reply, Values
@@ -25,7 +25,6 @@ _PUBLIC: Final = "/-/page/"
 _CONTEXT: Final = re.compile(r"/[A-Za-z0-9._~%@/-]+").fullmatch
 _SLOW: Final = 0.005  # seconds: if a read takes longer, reads are left to threads for a while
 _SLOW_SECONDS: Final = 0.5
-_LATIN: Final = "latin-1"
 _LOCAL_ORIGIN: Final = r"https?://(localhost|127\.0\.0\.1|\[::1\])(:[0-9]+)?"
 
 
@@ -53,7 +52,7 @@ class Application:
         self._values = Values(self.content, "no-cache" if token is None else "private, no-cache")
         self._token = token
         self._hosts = allow_hosts
-        self._requests = node.store.concurrency
+        self._requests, self._far = node.store.concurrency, node.store.is_remote
         self._routes = Routes(self.content, self._values)
         self._slow_until = 0.0
         self._answer = CORSMiddleware(
@@ -79,7 +78,10 @@ class Application:
 
     async def _guarded(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request if it is authorised."""
-        headers = {name.decode(_LATIN): value.decode(_LATIN) for name, value in scope["headers"]}
+        headers = combined(scope["headers"])
+        if headers is None:
+            await send_reply(plain(400, "a request names one host"), scope, receive, send)
+            return
         if not is_known_host(headers.get("host"), self._hosts):
             await send_reply(plain(421, "this server does not go by that name"), scope, receive, send)
             return
@@ -119,17 +121,17 @@ class Application:
                 reply.headers["set-cookie"] = cookie
             await send_reply(reply, scope, receive, send, self._requests)
         finally:
-            request.hold_only(0)
+            request.release()
 
     def quick(self, target: str, headers: list[tuple[bytes, bytes]], server: Any) -> Reply | None:
         """Return the answer to a request for a stored value that can be read without waiting, else ``None``.
 
         A server may ask this before it starts a task for a request; the answer is the same.
         """
-        if self._requests or target.startswith(_SPECIAL) or time.monotonic() < self._slow_until:
+        if self._far or target.startswith(_SPECIAL) or time.monotonic() < self._slow_until:
             return None
-        known = {name.decode(_LATIN): value.decode(_LATIN) for name, value in headers}
-        if "origin" in known or not is_known_host(known.get("host"), self._hosts):
+        known = combined(headers)
+        if known is None or "origin" in known or not is_known_host(known.get("host"), self._hosts):
             return None
         if self._token is not None and self._admission(b"", known, server) != "cookie":
             return None

@@ -2,31 +2,37 @@
 
 from __future__ import annotations
 
-import errno
 import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from hashlib import blake2b
 from itertools import islice
-from typing import Any, Final
+from math import prod
+from typing import Any, Final, TypeVar
+from weakref import WeakKeyDictionary
 
 from tegula.arrays.array import Array
 from tegula.arrays.node import Node
-from tegula.engine.implied_keys import members_unknown
-from tegula.errors import MetadataError, NotFoundError, StoreError, TegulaError, UnsupportedError
+from tegula.engine.documents.implied_keys import members_unknown
+from tegula.errors import ConflictError, MetadataError, NotFoundError, StoreError, TegulaError, UnsupportedError
 from tegula.formats import find_format
 from tegula.hierarchy.group import Group, open_node
+from tegula.hierarchy.opening import open_table
 from tegula.metadata.nodes import GroupMetadata
-from tegula.showing.casting import CASTS, CastArray
-from tegula.showing.nodes import DOCUMENT, ShownArray, ShownGroup
-from tegula.showing.view import Zarr3View
+from tegula.server.moments import Watch, decoding_cost
 from tegula.stores.arguments import is_key
+from tegula.stores.names import is_no_name
 from tegula.tables.table import Table
+from tegula.zarr3_view.casting import CASTS, CastArray
+from tegula.zarr3_view.nodes import DOCUMENT, ShownArray, ShownGroup
+from tegula.zarr3_view.view import Zarr3View
 
 __all__ = ["CAST_PREFIX", "Content", "Passed", "Ready", "Worked", "split_cast"]
 
+T = TypeVar("T")
 _ZARR3: Final = find_format("zarr3")
 _MOST_NODES: Final = 2000
 """Maximum number of nodes in generated consolidated metadata; a larger hierarchy gets none."""
@@ -34,7 +40,7 @@ _MOST_BYTES: Final = 2**22
 _MOST_SECONDS: Final = 5.0
 _LIFETIME: Final = 2.0  # seconds to keep generated consolidated metadata, or five times as long as it took
 _MOST_CASTS: Final = 256
-_NO_NAME: Final = frozenset((errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ))
+_LEAST: Final = 2**16  # bytes of memory that any work takes
 _CHUNK: Final = re.compile(r"(?:(.+)/)?(c(?:/[0-9]+)*)").fullmatch
 CAST_PREFIX: Final = "as/"
 """The first part of paths of cast elements."""
@@ -42,9 +48,18 @@ CAST_PREFIX: Final = "as/"
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """A stored value that is passed on as it is."""
+    """A stored value that is passed on as it is.
+
+    Parameters
+    ----------
+    key : str
+        Its key in the store.
+    check : callable
+        Raises `ConflictError` if documents that say where the value is have changed.
+    """
 
     key: str
+    check: Callable[[], None] = field(default=lambda: None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +78,8 @@ class Worked:
         Computes the value; takes the stored one if `needs_value`.
     needs_value : bool
         Whether the whole stored value must be read first.
+    check : callable
+        Raises `ConflictError` if the documents from which the value is computed have changed.
     """
 
     key: str
@@ -70,6 +87,7 @@ class Worked:
     cost: int
     make: Callable[[bytes], bytes]
     needs_value: bool
+    check: Callable[[], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +121,15 @@ class Content:
         self.view = Zarr3View(node.store, node.path, writable=False)
         self._made: dict[tuple[str, str | None], tuple[float, bytes]] = {}
         self._casts: dict[tuple[str, str], CastArray] = {}
+        self._watches: WeakKeyDictionary[ShownArray, Watch] = WeakKeyDictionary()
 
     # --- nodes
+
+    def forget(self) -> None:
+        """Forget all open arrays, when one of them has been replaced."""
+        self.view.forget()
+        self._casts.clear()
+        self._watches.clear()
 
     def place(self, path: str) -> str:
         """Return the path in the store of a path below the node."""
@@ -118,18 +143,37 @@ class Content:
         NotFoundError
             If there is none.
         """
-        if not path and isinstance(self.root, Table):
-            return self.root  # it may be a table in a format without tables
+        if not path and isinstance(self.root, Table):  # it may be a table in a format without tables
+            return open_table(self.store, path=self.root.path)
         found = None
         if not path or is_key(path):
             try:
-                found = open_node(self.store, self.place(path), read_only=True)
+                found = self._seen(path, lambda: open_node(self.store, self.place(path), read_only=True))
             except StoreError as error:
-                if not _names_nothing(error):
+                if not is_no_name(error):
                     raise
         if found is None:
             raise NotFoundError("there is no node at this path", path=f"/{path}")
         return found
+
+    def _seen(self, path: str, look: Callable[[], T]) -> T:
+        """Look for a node, and once more if nothing or half a node is found where one was, since it may be replaced."""
+        known = not path or self.view.knows(path)
+        try:
+            found = look()
+        except MetadataError:
+            return look()
+        return look() if found is None and known else found
+
+    def watch(self, *nodes: Array | Group | Table) -> Watch:
+        """Return the state of nodes that were opened just now, to see later whether it has changed.
+
+        Raises
+        ------
+        ConflictError
+            If it has changed already.
+        """
+        return Watch(self.store, [(node.path, node.metadata) for node in nodes])
 
     def kind(self, path: str) -> str | None:
         """Return ``"array"``, ``"group"`` or ``"table"``, or ``None`` if there is no node at a path."""
@@ -170,7 +214,7 @@ class Content:
         try:
             return self._find(key, to)
         except StoreError as error:
-            if not _names_nothing(error):
+            if not is_no_name(error):
                 raise
             return None
 
@@ -192,24 +236,64 @@ class Content:
             found = self._cast_chunk(key, to)
             if found is not None:
                 return found
-        chunk = self.view._chunk(key)
+        chunk = self.view.chunk(key)
         if chunk is None or (to is not None and self._cast(chunk[0], to) is not None):
+            self._check_above(key)
             return None
         array, coords, stored = chunk
         if array.is_passed_on:
-            return Passed(stored)
-        cost = 3 * array.stored.chunk_nbytes + 2**16
-        return Worked(stored, _digest(array.document), cost, lambda data: array.show(data, coords), True)
+            return Passed(stored, partial(self._check, array))
+        # it is decoded, filled up if it ends with the array, and encoded
+        cost = 2 * decoding_cost(array.stored) + _LEAST
+        mark = _digest(array)
+        return Worked(stored, mark, cost, lambda data: array.show(data, coords), True, self._checking(array))
+
+    # --- changes
+
+    def _checking(self, array: ShownArray) -> Callable[[], None]:
+        """Return a function that raises `ConflictError` if the documents of an array have changed since this call."""
+        watch = self._watches.get(array)
+        if watch is None:
+            watch = self._of_now(array, lambda: Watch(self.store, [(array.path, array.metadata)]))
+            self._watches[array] = watch
+        return partial(self._of_now, array, watch.check)
+
+    def _check(self, array: ShownArray) -> None:
+        """Raise `ConflictError` if the documents of an array have changed since it was looked up."""
+        self._checking(array)()
+
+    def _of_now(self, array: ShownArray, look: Callable[[], T]) -> T:
+        """Return the result of looking at the documents of an array; if they have changed, it is looked up again."""
+        try:
+            return look()
+        except ConflictError:
+            self._watches.pop(array, None)
+            with suppress(MetadataError, UnsupportedError):
+                self.view.node(self._below(array.path), again=True)
+            raise
+
+    def _below(self, place: str) -> str:
+        """Return the path below the node of a path in the store."""
+        return place[len(self.root.path) :].lstrip("/")
+
+    def _check_above(self, key: str) -> None:
+        """Check the known arrays above a key that stands for nothing, which may be a chunk of what they are now."""
+        parts = key.split("/")
+        for cut in range(len(parts)):
+            array = self.view.known_array("/".join(parts[:cut]))
+            if array is not None:
+                self._check(array)
 
     def _document(self, path: str, to: str | None) -> Ready | None:
         try:
-            node = self.view.node(path, again=True)
+            node = self._seen(path, lambda: self.view.node(path, again=True))
         except UnsupportedError:
             return None  # Zarr v3 can't represent it
         if node is None:
             return None
         if isinstance(node, ShownGroup):
             return Ready(self._group_document(path, node, to))
+        self._check(node)  # of several documents, all belong to one state
         cast = None if to is None else self._cast(node, to)
         return Ready(node.document if cast is None else cast.document)
 
@@ -242,9 +326,13 @@ class Content:
         stored = "" if cast is None or coords is None else cast.stored_key(coords)
         if cast is None or coords is None or not stored:
             return None
-        cost = 4 * cast.array._stored.chunk_nbytes + 2**16
-        made, at = cast, coords
-        return Worked(stored, _digest(cast.document), cost, lambda _: made.chunk(at), False)
+        assert node is not None  # there is a cast of it
+        mark, at, needs_value = _digest(node, to), coords, cast.is_read_whole
+
+        def make(data: bytes) -> bytes:
+            return cast.chunk(at, data if needs_value else None)
+
+        return Worked(stored, mark, _cast_cost(cast), make, needs_value, self._checking(node))
 
     # --- consolidated metadata
 
@@ -338,13 +426,14 @@ def kind_of(node: Node) -> str:
     return type(node).__name__.lower()
 
 
-def _names_nothing(error: StoreError) -> bool:
-    """Return whether an error means that the store can't have such a key: a name too long, or a key below a file."""
-    cause = error.__cause__
-    if cause is None or isinstance(cause, NotADirectoryError):
-        return True
-    return isinstance(cause, OSError) and cause.errno in _NO_NAME
+def _cast_cost(cast: CastArray) -> int:
+    """Return the bytes that a chunk takes while it is read and decoded, while it is cast, and while it is encoded."""
+    decoding = decoding_cost(cast.array.stored)
+    made = prod(cast.described.grid.largest_chunk()) * cast.dtype.itemsize
+    return max(decoding, decoding // 2 + made, 3 * made) + _LEAST
 
 
-def _digest(document: bytes) -> bytes:
-    return blake2b(document, digest_size=16).digest()
+def _digest(array: ShownArray, to: str = "") -> bytes:
+    """Return a mark of all that a shown chunk depends on beside the stored one."""
+    documents = sorted(array.metadata.documents.items())
+    return blake2b(repr((documents, array.document, to)).encode(), digest_size=16).digest()

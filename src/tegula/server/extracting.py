@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 from typing import Any, Final
 
@@ -18,11 +19,12 @@ from tegula.extracts.windows import Window, window
 from tegula.extracts.writing import WRITERS
 from tegula.hierarchy.group import Group
 from tegula.hierarchy.opening import open_table
-from tegula.jobs.measuring.statistics import statistics_of_blocks
+from tegula.jobs.statistics.statistics import statistics_of_blocks
 from tegula.server.content import Content
+from tegula.server.moments import Watch, Work, element_bytes, reading_cost
 from tegula.tables.table import Table
 
-__all__ = ["COST", "Download", "download", "measured", "rows"]
+__all__ = ["COST", "Download", "download", "measured", "measured_work", "rows", "rows_work"]
 
 COST: Final = 2**25
 """Bytes of memory to hold while elements are read."""
@@ -34,6 +36,7 @@ _LONGEST_CELL: Final = 2000  # letters
 _MOST_ITEMS: Final = 64  # in a cell that is an array
 _MOST_MEASURED: Final = 2**28
 _BLOCK: Final = 2**24
+_FIRST: Final = 2**18  # bytes that are read before the answer begins
 _TYPES: Final = {"npy": "application/octet-stream", "csv": "text/csv; charset=utf-8", "json": "application/json"}
 
 Json = dict[str, Any]
@@ -79,28 +82,41 @@ def rows(content: Content, path: str, columns: list[str] | None, start: int, sto
     >>> page["rows"], page["total"], [column["name"] for column in page["columns"]]
     ([[2, 'NaN'], [3, 2.5]], 3, ['a', 'b'])
     """
+    return rows_work(content, path, columns, start, stop).run()
+
+
+def rows_work(content: Content, path: str, columns: list[str] | None, start: int, stop: int | None) -> Work[Json]:
+    """Return the work of `rows`; raises as it does, and `ConflictError` if the table is being replaced."""
     node = _table_at(content, path)
     total = len(node)
     start = max(0, min(start, total))
     stop = min(total, start + _MOST_ROWS, total if stop is None else max(start, stop))
     sources = _columns(node, columns)
-    width = max(1, sum(prod(shape) * _itemsize(dtype) for dtype, shape in sources.values()))
+    width = max(1, sum(prod(shape) * element_bytes(dtype) for dtype, shape in sources.values()))
     most = max(1, min(_MOST_BYTES // width, _MOST_CELLS // max(1, len(sources))))
     if width > _MOST_BYTES:
         raise SelectionError(f"a row has {width} bytes; ask for fewer columns, or for a selection of its values")
     stop = min(stop, start + most)
-    cells = [_column(node, name, start, stop) for name in sources]
-    return {
-        "path": path,
-        "columns": [
-            {"name": name, "dtype": _type_name(node, name, dtype), "shape": [*shape]}
-            for name, (dtype, shape) in sources.items()
-        ],
-        "start": start,
-        "stop": stop,
-        "total": total,
-        "rows": [list(row) for row in zip(*cells)] if cells else [[] for _ in range(start, stop)],
-    }
+    arrays = [node[name] for name in sources] if isinstance(node, Table) else [node]
+    watch = content.watch(node, *(arrays if isinstance(node, Table) else ()))
+
+    def run() -> Json:
+        cells = [_column(node, name, start, stop) for name in sources]
+        return {
+            "path": path,
+            "columns": [
+                {"name": name, "dtype": _type_name(node, name, dtype), "shape": [*shape]}
+                for name, (dtype, shape) in sources.items()
+            ],
+            "start": start,
+            "stop": stop,
+            "total": total,
+            "rows": [list(row) for row in zip(*cells)] if cells else [[] for _ in range(start, stop)],
+        }
+
+    chosen = [range(start, stop)]
+    cost = max((reading_cost(array, chosen) for array in arrays), default=0)  # one column after another
+    return Work(COST + cost, partial(watch.guard, run))
 
 
 def _columns(node: Table | Array, wanted: list[str] | None) -> dict[str, tuple[np.dtype[Any], tuple[int, ...]]]:
@@ -134,10 +150,6 @@ def _type_name(node: Table | Array, name: str, dtype: np.dtype[Any]) -> str:
     return str(dtype) if name else str(node.metadata.data_type)
 
 
-def _itemsize(dtype: np.dtype[Any]) -> int:
-    return 64 if dtype.hasobject else max(1, dtype.itemsize)
-
-
 def _column(node: Table | Array, name: str, start: int, stop: int) -> list[Any]:
     column: Any = node[name] if isinstance(node, Table) else node
     is_field = name and not isinstance(node, Table)
@@ -158,11 +170,8 @@ def _cell(value: Any) -> Any:
     return value
 
 
-def _window(content: Content, path: str, selection: str) -> tuple[Table | Array, Window]:
-    node = content.open(path)
-    if isinstance(node, Group):
-        node = _table_at(content, path)
-    return node, window(node, parse_selection(selection) if selection.strip() else (...,), block_bytes=_BLOCK)
+def _window(node: Array | Table, selection: str) -> Window:
+    return window(node, parse_selection(selection) if selection.strip() else (...,), block_bytes=_BLOCK)
 
 
 def measured(content: Content, path: str, selection: str) -> Json:
@@ -184,32 +193,44 @@ def measured(content: Content, path: str, selection: str) -> Json:
     >>> found["count"], found["missing"], found["max"], found["mean"]
     (2, 1, 4.0, 2.5)
     """
-    if not isinstance(content.open(path), Array):
+    return measured_work(content, path, selection).run()
+
+
+def measured_work(content: Content, path: str, selection: str) -> Work[Json]:
+    """Return the work of `measured`; raises as it does, and `ConflictError` if the array is being replaced."""
+    node = content.open(path)
+    if not isinstance(node, Array):
         raise SelectionError(
             "statistics are computed for one array; name an array or a column in the path", path=f"/{path}"
         )
-    node, part = _window(content, path, selection)
-    assert isinstance(node, Array)
-    nbytes = prod(part.shape) * _itemsize(part.dtype)
+    part = _window(node, selection)
+    nbytes = prod(part.shape) * element_bytes(part.dtype)
     if nbytes > _MOST_MEASURED:
         raise UnsupportedError(f"the selection has {nbytes} bytes; at most {_MOST_MEASURED} are measured at once")
-    found = statistics_of_blocks(node, part.pieces())
-    return {**to_json(found.as_dict()), "path": path, "selection": selection, "shape": [*part.shape]}
+    watch = content.watch(node)
+
+    def run() -> Json:
+        found = statistics_of_blocks(node, part.pieces())
+        return {**to_json(found.as_dict()), "path": path, "selection": selection, "shape": [*part.shape]}
+
+    return Work(COST + reading_cost(node, part.axes), partial(watch.guard, run))
 
 
 @dataclass(frozen=True, slots=True)
 class Download:
-    """A selection as a file."""
+    """A selection as a file: its first bytes, and further ones if there are any, block by block."""
 
     name: str
     media_type: str
     size: int | None
-    pieces: Iterator[bytes]
-    cost: int
+    first: bytes
+    rest: Iterator[bytes] | None
 
 
-def download(content: Content, path: str, selection: str, format: str) -> Download:
-    """Return a selection as a file that is written block by block.
+def download(content: Content, path: str, selection: str, format: str) -> Work[Download]:
+    """Return the work that begins a file of a selection; reading each further block takes as much memory.
+
+    If the nodes are replaced later, the iterator raises `ConflictError`.
 
     Raises
     ------
@@ -221,23 +242,38 @@ def download(content: Content, path: str, selection: str, format: str) -> Downlo
     >>> import tegula
     >>> g = tegula.create_group({})
     >>> g["x"] = [[1, 2], [3, 4]]
-    >>> found = download(Content(g), "x", ":, 1", "csv")
-    >>> found.name, b"".join(found.pieces)
-    ('x.csv', b'2\\n4\\n')
+    >>> found = download(Content(g), "x", ":, 1", "csv").run()
+    >>> found.name, found.first, found.rest
+    ('x.csv', b'2\\n4\\n', None)
     """
     if format not in _TYPES:
         raise SelectionError(f"the format must be one of {', '.join(_TYPES)}, not {format!r:.40}")
-    node, part = _window(content, path, selection)
-    pieces = WRITERS[format](part)
-    first = next(pieces, b"")  # raises an error if the format can't hold the values
-    size = len(first) + prod(part.shape) * part.dtype.itemsize if format == "npy" else None
-    last = path.rpartition("/")[2] or node.name or "values"
+    node = content.open(path)
+    if isinstance(node, Group):
+        node = _table_at(content, path)
+    part = _window(node, selection)
     arrays = [node] if isinstance(node, Array) else [node[name] for name in node.names]
-    chunk = max((array._stored.chunk_nbytes for array in arrays), default=0)
-    return Download(f"{last}.{format}", _TYPES[format], size, _chained(first, pieces), 2 * _BLOCK + chunk)
+    watch = content.watch(node, *(arrays if isinstance(node, Table) else ()))
+    last = path.rpartition("/")[2] or node.name or "values"
+
+    def run() -> Download:
+        pieces = _watched(WRITERS[format](part), watch)
+        first, size, is_all = b"", None, False
+        while len(first) < _FIRST and not is_all:  # errors before the first bytes are answers of their own
+            piece = next(pieces, None)
+            is_all = piece is None
+            if format == "npy" and not first and piece is not None:  # the header
+                size = len(piece) + prod(part.shape) * part.dtype.itemsize
+            first = b"".join((first, piece or b""))
+            is_all = is_all or len(first) == size
+        return Download(f"{last}.{format}", _TYPES[format], size, first, None if is_all else pieces)
+
+    # a table reads its columns one after another
+    return Work(3 * _BLOCK + max((reading_cost(array, part.axes) for array in arrays), default=0), run)
 
 
-def _chained(first: bytes, pieces: Iterator[bytes]) -> Iterator[bytes]:
+def _watched(pieces: Iterator[bytes], watch: Watch) -> Iterator[bytes]:
+    """Yield pieces that belong to what the nodes were at the start."""
     with closing(pieces):  # type: ignore[type-var]  # a generator
-        yield first
-        yield from pieces
+        while (piece := watch.guard(partial(next, pieces, None))) is not None:
+            yield piece

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from functools import partial
 from itertools import islice
 from math import prod
 from typing import Any, Final
@@ -11,13 +12,13 @@ from typing import Any, Final
 from tegula.arrays.array import Array
 from tegula.errors import TegulaError, UnsupportedError
 from tegula.extracts.values import to_json
-from tegula.formats import find_format
 from tegula.hierarchy.group import Group
 from tegula.metadata.nodes import CodecSpec
+from tegula.metadata.times import time_units
 from tegula.server.content import Content, kind_of
-from tegula.showing.casting import suggested_cast
 from tegula.stores.secrets import redacted
 from tegula.tables.table import Table
+from tegula.zarr3_view.casting import suggested_cast
 
 __all__ = ["entry", "info", "listing", "message", "tree"]
 
@@ -58,12 +59,30 @@ def entry(name: str, node: Array | Group | Table) -> Json:
             "codecs": [_codec(codec) for codec in node.metadata.codecs],
             "dimension_names": None if node.dimension_names is None else [*node.dimension_names],
             "fill_value": to_json(node.fill_value),
+            "conventions": _conventions(node),
             "nbytes": None if data_type.variable else node.nbytes,
             "cast": suggested_cast(data_type),
         }
     elif isinstance(node, Table):
         facts |= {"rows": len(node), "columns": [*node.names[:_MOST_COLUMNS]]}
     return facts
+
+
+def _conventions(array: Array) -> Json | None:
+    """Return what the elements stand for; ``None`` if for themselves, and nothing names them."""
+    found = array.conventions
+    if found.is_plain and not found.title and not found.units:
+        return None
+    dates = time_units(array.metadata.attributes) if found.stored.kind in "iuf" else None
+    return {
+        "missing": [to_json(mask) for mask in found.masks],
+        "scale": 1 if found.scale is None else to_json(found.scale),
+        "offset": 0 if found.offset is None else to_json(found.offset),
+        "read_as": None if found.read_as == found.stored else found.read_as.name,
+        "title": found.title,
+        "units": found.units,
+        "dates": dates is not None and dates.reference is not None,
+    }
 
 
 def _lengths(chunks: tuple[Any, ...]) -> list[Any]:
@@ -155,7 +174,7 @@ def info(content: Content, path: str) -> Json:
         "store": message(node.store.url),
     }
     if isinstance(node, Array):
-        return found | _array_facts(node)
+        return found | content.watch(node).guard(partial(_array_facts, node))
     if isinstance(node, Table):
         columns = [_member(node, name) for name in node.names[:_MOST_COLUMNS]]
         return found | {"columns": columns, "ncolumns": len(node.names)}
@@ -172,16 +191,15 @@ def _array_facts(array: Array) -> Json:
         "nchunks": array.nchunks,
         "nshards": array.nshards,
         "grid": [*(array.cdata_shape if array.nshards is not None else grid)],
-        "missing": find_format(array.format).mask,
         "stored_chunks": None,
         "stored_nbytes": None,
         "ratio": None,
     }
-    if not array.store.listable or (array.store.concurrency and prod(grid) > _MOST_COUNTED):
+    if not array.store.listable or (array.store.is_remote and prod(grid) > _MOST_COUNTED):
         return found
     count = size = 0
     until = time.monotonic() + _MOST_SECONDS
-    for _, _, nbytes in array._stored.sized_chunks():
+    for _, _, nbytes in array.stored.sized_chunks():
         count, size = count + 1, size + nbytes
         if count > _MOST_COUNTED or time.monotonic() > until:
             return found

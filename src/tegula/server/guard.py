@@ -3,14 +3,38 @@
 from __future__ import annotations
 
 import hmac
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from http.cookies import CookieError, SimpleCookie
 from urllib.parse import parse_qs
 
-__all__ = ["LOOPBACK", "cookie_name", "is_known_host", "offered_tokens", "token_matches"]
+__all__ = ["LOOPBACK", "combined", "cookie_name", "is_known_host", "offered_tokens", "token_matches"]
 
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 """Names of this machine that no other site can take, so that its pages can't make requests on behalf of a user."""
+
+
+def combined(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str] | None:
+    """Return the headers of a request by name, lists that were sent in parts put together; ``None`` with two hosts.
+
+    Two readers of such a request may each believe another host (RFC 9112, section 3.2).
+
+    Examples
+    --------
+    >>> combined([(b"if-match", b'"a"'), (b"host", b"x"), (b"if-match", b'"b"')])
+    {'if-match': '"a", "b"', 'host': 'x'}
+    >>> combined([(b"host", b"x"), (b"host", b"x")]) is None
+    True
+    """
+    found: dict[str, str] = {}
+    for raw, value in headers:
+        name, text = raw.decode("latin-1"), value.decode("latin-1")
+        if name not in found:
+            found[name] = text
+        elif name == "host":
+            return None
+        else:
+            found[name] += ("; " if name == "cookie" else ", ") + text
+    return found
 
 
 def is_known_host(header: str | None, allowed: Sequence[str]) -> bool:

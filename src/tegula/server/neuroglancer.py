@@ -10,6 +10,7 @@ import base64
 import binascii
 import json
 from collections.abc import Mapping
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
@@ -21,9 +22,10 @@ from tegula.arrays.array import Array
 from tegula.errors import NotFoundError, SelectionError, TegulaError, UnsupportedError
 from tegula.optional import how_to_install
 from tegula.server.content import Content
+from tegula.server.moments import Work, reading_cost
 from tegula.server.pages import file_reply
 from tegula.server.values import Reply, not_found
-from tegula.showing.casting import cast, suggested_cast
+from tegula.zarr3_view.casting import cast, suggested_cast
 
 __all__ = ["neuroglancer"]
 
@@ -31,11 +33,14 @@ _PLAIN: Final = frozenset("uint8 int8 uint16 int16 uint32 int32 uint64 float32".
 _MOST_AXES: Final = 8
 _HERE: Final = "/-/neuroglancer/"
 _SAMPLE: Final = 2**18  # elements
+_SAMPLE_BYTES: Final = 2**24  # of memory, together with their copies as floats
 _GENERATION: Final = "1"  # generation of the state, which the server never changes
 
 
-def neuroglancer(content: Content, name: str, query: Mapping[str, str], headers: Mapping[str, str]) -> Reply:
-    """Answer a request below ``/-/neuroglancer/``.
+def neuroglancer(
+    content: Content, name: str, query: Mapping[str, str], headers: Mapping[str, str]
+) -> Reply | Work[Reply]:
+    """Return the answer to a request below ``/-/neuroglancer/``, or the work to find it.
 
     ``open?path=`` leads to the view of an array. ``v/<name>/`` has the client's files, and ``events/<name>`` its state.
     """
@@ -44,7 +49,7 @@ def neuroglancer(content: Content, name: str, query: Mapping[str, str], headers:
         raise UnsupportedError(f"the package neuroglancer is not installed: {how_to_install('neuroglancer')}")
     if name == "open":
         path = query.get("path", "").strip("/")
-        _state(content, path, "")  # raises the error here if the array can't be shown
+        _source(content, path)  # raises the error here if the array can't be shown
         place = f"v/{base64.urlsafe_b64encode(path.encode()).decode().rstrip('=') or '-'}/"
         return Reply(307, {"location": place, "content-length": "0", "cache-control": "no-store"})
     kind, _, rest = name.partition("/")
@@ -52,7 +57,14 @@ def neuroglancer(content: Content, name: str, query: Mapping[str, str], headers:
     if kind == "v" and slash:
         return file_reply(folder, file or "index.html", headers)
     if kind == "events" and not slash:
-        return _events(_state(content, _path(view), _base(headers)), query)
+        array, source = _source(content, _path(view))
+        watch, part = content.watch(array), _middle(array)
+        cost = _SAMPLE_BYTES + reading_cost(array, [range(*one.indices(size)) for one, size in zip(part, array.shape)])
+
+        def run() -> Reply:
+            return _events(_state(array, part, f"{_base(headers)}/{source}"), query)
+
+        return Work(cost, partial(watch.guard, run))
     return not_found()
 
 
@@ -81,8 +93,8 @@ def _events(state: dict[str, Any], query: Mapping[str, str]) -> Reply:
     )
 
 
-def _state(content: Content, path: str, base: str) -> dict[str, Any]:
-    """Return the state of neuroglancer's client that shows an array."""
+def _source(content: Content, path: str) -> tuple[Array, str]:
+    """Return an array, and the address below the server's at which neuroglancer's client reads it."""
     array = content.open(path)
     if not isinstance(array, Array):
         raise SelectionError("neuroglancer shows arrays, and this is not an array", path=f"/{path}")
@@ -91,20 +103,28 @@ def _state(content: Content, path: str, base: str) -> dict[str, Any]:
         raise UnsupportedError(f"neuroglancer can't show {array.ndim} axes of {array.metadata.data_type}")
     is_plain = array.format == "zarr3" and str(array.dtype) in _PLAIN
     to = "float32" if to == "float64" else to
-    place = "/".join(part for part in ("" if is_plain else f"-/as/{to}", quote(path)) if part)
-    layer: dict[str, Any] = {"type": "image", "name": array.name or "array", "source": f"{base}/{place}/|zarr3:"}
-    limits = _limits(array)
-    if base and limits is not None:
+    return array, "/".join(part for part in ("" if is_plain else f"-/as/{to}", quote(path)) if part)
+
+
+def _state(array: Array, part: tuple[slice, ...], place: str) -> dict[str, Any]:
+    """Return the state of neuroglancer's client that shows an array."""
+    layer: dict[str, Any] = {"type": "image", "name": array.name or "array", "source": f"{place}/|zarr3:"}
+    limits = _limits(array, part)
+    if limits is not None:
         layer["shaderControls"] = {"normalized": {"range": limits}}
     return {"layers": [layer], "layout": "4panel" if array.ndim >= 3 else "xy", "showSlices": False}
 
 
-def _limits(array: Array) -> list[float] | None:
-    """Return the smallest and the largest value in the middle of an array, for black and white."""
+def _middle(array: Array) -> tuple[slice, ...]:
+    """Return the selection of some elements in the middle."""
     span = max(1, round(_SAMPLE ** (1 / array.ndim)))
-    middle = tuple(slice(max(0, (size - span) // 2), (size + span) // 2 + 1) for size in array.shape)
+    return tuple(slice(max(0, (size - span) // 2), (size + span) // 2 + 1) for size in array.shape)
+
+
+def _limits(array: Array, part: tuple[slice, ...]) -> list[float] | None:
+    """Return the smallest and the largest value of a part of an array, for black and white."""
     try:
-        values = cast(np.asarray(array[middle]), np.dtype("f8"))
+        values = cast(np.asarray(array[part]), np.dtype("f8"))
     except TegulaError:  # a request for such a chunk reports the reason
         return None
     values = values[np.isfinite(values)]

@@ -9,13 +9,15 @@ from importlib.util import find_spec
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
 
+from tegula.errors import TegulaError
+from tegula.hierarchy.group import Group, open_node
 from tegula.server.running import Server, serve
 
 __all__ = ["View", "view"]
 
 _HEIGHT: Final = 640  # pixels
 _servers: dict[tuple[object, str], Server] = {}
-"""Servers by the store and the path of their node, so that each node has one, however often its cell runs."""
+"""Servers by the store and the path of what they serve, so that there is one, however often a cell runs."""
 
 
 class View:
@@ -29,17 +31,23 @@ class View:
         Address of the page for a browser on this machine, with the token that it needs.
     """
 
-    def __init__(self, server: Server, height: int) -> None:
+    def __init__(self, server: Server, path: str, height: int) -> None:
         self.server = server
+        self._path = path
         self._height = int(height)
 
     @property
     def url(self) -> str:
         """Address of the page for a browser on this machine, with the token that it needs."""
-        return self.server.open_url
+        return self.server.open_url + self._fragment
+
+    @property
+    def _fragment(self) -> str:
+        """The part of the address by which the page opens the node, if that is not all that is served."""
+        return f"#/{quote(self._path)}" if self._path else ""
 
     def _repr_html_(self) -> str:
-        source = escape(_source(self.server))
+        source = escape(_source(self.server) + self._fragment)
         return (
             f'<iframe src="{source}" title="tegula" width="100%" height="{self._height}" '
             'style="border: 1px solid #8884; border-radius: 4px" allow="clipboard-write"></iframe>'
@@ -72,9 +80,28 @@ def view(node: Any, height: int = _HEIGHT) -> View:
     '<iframe src="'
     >>> shown.server.close()
     """
-    key = (node.store.identity, node.path)
+    root = _root(node)
+    key = (root.store.identity, root.path)
     server = _servers.get(key)
     if server is None or not server.is_running:
         # other users of this machine can connect, too, and a proxy hides which host name the browser used
-        server = _servers[key] = serve(node, port=0, token=secrets.token_urlsafe(24), allow_origins=())
-    return View(server, height)
+        server = _servers[key] = serve(root, port=0, token=secrets.token_urlsafe(24), allow_origins=())
+    return View(server, node.path.removeprefix(root.path).strip("/"), height)
+
+
+def _root(node: Any) -> Any:
+    """Return the outermost group that a node is a member of: the arrays there may be the coordinates of its axes.
+
+    A prefix without a document counts only directly above the node, since a directory of many data sets is one, too.
+    """
+    root, path = node, node.path
+    while path:
+        path = path.rpartition("/")[0]
+        try:
+            above = open_node(node.store, path, read_only=True, allow_pickle=node.allow_pickle)
+        except TegulaError:
+            break
+        if not isinstance(above, Group) or (root is not node and not above.metadata.documents):
+            break
+        root = above
+    return root

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterator, MutableMapping
 from functools import partial
 from typing import Any, Final
 
-from tegula.engine.pool import awaited
+from tegula.engine.concurrency.pool import awaited
 from tegula.errors import (
     ConflictError,
     MetadataError,
@@ -18,7 +18,7 @@ from tegula.errors import (
     TegulaError,
     UnsupportedError,
 )
-from tegula.server.budget import BusyError
+from tegula.server.budget import BusyError, TooLargeError
 from tegula.server.facts import message
 from tegula.server.values import BLOCK, Reply
 
@@ -64,6 +64,8 @@ def failure(error: Exception) -> Reply:
         reply = as_json({"error": "the server is busy; ask again later"}, 503)
         reply.headers["retry-after"] = "5"
         return reply
+    if isinstance(error, TooLargeError):
+        return as_json({"error": str(error)}, 413)
     if isinstance(error, MemoryError):
         return as_json({"error": "there is not enough memory for this"}, 503)
     if not isinstance(error, TegulaError):
@@ -94,11 +96,15 @@ async def send_reply(reply: Reply, scope: Scope, receive: Receive, send: Send, r
                 await _send_blocks(reply.body, gone, send)
         else:
             await _send_blocks(reply.body, gone, send)
-            while not gone.done() and (piece := await awaited(partial(next, reply.rest, None), requests)) is not None:
+            while not gone.done():
+                async with reply.turn():
+                    piece = await awaited(partial(next, reply.rest, None), requests)
+                if piece is None:
+                    break
                 await _send_blocks(piece, gone, send)
         if not gone.done():
             await send({"type": "http.response.body", "body": b""})
-    except (TegulaError, TimeoutError):
+    except (TegulaError, TimeoutError, BusyError):
         abort = scope.get("extensions", {}).get(ABORT)
         if abort is None:
             raise

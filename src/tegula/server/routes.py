@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import Final
+from itertools import count
+from typing import Final, TypeVar
 from urllib.parse import parse_qs
 
-from tegula.engine.pool import awaited
-from tegula.errors import SelectionError
+from tegula.engine import back_off
+from tegula.engine.concurrency.pool import awaited
+from tegula.engine.stored.array import physical_memory
+from tegula.errors import ConflictError, NotFoundError, SelectionError
+from tegula.jobs.converting.budget import release
 from tegula.server import extracting, facts, pages
 from tegula.server.budget import Budget
 from tegula.server.content import CAST_PREFIX, Content, Worked, split_cast
+from tegula.server.moments import Work
 from tegula.server.neuroglancer import neuroglancer
 from tegula.server.replies import as_json
 from tegula.server.values import Reply, Values, not_found
@@ -22,8 +27,12 @@ from tegula.stores.arguments import is_key
 
 __all__ = ["Request", "Routes"]
 
+T = TypeVar("T")
 _WORK_BYTES: Final = 2**26
 """Bytes that requests hold together while chunks are decoded and rows are read."""
+_MOST_WORK: Final = 2**32
+_SHARE: Final = 4  # a request may take up to one in so many bytes of the machine's memory
+_ATTEMPTS: Final = 10  # of an answer, until a writer leaves alone what it depends on
 _DOWNLOAD_BYTES: Final = 4 * extracting.COST
 _NAMED: Final = "-/"
 _AS_LIFETIME: Final = 5.0  # seconds to remember whether the node has a member "as"
@@ -49,8 +58,7 @@ class Request:
     path: str
     query: bytes
     headers: Mapping[str, str]
-    _held: int = field(default=0, init=False)
-    _budget: Budget | None = field(default=None, init=False)
+    _held: list[tuple[Budget, int]] = field(default_factory=list, init=False)
 
     @cached_property
     def parameters(self) -> dict[str, str]:
@@ -62,15 +70,21 @@ class Request:
         return {name: values[0] for name, values in found.items()}
 
     async def hold(self, budget: Budget, nbytes: int) -> None:
-        """Wait for room in a budget, and hold it until the answer is sent."""
+        """Wait for room in a budget, and hold it until it is released, or the answer is sent."""
         await budget.acquire(nbytes)
-        self._budget, self._held = budget, nbytes
+        self._held.append((budget, nbytes))
 
     def hold_only(self, nbytes: int) -> None:
-        """Release all but `nbytes` of the held bytes."""
-        if self._budget is not None and nbytes < self._held:
-            self._budget.release(self._held - nbytes)
-            self._held = nbytes
+        """Release all but `nbytes` of the bytes that were held last."""
+        budget, held = self._held.pop()
+        if nbytes:
+            self._held.append((budget, min(nbytes, held)))
+        budget.release(max(0, held - nbytes))
+
+    def release(self) -> None:
+        """Release all that is held."""
+        while self._held:
+            self.hold_only(0)
 
 
 class Routes:
@@ -86,7 +100,7 @@ class Routes:
         self.content = content
         self._values = values
         self._requests = content.store.concurrency
-        self._budget, self._downloads = Budget(_WORK_BYTES), Budget(_DOWNLOAD_BYTES)
+        self._budget, self._downloads = Budget(_WORK_BYTES, _most(), release), Budget(_DOWNLOAD_BYTES)
         self._has_as = (0.0, False)
 
     async def reply(self, request: Request) -> Reply:
@@ -94,7 +108,7 @@ class Routes:
 
         Raises
         ------
-        TegulaError, BusyError
+        TegulaError, BusyError, TooLargeError
             If there is no answer.
         """
         if request.path.startswith(_NAMED):
@@ -110,24 +124,46 @@ class Routes:
         key, to = split_cast(request.path, is_reserved)
         return await self._value(request, key, to)
 
-    async def _value(self, request: Request, key: str, to: str | None) -> Reply:
-        first = await awaited(partial(self._first, request, key, to), self._requests)
-        if isinstance(first, Reply):
-            return first
-        if first is None:
-            return await self._node(request, key.strip("/"))
-        await request.hold(self._budget, first.cost)
-        work = partial(self._values.answer, request.method, request.headers, f"{to}:{key}", first)
-        made = await awaited(work, self._requests)
-        request.hold_only(len(made.body))
-        return made
+    async def _at_one_moment(self, request: Request, plan: Callable[[], T | Work[T]]) -> T:
+        """Return the result of a plan, or of the work that it returns; every answer is made here.
 
-    def _first(self, request: Request, key: str, to: str | None) -> Reply | Worked | None:
-        """Answer for a key if that takes little memory; ``None`` if it is not a key."""
+        What is read belongs to one state of the stored values. Where a writer comes between, everything is done again.
+        The memory of the work is held first, and then what the bytes of an answer take.
+        """
+        for attempt in count(1):
+            try:
+                planned: T | Work[T] = await awaited(plan, self._requests)
+                if not isinstance(planned, Work):
+                    return planned
+                await request.hold(self._budget, planned.cost)
+                size = 0
+                try:
+                    found: T = await awaited(planned.run, self._requests)
+                    size = len(found.body) if isinstance(found, Reply) else 0
+                finally:
+                    request.hold_only(size)
+                return found
+            except ConflictError:
+                if attempt >= _ATTEMPTS:
+                    raise
+            except (NotFoundError, SelectionError) as error:
+                if attempt >= _ATTEMPTS or not error.is_stale:
+                    raise
+                self.content.forget()
+            await awaited(partial(back_off, attempt), self._requests)
+        raise AssertionError
+
+    async def _value(self, request: Request, key: str, to: str | None) -> Reply:
+        found = await self._at_one_moment(request, partial(self._planned, request, key, to))
+        return await self._node(request, key.strip("/")) if found is None else found
+
+    def _planned(self, request: Request, key: str, to: str | None) -> Reply | Work[Reply | None] | None:
+        """Answer for a key if that takes little memory, else return the work; ``None`` if it is not a key."""
         found = self.content.find(key, to)
-        if found is None or isinstance(found, Worked):
-            return found
-        return self._values.answer(request.method, request.headers, key, found)
+        if found is None:
+            return None
+        answer = partial(self._values.answer, request.method, request.headers, f"{to}:{key}", found)
+        return Work(found.cost, answer) if isinstance(found, Worked) else answer()
 
     async def _reserves_as(self) -> bool:
         """Return whether the node has a member of the name "as", whose keys come first."""
@@ -144,8 +180,8 @@ class Routes:
         if "list" in asked or "text/html" not in request.headers.get("accept", ""):
             if not path or is_key(path):
                 after, limit = asked.get("after", ""), _number(asked, "limit", 1000)
-                found = await awaited(partial(facts.listing, self.content, path, after, limit), self._requests)
-                return as_json(found, vary=True)
+                plan = partial(facts.listing, self.content, path, after, limit)
+                return as_json(await self._at_one_moment(request, plan), vary=True)
             return not_found()
         if path and not is_key(path):
             return not_found()
@@ -159,44 +195,52 @@ class Routes:
         return await awaited(partial(pages.asset, rest, request.headers))
 
     async def _neuroglancer(self, request: Request, rest: str) -> Reply:
-        return await awaited(
-            partial(neuroglancer, self.content, rest, request.parameters, request.headers), self._requests
-        )
+        plan = partial(neuroglancer, self.content, rest, request.parameters, request.headers)
+        return await self._at_one_moment(request, plan)
 
     async def _info(self, request: Request, rest: str) -> Reply:
-        return as_json(await awaited(partial(facts.info, self.content, rest.strip("/")), self._requests))
+        return as_json(await self._at_one_moment(request, partial(facts.info, self.content, rest.strip("/"))))
 
     async def _tree(self, request: Request, rest: str) -> Reply:
         asked = request.parameters
         under, search = asked.get("under", "").strip("/"), asked.get("search", "")
-        work = partial(facts.tree, self.content, under, search, _number(asked, "limit", 200))
-        return as_json(await awaited(work, self._requests))
+        plan = partial(facts.tree, self.content, under, search, _number(asked, "limit", 200))
+        return as_json(await self._at_one_moment(request, plan))
 
     async def _rows(self, request: Request, rest: str) -> Reply:
         asked = request.parameters
         start, stop = _number(asked, "start", 0), _number(asked, "stop", -1)
         columns = asked.get("columns")
         names = None if columns is None else _names(columns)
-        await request.hold(self._budget, extracting.COST)
-        work = partial(extracting.rows, self.content, rest.strip("/"), names, start, None if stop < 0 else stop)
-        return as_json(await awaited(work, self._requests))
+        last = None if stop < 0 else stop
+        plan = partial(extracting.rows_work, self.content, rest.strip("/"), names, start, last)
+        return as_json(await self._at_one_moment(request, plan))
 
     async def _stats(self, request: Request, rest: str) -> Reply:
-        await request.hold(self._budget, extracting.COST)
-        work = partial(extracting.measured, self.content, rest.strip("/"), request.parameters.get("selection", ""))
-        return as_json(await awaited(work, self._requests))
+        selection = request.parameters.get("selection", "")
+        plan = partial(extracting.measured_work, self.content, rest.strip("/"), selection)
+        return as_json(await self._at_one_moment(request, plan))
 
     async def _download(self, request: Request, rest: str) -> Reply:
         asked = request.parameters
         path, selection, format = rest.strip("/"), asked.get("selection", ""), asked.get("format", "npy")
-        await request.hold(self._downloads, extracting.COST)
-        found = await awaited(partial(extracting.download, self.content, path, selection, format), self._requests)
+        await request.hold(self._downloads, extracting.COST)  # for blocks that wait for the client
+        cost = 0
+
+        def plan() -> Work[extracting.Download]:
+            nonlocal cost
+            work = extracting.download(self.content, path, selection, format)
+            cost = work.cost
+            return work
+
+        found: extracting.Download = await self._at_one_moment(request, plan)
         name = "".join(letter if letter.isalnum() or letter in "._-" else "_" for letter in found.name)
         plain = name.encode("ascii", "replace").decode().replace("?", "_")
         out = {"content-type": found.media_type, "content-disposition": f'attachment; filename="{plain}"'}
         if found.size is not None:
             out["content-length"] = str(found.size)
-        return Reply(200, {**out, "cache-control": "no-store"}, b"", found.pieces)
+        turn = partial(self._budget.turn, cost)
+        return Reply(200, {**out, "cache-control": "no-store"}, found.first, found.rest, turn=turn)
 
     async def _as(self, request: Request, rest: str) -> Reply:
         to, _, key = rest.partition("/")
@@ -212,6 +256,11 @@ class Routes:
         "values": _download,
         "as": _as,
     }
+
+
+def _most() -> int:
+    """Return the most bytes of memory that the work for one request may take."""
+    return min(_MOST_WORK, physical_memory() // _SHARE)
 
 
 def _number(parameters: Mapping[str, str], name: str, default: int) -> int:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import blake2b
 from threading import Lock
 from typing import Final
@@ -12,6 +14,7 @@ from typing import Final
 from tegula.errors import ConflictError
 from tegula.server.conditions import Span, UnsatisfiableError, matches, precondition, wanted_span
 from tegula.server.content import Content, Passed, Ready, Worked
+from tegula.server.moments import read_part, unless_changed
 from tegula.stores import Generation, Store
 from tegula.stores.capabilities import Ranged
 
@@ -29,13 +32,17 @@ Headers = dict[str, str]
 
 @dataclass(slots=True)
 class Reply:
-    """A response: its status, headers, first bytes, and the rest block by block; it may stay open after these."""
+    """A response: its status, headers, first bytes, and the rest block by block; it may stay open after these.
+
+    Each block of the rest is read in a `turn`, which waits for the memory that it takes.
+    """
 
     status: int
     headers: Headers = field(default_factory=dict)
     body: bytes = b""
     rest: Iterator[bytes] | None = None
     stays_open: bool = False
+    turn: Callable[[], AbstractAsyncContextManager[None]] = nullcontext
 
 
 def not_found() -> Reply:
@@ -68,7 +75,7 @@ class Values:
 
     def __init__(self, content: Content, cache_control: str = "no-cache") -> None:
         self._store: Store = content.store
-        self._block = 4 * BLOCK if content.store.concurrency else BLOCK
+        self._block = 4 * BLOCK if content.store.is_remote else BLOCK
         self._cache_control = cache_control
         self._sizes: dict[str, tuple[Generation, int]] = {}
         self._kept: OrderedDict[tuple[str, str], bytes] = OrderedDict()
@@ -80,11 +87,13 @@ class Values:
 
         Raises
         ------
+        ConflictError
+            If it has changed meanwhile, so that there is no answer of one state.
         TegulaError
             If it can't be read.
         """
         if isinstance(found, Passed):
-            return self._passed(method, headers, found.key)
+            return self._passed(method, headers, found)
         if isinstance(found, Ready):
             tag = f'"{blake2b(found.value, digest_size=12).hexdigest()}"'
             return self._whole(method, headers, tag, found.value, "application/json")
@@ -104,12 +113,16 @@ class Values:
         return self._found(method, tag, span, len(value), kind, body)
 
     def _worked(self, method: str, headers: Mapping[str, str], key: str, found: Worked) -> Reply:
-        """Answer with a value that is computed from a stored one."""
+        """Answer with a value that is computed from a stored one, in one state of this and of the documents."""
+        if not self._store.fresh_generations:  # documents that were replaced and are back look the same
+            found.check()
         data: bytes | None
-        if found.needs_value:
-            data, generation = self._store.get(found.key, with_generation=True)
+        probes = not found.needs_value or self._probes(headers)
+        if probes:
+            data, generation = read_part(self._store, found.key, 0, 0)
         else:
-            data, generation = self._read(found.key, 0, 0)
+            data, generation = self._store.get(found.key, with_generation=True)
+        found.check()
         if data is None:
             return not_found()
         tag = _tag(generation, found.mark)
@@ -118,9 +131,24 @@ class Values:
             return self._empty(status, tag)
         value = self._known(key, tag)
         if value is None:
-            value = found.make(data)
+            if probes and found.needs_value:
+                data, now = self._store.get(found.key, with_generation=True)
+                if data is None or now != generation:
+                    raise _changed(found.key)
+            value = unless_changed(partial(found.make, data), partial(self._check, found, generation))
             self._keep(key, tag, value)
         return self._whole(method, headers, tag, value, "application/octet-stream")
+
+    def _probes(self, headers: Mapping[str, str]) -> bool:
+        """Return whether to look for the generation before a value is read, which may turn out not to be needed."""
+        if self._store.single_writer and isinstance(self._store, Ranged):
+            return False  # generations of ranges may be other tokens
+        return not self._store.is_remote or _is_conditional(headers)
+
+    def _check(self, found: Worked, generation: Generation) -> None:
+        """Check that what was read in several steps is that of one generation."""
+        if not found.needs_value and read_part(self._store, found.key, 0, 0)[1] != generation:
+            raise _changed(found.key)
 
     def _known(self, key: str, tag: str) -> bytes | None:
         with self._lock:
@@ -141,53 +169,46 @@ class Values:
 
     # --- stored values
 
-    def _passed(self, method: str, headers: Mapping[str, str], key: str) -> Reply:
+    def _passed(self, method: str, headers: Mapping[str, str], found: Passed) -> Reply:
         """Answer with a stored value; no more than a block of it is in memory."""
-        conditional = "if-none-match" in headers or "if-match" in headers or "if-range" in headers
-        if method == "GET" and "range" not in headers and not conditional:
-            first, generation = self._read(key, 0, self._block)
-            if first is None:
-                return not_found()
-            size = len(first) if len(first) < self._block else self._size(key, generation)
-            if size is None:
-                return not_found()
-            return self._streamed(method, _tag(generation), Span(0, size), size, key, generation, first)
-        nothing, generation = self._read(key, 0, 0)
+        key = found.key
+        is_plain = method == "GET" and "range" not in headers and not _is_conditional(headers)
+        first, generation = read_part(self._store, key, 0, self._block if is_plain else 0)
+        if first is None:
+            found.check()
+            return not_found()
         tag = _tag(generation)
-        status = None if nothing is None else precondition(headers, tag)
+        status = precondition(headers, tag)
         if status is not None:
             return self._empty(status, tag)
-        size = None if nothing is None else self._size(key, generation)
-        if size is None:
-            return not_found()
+        is_whole = is_plain and len(first) < self._block
+        size = len(first) if is_whole else self._size(key, generation)
         span = _span(method, headers, tag, size)
         if span is None:
             return self._unsatisfiable(tag, size)
-        first = b"" if method == "HEAD" else self._part(key, generation, span.start, span.stop)
+        if not is_plain:
+            first = b"" if method == "HEAD" else self._part(key, generation, span.start, span.stop)
         return self._streamed(method, tag, span, size, key, generation, first)
-
-    def _read(self, key: str, start: int, length: int) -> tuple[bytes | None, Generation]:
-        """Return a part of a value and its generation, without reading more of it."""
-        if isinstance(self._store, Ranged):
-            parts, generation = self._store.get_ranges(key, [(start, length)] if length else [])
-            return (None if parts is None else parts[0] if parts else b""), generation
-        return self._store.get(key, (start, length), with_generation=True)
 
     def _part(self, key: str, generation: Generation, start: int, stop: int) -> bytes:
         """Return at most a block of a value that has not changed."""
         length = min(self._block, stop - start)
-        value, now = self._read(key, start, length)
+        value, now = read_part(self._store, key, start, length)
         if value is None or now != generation or len(value) != length:
-            raise ConflictError("the value changed while it was being sent", key=key)
+            raise _changed(key)
         return value
 
-    def _size(self, key: str, generation: Generation) -> int | None:
-        """Return the length of a value in one state."""
+    def _size(self, key: str, generation: Generation) -> int:
+        """Return the length of a value in one state, which the last byte must belong to and end."""
         known = self._sizes.get(key)
         if known is not None and known[0] == generation:
             return known[1]
         size = self._store.size(key)
-        if size is not None and self._store.concurrency:  # locally a request costs less than a cache
+        start = max(0, (size or 0) - 1)
+        last, now = (None, None) if size is None else read_part(self._store, key, start, 2)
+        if size is None or last is None or now != generation or start + len(last) != size:
+            raise _changed(key)
+        if self._store.is_remote:  # locally a request costs less than a cache
             if len(self._sizes) >= _MOST_SIZES:
                 self._sizes.clear()
             self._sizes[key] = generation, size
@@ -224,6 +245,14 @@ class Values:
 
     def _unsatisfiable(self, tag: str, size: int) -> Reply:
         return Reply(416, {**self._headers(tag), "content-range": f"bytes */{size}", "content-length": "0"})
+
+
+def _is_conditional(headers: Mapping[str, str]) -> bool:
+    return "if-none-match" in headers or "if-match" in headers or "if-range" in headers
+
+
+def _changed(key: str) -> ConflictError:
+    return ConflictError("the value has changed while it was read", key=key)
 
 
 def _tag(generation: Generation, mark: bytes = b"") -> str:

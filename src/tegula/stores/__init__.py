@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING
 from tegula.deferred import on_first_use
 
 if TYPE_CHECKING:
-    from tegula.stores.fsspec_store import FsspecStore
+    from tegula.stores.fsspec.store import FsspecStore
     from tegula.stores.interface import ABSENT, ByteRange, Generation, Store
-    from tegula.stores.local import LocalStore
+    from tegula.stores.local.store import LocalStore
     from tegula.stores.mapping import MappingStore
     from tegula.stores.memory import MemoryStore
-    from tegula.stores.object_store import ObjectStore
+    from tegula.stores.objects.store import ObjectStore
     from tegula.stores.single_writer import SingleWriterStore
-    from tegula.stores.zip import ZipStore
+    from tegula.stores.zip.store import ZipStore
 
 __all__ = [
     "ABSENT",
@@ -42,14 +42,14 @@ __all__ = [
 ]
 
 _HOMES = {
-    "fsspec_store": "FsspecStore",
+    "fsspec.store": "FsspecStore",
     "interface": "ABSENT ByteRange Generation Store",
-    "local": "LocalStore",
+    "local.store": "LocalStore",
     "mapping": "MappingStore",
     "memory": "MemoryStore",
-    "object_store": "ObjectStore",
+    "objects.store": "ObjectStore",
     "single_writer": "SingleWriterStore",
-    "zip": "ZipStore",
+    "zip.store": "ZipStore",
 }
 
 if not TYPE_CHECKING:  # otherwise type checkers accept any name

@@ -12,8 +12,10 @@ capability            operations                           stores that have it
 `BlockedKeys`         `blocked_by`                         local files, fsspec
 `EmptyDirectories`    `make_prefix`, `has_prefix`          local files
 `Anchoring`           `anchored`                           local files
-`Renaming`            `move_prefix`                        local files
+`Renaming`            `move_prefix`, `beside`              local files
+`Pinning`             `pin`                                local files
 `UnreachableNames`    `unreachable`                        zip archives
+`Exclusive`           `end`                                zip archives
 `Ranged`              `get_ranges`                         object storage, fsspec
 `Revalidating`        `get_if_changed`                     object storage
 `SizedListing`        `list_sizes`                         object storage
@@ -34,10 +36,13 @@ from tegula.stores.operations import Writable
 
 __all__ = [
     "Anchoring",
+    "Beside",
     "BlockedKeys",
     "Copying",
     "EmptyDirectories",
+    "Exclusive",
     "Locking",
+    "Pinning",
     "Ranged",
     "Reclaiming",
     "Renaming",
@@ -173,6 +178,31 @@ class Anchoring(ABC):
         """
 
 
+class Pinning(ABC):
+    """A store whose prefixes are directories, which an operation can open and stay in."""
+
+    @abstractmethod
+    def pin(self, prefix: str) -> AbstractContextManager[Any]:
+        """Return a context whose value is a view of this store, for keys that begin with `prefix`.
+
+        While the context lasts, the view reads and writes in the directory that the prefix has now, even if it is
+        renamed or another one takes its place. The value is this store itself where that is not possible. Without a
+        directory the context raises `FileNotFoundError`.
+
+        Examples
+        --------
+        >>> import os, tempfile
+        >>> from tegula.stores import LocalStore
+        >>> with tempfile.TemporaryDirectory() as root:
+        ...     store = LocalStore(root)
+        ...     generation = store.set("a/x", b"1")
+        ...     with store.pin("a/") as view:
+        ...         os.rename(f"{root}/a", f"{root}/b")
+        ...         store.get("a/x"), view.get("a/x") if view is not store else b"1"
+        (None, b'1')
+        """
+
+
 class Renaming(ABC):
     """A store that can move all keys of a prefix in one step."""
 
@@ -200,6 +230,61 @@ class Renaming(ABC):
             If one of the stores can't be written.
         """
 
+    def beside(self, prefix: str) -> AbstractContextManager[Beside | None]:
+        """Make an empty store beside a prefix, for keys that will take the place of those below the prefix.
+
+        When the context ends, what is in that store is removed: the new keys, or the old ones after an exchange.
+
+        Returns
+        -------
+        context manager of Beside or None
+            The store, and the operation that exchanges it with the prefix; ``None`` if this store has no such place.
+
+        Raises
+        ------
+        ReadOnlyError, StoreError
+            If the store can't be written.
+        """
+        return nullcontext(None)
+
+
+class Beside(ABC):
+    """A hidden store beside a prefix of another store; see `Renaming.beside`.
+
+    Attributes
+    ----------
+    store : Store
+        The hidden store.
+    in_one_step : bool
+        Whether `exchange` can be expected to work.
+    """
+
+    store: Any
+    in_one_step: bool
+
+    @abstractmethod
+    def exchange(self) -> bool:
+        """Exchange all keys of the hidden store with all keys below the prefix, in one step.
+
+        Returns
+        -------
+        bool
+            Whether that was done. If not, nothing is changed, and the caller can copy the keys instead.
+
+        Raises
+        ------
+        StoreError
+            If it fails.
+        """
+
+    @abstractmethod
+    def close(self) -> None:
+        """Remove what is in the hidden store: for a pickled copy, which leaves no context."""
+
+    @abstractmethod
+    def prefixes(self) -> Iterator[str]:
+        """Yield every prefix of the hidden store that has a directory, even an empty one."""
+
 
 class UnreachableNames(ABC):
     """A store in which other programs may have stored values under names that are not valid keys."""
@@ -214,6 +299,20 @@ class UnreachableNames(ABC):
         ------
         StoreError
             If `prefix` is not valid, or the search fails.
+        """
+
+
+class Exclusive(ABC):
+    """A store that keeps other writers out as long as it is open."""
+
+    @abstractmethod
+    def end(self, *, remove_empty: bool) -> None:
+        """Close the store; with `remove_empty`, delete what holds the values if nothing was stored in it.
+
+        Raises
+        ------
+        StoreError
+            If pending values can't be written; the store then stays open.
         """
 
 
@@ -416,8 +515,7 @@ def is_link(store: Any, prefix: str) -> bool:
     >>> is_link(MemoryStore(), "c/")
     False
     """
-    look = getattr(store, "is_link", None)  # a store that defines operations under their former names may lack it
-    return look is not None and bool(look(prefix))
+    return isinstance(store, EmptyDirectories) and store.is_link(prefix)
 
 
 def unchanged(store: Any, key: str, generation: Generation) -> bool:

@@ -7,7 +7,7 @@ from typing import Final
 
 from tegula.errors import StoreError
 from tegula.stores.arguments import ByteRange, clip_range
-from tegula.stores.file_systems import is_absence
+from tegula.stores.fsspec.file_systems import is_absence
 from tegula.stores.single_writer import SingleWriterStore
 
 __all__ = ["CheckedRanges", "Limits"]

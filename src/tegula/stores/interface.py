@@ -22,7 +22,6 @@ from tegula.stores.arguments import (
     is_key,
     split_children,
 )
-from tegula.stores.former import FormerNames
 from tegula.stores.operations import Listable, Writable
 
 if TYPE_CHECKING:
@@ -46,7 +45,7 @@ __all__ = [
 ]
 
 
-class Store(Writable, Listable, FormerNames):
+class Store(Writable, Listable):
     """Base class of all stores: five abstract operations and a name, from which the other operations are derived.
 
     The value of a missing key is ``None``, not an error. Every operation may be called from several threads at once.
@@ -91,6 +90,17 @@ class Store(Writable, Listable, FormerNames):
         False
         """
         return summary.capabilities_of(self)
+
+    def probe(self) -> Capabilities:
+        """Find out what is not yet known about conditional writes, and return the capabilities.
+
+        Examples
+        --------
+        >>> from tegula.stores import MappingStore
+        >>> MappingStore({}).probe().single_writer
+        True
+        """
+        return self.capabilities
 
     def delete_prefix(self, prefix: str) -> None:
         """Remove every key that starts with `prefix`."""

@@ -64,6 +64,9 @@ class MappingStore(Locking, SingleWriterStore):
     (b'abc', b'xyz')
     """
 
+    in_memory = True
+    visits_all_keys = True
+
     def __init__(self, mapping: MutableMapping[str, Any], *, read_only: bool = False) -> None:
         if not hasattr(mapping, "__getitem__") or not hasattr(mapping, "keys"):
             raise StoreError(f"a MappingStore needs a mapping, not {type(mapping).__name__}")
@@ -141,6 +144,11 @@ class MappingStore(Locking, SingleWriterStore):
     def url(self) -> str:
         """A name for messages that identifies the mapping; it can't be opened."""
         return f"mapping://{type(self.mapping).__name__}-{id(self.mapping):x}"
+
+    @property
+    def is_private(self) -> bool:
+        """Whether the mapping is a plain ``dict``; the values of any other may be anywhere."""
+        return type(self.mapping) is dict
 
     @property
     def identity(self) -> object:

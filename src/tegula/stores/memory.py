@@ -57,10 +57,12 @@ class MemoryStore(Store):
     (b'bcd', ['c/0', 'zarr.json'])
     """
 
+    in_memory = True
     _check_key = staticmethod(check_key)
 
     def __init__(self, contents: Mapping[str, BytesLike] | None = None, *, read_only: bool = False) -> None:
         self.read_only = read_only
+        self.changes = next_generation()
         self._lock = threading.Lock()
         _stores.add(self)
         self._values: dict[str, tuple[bytes, Generation]] = {}
@@ -89,6 +91,7 @@ class MemoryStore(Store):
             if self._tree is not None and key not in self._values:
                 self._tree.add(key)
             self._values[key] = (data, generation)
+            self.changes = next_generation()
         return generation
 
     def delete(self, key: str, *, if_generation: Generation | None = None) -> None:
@@ -96,7 +99,9 @@ class MemoryStore(Store):
         self._check_writable(key)
         with self._lock:
             self._check_generation(key, if_generation)
-            if self._values.pop(key, None) is not None and self._tree is not None:
+            found = self._values.pop(key, None)
+            self.changes = next_generation()
+            if found is not None and self._tree is not None:
                 self._tree.discard(key)
 
     def list_prefix(self, prefix: str) -> Iterator[str]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import functools
 import os
 import re
 import sys
 from collections.abc import Callable
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from tegula.deferred import Later
 from tegula.errors import StoreError
@@ -25,15 +26,19 @@ __all__ = [
     "entry_names",
     "file_url",
     "has_twins",
+    "is_no_name",
     "name_flaw",
     "path_of_url",
     "path_text",
+    "reason",
     "swap_case",
 ]
 
 HIDDEN = ".tegula-"
 """Prefix of the names of the store's own files; no key may have a segment that begins with it, and none is listed."""
 
+_LONGEST_NAME: Final = 255  # bytes, in almost all file systems
+_NO_NAME: Final = frozenset((errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ))
 _WINDOWS_DEVICE = r"(?:CON|PRN|AUX|NUL|CONIN\$|CONOUT\$|COM[0-9¹²³]|LPT[0-9¹²³])(?:\.|\Z)"
 _WINDOWS_FORBIDDEN = r'[<>:"\\|?*\x01-\x1f]'
 
@@ -61,6 +66,31 @@ def name_flaw(key: str, platform: str = sys.platform) -> str | None:
             if segment[-1] in ". ":
                 return f"Windows drops the end of the name {segment!r}"
     return None
+
+
+def is_no_name(error: StoreError) -> bool:
+    """Return whether an error means that a store can't have such a key: a name too long, or a key below a file."""
+    cause = error.__cause__
+    if cause is None or isinstance(cause, NotADirectoryError):
+        return True
+    return isinstance(cause, OSError) and cause.errno in _NO_NAME
+
+
+def reason(error: BaseException, path: str) -> str:
+    """Return why the system refused an operation on a path; of a name that is too long, which name and its length.
+
+    Examples
+    --------
+    >>> reason(OSError(errno.ENAMETOOLONG, "File name too long"), "a/" + "é" * 128)
+    "the name 'éééééééééééééééééééé…' is too long: it has 256 bytes, and file systems allow 255"
+    """
+    if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
+        name = max(path.split(os.sep), key=lambda part: len(os.fsencode(part)))
+        length = len(os.fsencode(name))
+        if length > _LONGEST_NAME:
+            return f"the name '{name[:20]}…' is too long: it has {length} bytes, and file systems allow {_LONGEST_NAME}"
+        return f"the path is too long: it has {len(os.fsencode(path))} bytes, its longest name {length}"
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__
 
 
 def has_twins(name: str) -> bool:
@@ -115,6 +145,10 @@ def absolute(path: Any, resolve: Callable[[str], str] = os.path.abspath) -> str:
     StoreError
         If it is not a path, or relative to a current directory that has been deleted.
     """
+    # the usual case, in which nothing has to be checked or changed
+    plain = type(path) is str and path.isascii() and path[:1] == os.sep == "/" != path[-1:]
+    if plain and resolve is os.path.abspath and not ("\0" in path or "//" in path or "/." in path):
+        return str(path)
     text = path_text(path)
     try:
         return resolve(text)

@@ -19,9 +19,60 @@ class Readable(ABC):
     concurrency : int
         How many requests one operation should have under way at once, for stores with a long latency; 0 for as many as
         there are worker threads.
+    changes : object
+        A token that is another one after each change of a value, in stores which only this process can change; ``None``
+        in all others.
+    keeps_values : bool
+        Whether values that were read before are returned without asking the storage whether they have changed.
+    local_directory : str, optional
+        The local directory whose files are the values, if it is one.
+    plain_files : LocalStore, optional
+        The store itself if the kernel may read and write its values, which are files of `local_directory`.
+    scratch_directory : str, optional
+        A local directory on the disk of the values, in which temporary files can be made.
+    values_url : str, optional
+        The URL, with a slash at the end, to which other programs add a key to read its value.
+    in_memory, in_archive : bool
+        Whether values are gone with the process, or are put into one file when the store is flushed.
+    shared_storage : (object, str), optional
+        An object that is equal for stores over the same storage, and the text before each key in it, if the `identity`
+        is no text.
     """
 
     concurrency: int = 0
+    changes: Any = None
+    keeps_values: bool = False
+    local_directory: str | None = None
+    plain_files: Any = None
+    scratch_directory: str | None = None
+    values_url: str | None = None
+    in_memory: bool = False
+    in_archive: bool = False
+    shared_storage: tuple[object, str] | None = None
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether a request takes long, so that an operation sends as many at once as `concurrency` says.
+
+        Examples
+        --------
+        >>> from tegula.stores import MemoryStore
+        >>> MemoryStore().is_remote
+        False
+        """
+        return self.concurrency > 0
+
+    @property
+    def is_private(self) -> bool:
+        """Whether a copy of the store in another process has values of its own, so that what it writes is lost.
+
+        Examples
+        --------
+        >>> from tegula.stores import MemoryStore
+        >>> MemoryStore().is_private
+        True
+        """
+        return self.in_memory
 
     @overload
     def get(self, key: str, byte_range: ByteRange | None = None) -> bytes | None: ...
@@ -164,9 +215,12 @@ class Listable(Readable):
     ----------
     listable : bool
         Whether keys can be listed; if not, as on a web server, listing raises `UnsupportedError`.
+    visits_all_keys : bool
+        Whether listing any prefix visits all keys of the store, so that looking up a few keys costs less.
     """
 
     listable: bool = True
+    visits_all_keys: bool = False
 
     @abstractmethod
     def list_prefix(self, prefix: str) -> Iterator[str]:

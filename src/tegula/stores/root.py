@@ -3,20 +3,33 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 import sys
 
 from tegula.errors import StoreError
 from tegula.stores.interface import check_key
-from tegula.stores.names import HIDDEN, absolute, entry_names, has_twins, name_flaw, swap_case
+from tegula.stores.names import HIDDEN, absolute, entry_names, has_twins, name_flaw, reason, swap_case
 
-__all__ = ["Root"]
+__all__ = ["AT_ROOT", "Root", "is_plain"]
 
 _WINDOWS = sys.platform == "win32"
 _REMEMBERED = 4096
 # directories that are known to distinguish case, by device, inode and ctime when they were opened
 _heeds_case: dict[tuple[int, int, int], None] = {}
 _MOST_STATES = 64
+# keys that pass every check, such as those of documents and most chunks; on Windows each file has to be checked
+_PLAIN_NAME = r"[0-9_](?:[0-9A-Za-z_.]*[0-9A-Za-z_])?|zarr\.json|\.z(?:array|attrs|group)|sizes|storage"
+_PLAIN_KEY = "(?!)" if _WINDOWS else rf"(?:[0-9A-Za-z_][0-9A-Za-z_.-]*/)*(?:{_PLAIN_NAME})"
+
+AT_ROOT = frozenset(() if _WINDOWS else ("zarr.json", ".zarray", ".zattrs", ".zgroup"))
+"""Plain keys of documents at the root, which opening an array reads before any other key: it compiles no pattern."""
+
+
+def is_plain(key: str) -> re.Match[str] | None:
+    """Return whether a key is plain; the first call compiles the pattern, which then replaces this function."""
+    globals()["is_plain"] = found = re.compile(_PLAIN_KEY).fullmatch
+    return found(key)
 
 
 class Root:
@@ -57,7 +70,7 @@ class Root:
             if os.path.islink(self.name):
                 raise StoreError(f"the root {self.name} is a symbolic link that leads nowhere") from error
         except OSError as error:
-            raise StoreError(f"the root {self.name} can't be looked at: {error}") from error
+            raise StoreError(f"the root {self.name} can't be looked at: {reason(error, self.name)}") from error
         else:
             if not stat.S_ISDIR(status.st_mode):
                 raise StoreError(f"the root {self.name} is not a directory")
@@ -68,6 +81,8 @@ class Root:
 
     def check(self, key: str) -> None:
         """Raise `StoreError` if `key` is not valid or can't be the name of a file."""
+        if type(key) is str and (key in AT_ROOT or is_plain(key)):
+            return
         check_key(key)
         if (HIDDEN in key or _WINDOWS) and (flaw := name_flaw(key)):
             raise StoreError(flaw, key=key)
@@ -82,7 +97,8 @@ class Root:
         OSError
             If a file is in the place of a directory, or the system can't tell.
         """
-        self.check(key)
+        if type(key) is not str or not is_plain(key):
+            self.check(key)
         parent, _, name = key.rpartition("/")
         directory = self.known.get(parent) or self.directory(parent)
         if _WINDOWS and directory is not None and os.path.islink(directory + name):
@@ -104,7 +120,7 @@ class Root:
             above = name[:end]
             if above in self.known:
                 continue
-            path = self.base + above
+            path = self.at(above)
             try:
                 status = os.lstat(path)
             except FileNotFoundError:
@@ -116,7 +132,11 @@ class Root:
             if self.ignores_case is not False and self.is_twin(above, status):
                 return None
             self._remember(above, path)
-        return self.base + name + os.sep
+        return self.at(name) + os.sep
+
+    def at(self, name: str) -> str:
+        """Return the path of a key or a directory, which has not been checked."""
+        return self.base + name
 
     def forget(self, name: str) -> None:
         """Forget that a directory was checked; with ``""`` forget all directories."""
@@ -183,5 +203,37 @@ class Root:
 
     def _remember(self, name: str, path: str) -> None:
         if len(self.known) >= _REMEMBERED:
-            self.known = {"": self.base}
+            self.forget("")
         self.known[name] = path + os.sep
+
+
+class PinnedRoot(Root):
+    """The same base directory, with one directory below it that is open: its path does not matter any more.
+
+    Parameters
+    ----------
+    root : Root
+        The base directory.
+    name : str
+        The directory: the prefix of its keys, without the last slash.
+    place : str
+        A path of the open directory, ending in a separator.
+    """
+
+    def __init__(self, root: Root, name: str, place: str) -> None:
+        self.__dict__.update(root.__dict__)
+        self._pinned, self._place = name, place
+        self.known = {name: place}
+
+    def at(self, name: str) -> str:
+        """Return a path below the open directory."""
+        inside = name[len(self._pinned) :]
+        if not name.startswith(self._pinned) or (self._pinned and inside[:1] not in ("", "/")):
+            return super().at(name)
+        return self._place + inside.removeprefix("/") if inside else self._place[:-1]
+
+    def forget(self, name: str) -> None:
+        """Forget that a directory was checked, but not that of the prefix."""
+        self.known = {self._pinned: self._place} if not name else self.known
+        if name != self._pinned:
+            self.known.pop(name, None)

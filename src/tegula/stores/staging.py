@@ -24,7 +24,7 @@ from tegula.stores.interface import (
     flat_view,
     split_children,
 )
-from tegula.stores.local import LocalStore
+from tegula.stores.local.store import LocalStore
 
 __all__ = ["Changeable", "Entry", "Stage", "StagedStore"]
 

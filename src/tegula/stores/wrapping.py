@@ -5,12 +5,13 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from tegula.stores.arguments import ByteRange, BytesLike, Generation
 from tegula.stores.capabilities import (
     BlockedKeys,
     EmptyDirectories,
+    Exclusive,
     Locking,
     Ranged,
     Revalidating,
@@ -18,6 +19,9 @@ from tegula.stores.capabilities import (
     is_link,
 )
 from tegula.stores.interface import Store
+
+if TYPE_CHECKING:
+    from tegula.stores.summary import Capabilities
 
 __all__ = ["WrappingStore"]
 
@@ -29,7 +33,8 @@ class WrappingStore(Store):
 
     A subclass overrides the operations that it changes, or `act`, which carries out all others. Each object declares
     the capabilities of the store that it wraps, except `Anchoring`, `Renaming`, `Reclaiming`, `SizedListing` and
-    `Copying`: values are written through the wrapper, and moved, copied and measured key by key.
+    `Copying`: values are written through the wrapper, and moved, copied and measured key by key. For the same reason it
+    has neither a `local_directory` nor `plain_files`.
 
     Parameters
     ----------
@@ -65,6 +70,9 @@ class WrappingStore(Store):
         self.read_only, self.concurrency = store.read_only, store.concurrency
         self.single_writer, self.listable = store.single_writer, store.listable
         self.conditional_delete, self.fresh_generations = store.conditional_delete, store.fresh_generations
+        self.visits_all_keys = store.visits_all_keys
+        self.in_memory, self.in_archive = store.in_memory, store.in_archive
+        self.scratch_directory, self.values_url = store.scratch_directory, store.values_url
 
     def act(self, operation: str, key: str, work: Callable[[], T]) -> T:
         """Carry out an operation of the other store.
@@ -87,6 +95,17 @@ class WrappingStore(Store):
     def identity(self) -> object:
         """The identity of the other store."""
         return self.store.identity
+
+    @property
+    def is_private(self) -> bool:
+        """Whether the values of the other store are private; see `Readable.is_private`."""
+        return self.store.is_private
+
+    def probe(self) -> Capabilities:
+        """Find out what the other store can do; see `Store.probe`."""
+        self.store.probe()
+        self.single_writer, self.conditional_delete = self.store.single_writer, self.store.conditional_delete
+        return self.capabilities
 
     def get(self, key: str, byte_range: ByteRange | None = None, *, with_generation: bool = False) -> Any:
         """Do what the other store does; see `Store.get`."""
@@ -214,6 +233,15 @@ class _UnreachableNames(UnreachableNames, WrappingStore):
         return found
 
 
+class _Exclusive(Exclusive, WrappingStore):
+    """A wrapper of a store that keeps other writers out."""
+
+    store: Any
+
+    def end(self, *, remove_empty: bool) -> None:
+        self.store.end(remove_empty=remove_empty)
+
+
 _WRAPPERS: list[tuple[Callable[[Store], bool], type[WrappingStore]]] = [
     (lambda store: type(store).get_many is not Store.get_many, _Batching),
     (lambda store: isinstance(store, Ranged), _Ranged),
@@ -222,6 +250,7 @@ _WRAPPERS: list[tuple[Callable[[Store], bool], type[WrappingStore]]] = [
     (lambda store: isinstance(store, BlockedKeys), _BlockedKeys),
     (lambda store: isinstance(store, EmptyDirectories), _EmptyDirectories),
     (lambda store: isinstance(store, UnreachableNames), _UnreachableNames),
+    (lambda store: isinstance(store, Exclusive), _Exclusive),
 ]
 """Wrappers of the operations that only some stores have, and whether a store has them."""
 

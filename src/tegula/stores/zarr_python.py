@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import threading
 import weakref
 from collections.abc import Coroutine, Iterable, Iterator
 from importlib import import_module
@@ -13,7 +11,8 @@ from typing import Any, Final, TypeVar
 from tegula.errors import StoreError, TegulaError
 from tegula.stores.arguments import ByteRange, check_key, check_prefix, is_key
 from tegula.stores.checked_ranges import CheckedRanges, Limits
-from tegula.stores.file_systems import MISSING, is_absence
+from tegula.stores.coroutines import run
+from tegula.stores.fsspec.file_systems import MISSING, is_absence
 from tegula.stores.secrets import redacted
 from tegula.stores.single_writer import KeyLocks, PrefixedLocks
 
@@ -22,35 +21,6 @@ __all__ = ["ZarrPythonStore"]
 _T = TypeVar("_T")
 _CONCURRENCY: Final = 10  # as in zarr-python itself
 
-
-class _Loop:
-    """An event loop in a thread of its own, for the coroutines of stores; a forked child gets a new one."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._loop: asyncio.AbstractEventLoop | None = None
-
-    def run(self, coroutine: Coroutine[Any, Any, _T]) -> _T:
-        """Run a coroutine and return its result."""
-        with self._lock:
-            if self._loop is None:
-                self._loop = asyncio.new_event_loop()
-                threading.Thread(target=self._loop.run_forever, name="tegula-zarr-python", daemon=True).start()
-            loop = self._loop
-        return asyncio.run_coroutine_threadsafe(coroutine, loop).result()
-
-
-_loop = _Loop()
-
-
-def _forget_loop() -> None:
-    """In a forked child, forget the loop: its thread does not exist here."""
-    global _loop
-    _loop = _Loop()
-
-
-if hasattr(os, "register_at_fork"):  # not on Windows
-    os.register_at_fork(after_in_child=_forget_loop)
 
 # One for each store in use. A store of tegula holds the wrapped store, so an id is not reused while its entry is alive.
 _shared: weakref.WeakValueDictionary[int, KeyLocks] = weakref.WeakValueDictionary()
@@ -95,7 +65,7 @@ class ZarrPythonStore(CheckedRanges):
     def fetch(self, key: str, limits: Limits) -> bytes | Exception:
         """Read a value or a part of it; see `CheckedRanges`."""
         try:
-            return _loop.run(self._fetch(key, limits))
+            return run(self._fetch(key, limits))
         except Exception as error:  # noqa: BLE001 - stores raise anything, and `answer` tells what it means
             return error
 
@@ -127,7 +97,7 @@ class ZarrPythonStore(CheckedRanges):
             asked = (fetch(key, limits) for key, _, limits in wanted if limits is not None)
             return await asyncio.gather(*asked, return_exceptions=True)
 
-        found = iter(_loop.run(fetch_all()))
+        found = iter(run(fetch_all()))
         return [
             self.read_sized(key, byte_range) if limits is None else self.answer(key, byte_range, next(found))
             for key, byte_range, limits in wanted
@@ -207,7 +177,7 @@ class ZarrPythonStore(CheckedRanges):
             return await coroutine
 
         try:
-            return _loop.run(opened())
+            return run(opened())
         except TegulaError:
             raise
         except Exception as error:

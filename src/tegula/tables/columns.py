@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -12,13 +12,15 @@ import numpy.typing as npt
 
 from tegula import engine
 from tegula.arrays.array import Array, change_rows
-from tegula.arrays.creation import completing, new_array, usual_chunks, writable_format
-from tegula.engine.creating import create_node
-from tegula.engine.deleting import delete_node
-from tegula.engine.documents import documents_of
-from tegula.engine.pool import gather
+from tegula.arrays.creation import completing, new_array, replaced, usual_chunks, writable_format
+from tegula.engine.concurrency.pool import gather
+from tegula.engine.documents.finding import children
+from tegula.engine.documents.reading import documents_of
+from tegula.engine.nodes.creating import create_node
+from tegula.engine.nodes.deleting import delete_node
+from tegula.engine.nodes.replacing import replacing
 from tegula.errors import MetadataError, TegulaError, UnsupportedError
-from tegula.formats import find_format
+from tegula.formats import Format, find_format
 from tegula.metadata.data_types import as_data_type
 from tegula.metadata.nodes import ArrayMetadata, GroupMetadata
 from tegula.stores import MemoryStore, Store
@@ -26,7 +28,10 @@ from tegula.stores.interface import is_key
 from tegula.tables.arrow_input import ArrowRows, is_arrow
 from tegula.tables.row_input import as_column, as_columns, fitted, fitted_rows, pieces_to_append
 
-__all__ = ["ORDER", "arrays_of_one_length", "check_name", "column_names", "new_column", "new_table", "with_names"]
+__all__ = [
+    "ORDER", "arrays_of_one_length", "attributes_of", "check_name", "column_names", "new_column", "new_table",
+    "with_attributes", "with_names",
+]  # fmt: skip
 
 ORDER = "column-order"
 """The attribute with the names of the columns in order, for formats without tables."""
@@ -59,9 +64,9 @@ def arrays_of_one_length(store: Store, path: str, format: str) -> tuple[str, ...
         If the arrays directly in the group differ in length.
     """
     prefix = f"{path}/" if path else ""
-    children = sorted(child[len(prefix) : -1] for child in store.list_dir(prefix)[1])
-    documents = documents_of(store, [prefix + name for name in children], find_format(format).keys)
-    found = {name: engine.read_metadata(store, prefix + name, format, own) for name, own in zip(children, documents)}
+    names = sorted(child[len(prefix) : -1] for child in children(store, prefix))
+    documents = documents_of(store, [prefix + name for name in names], find_format(format).keys)
+    found = {name: engine.read_metadata(store, prefix + name, format, own) for name, own in zip(names, documents)}
     shapes = {name: node.shape for name, node in found.items() if isinstance(node, ArrayMetadata)}
     if len({shape[:1] for shape in shapes.values()}) > 1 or () in shapes.values():
         raise MetadataError(f"the group is not a table: its arrays have the shapes {shapes}"[:400])
@@ -73,6 +78,32 @@ def with_names(metadata: GroupMetadata, names: Sequence[str]) -> GroupMetadata:
     if metadata.members is not None:
         return replace(metadata, members=tuple(names))
     return replace(metadata, attributes={**metadata.attributes, ORDER: [*names]})
+
+
+def attributes_of(metadata: GroupMetadata) -> Mapping[str, Any]:
+    """Return the attributes of a table, without the one that lists the columns."""
+    return {name: value for name, value in metadata.attributes.items() if name != _hidden(metadata)}
+
+
+def with_attributes(metadata: GroupMetadata, change: Callable[[dict[str, Any]], dict[str, Any]]) -> GroupMetadata:
+    """Return the metadata of a table with changed attributes; the one that lists the columns is kept.
+
+    Raises
+    ------
+    MetadataError
+        If the change sets the attribute that lists the columns.
+    """
+    hidden, before = _hidden(metadata), dict(metadata.attributes)
+    kept = {ORDER: before.pop(ORDER)} if hidden and ORDER in before else {}
+    after = change(before)
+    if hidden and ORDER in after:
+        raise MetadataError(f"the attribute {ORDER!r} holds the names of the columns")
+    return replace(metadata, attributes={**kept, **after})
+
+
+def _hidden(metadata: GroupMetadata) -> str | None:
+    """Return the attribute that lists the columns; ``None`` if the format has tables."""
+    return ORDER if metadata.members is None else None
 
 
 def check_name(name: Any, format: str) -> str:
@@ -117,23 +148,25 @@ def new_column(
         elif chunks is None or (isinstance(chunks, str) and chunks == "auto"):
             chunks = usual_chunks(find_format(format), shape, data_type.itemsize)
         # rows are added below, since creating an array with rows stores every chunk in some formats
-        array = new_array(
-            store, path, shape=(0, *inner), dtype=data_type, chunks=chunks, format=format,
-            extra={"expectedlen": shape[0]}, filled=False, **creation,
-        )  # fmt: skip
-        try:
-            with completing(array):
-                if parts is None:
-                    array.resize(rows, *inner)
-                elif rows:
-                    array.append(parts)
-        except BaseException:
-            delete_node(store, path)
-            raise
+        overwrite, has_parent = creation.pop("overwrite", False), creation.pop("has_parent", False)
+        with replacing(store, path, find_format(format), overwrite, "memory", has_parent=has_parent) as place:
+            array = new_array(
+                place.store, place.path, shape=(0, *inner), dtype=data_type, chunks=chunks, format=format,
+                extra={"expectedlen": shape[0]}, filled=False, **creation, **place.options,
+            )  # fmt: skip
+            try:
+                with completing(array):
+                    if parts is None:
+                        array.resize(rows, *inner)
+                    elif rows:
+                        array.append(parts)
+            except BaseException:
+                delete_node(place.store, place.path)
+                raise
     except TegulaError as error:
         error.within(path=path, field=name)
         raise
-    return array
+    return replaced(place, array)
 
 
 def _type_of(values: npt.NDArray[Any], format: str) -> Any:
@@ -183,7 +216,21 @@ def new_table(
         }  # fmt: skip
         # everything is checked before anything is written
         new_column(MemoryStore(), name, values[:0], **described[name])
-    create_node(store, path, item, metadata, overwrite)
+    with replacing(store, path, item, overwrite, "lazy" if source else "memory") as place:
+        create_node(place.store, place.path, item, metadata, **place.options)
+        return _filled(place.store, place.path, item, metadata, data, described, source)
+
+
+def _filled(
+    store: Store,
+    path: str,
+    item: Format,
+    metadata: GroupMetadata,
+    data: dict[str, Any],
+    described: dict[str, dict[str, Any]],
+    source: ArrowRows | None,
+) -> GroupMetadata:
+    """Create the columns of a new table, add all rows, and list the columns; after an error, delete the table."""
     created = []
 
     def create(name: str) -> Array:

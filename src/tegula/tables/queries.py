@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from tegula.arrays.array import Array
 from tegula.arrays.chunking import whole_chunks
-from tegula.engine.pool import gather
+from tegula.engine.concurrency.pool import gather
 from tegula.errors import MetadataError, NotFoundError, SelectionError, TegulaError, UnsupportedError
 from tegula.indexing.normalise import as_slice
 
@@ -188,7 +188,7 @@ def read_into(
     columns: Mapping[str, Array], selection: Any, out: Mapping[str, npt.NDArray[Any]] | npt.NDArray[Any]
 ) -> None:
     """Read rows of several columns at once into the fields of an array."""
-    far = any(column.store.concurrency for column in columns.values())
+    far = any(column.store.is_remote for column in columns.values())
     if not far and sum(out[name].nbytes for name in columns) < _SMALL_BYTES:
         for name, column in columns.items():
             out[name][...] = column[selection]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from types import EllipsisType
 from typing import Any, overload
@@ -12,30 +13,29 @@ import numpy.typing as npt
 
 from tegula import display, engine
 from tegula.arrays.array import Array, change_rows
+from tegula.arrays.attributes import Attributes
 from tegula.arrays.filling import CREATION
 from tegula.arrays.keywords import check_keywords
-from tegula.arrays.node import opened_by_name
-from tegula.engine.deleting import delete_node
-from tegula.engine.pool import gather
-from tegula.errors import (
-    AlreadyExistsError,
-    MetadataError,
-    NotFoundError,
-    TegulaError,
-)
+from tegula.arrays.node import Node, opened_by_name
+from tegula.display import Info
+from tegula.engine.concurrency.pool import gather
+from tegula.engine.nodes.deleting import delete_node
+from tegula.errors import AlreadyExistsError, MetadataError, NotFoundError, TegulaError
 from tegula.metadata.nodes import GroupMetadata
 from tegula.stores import Store
 from tegula.tables.columns import (
+    attributes_of,
     check_name,
     column_names,
     new_column,
     new_table,
+    with_attributes,
     with_names,
 )
 from tegula.tables.expressions import Expression
 from tegula.tables.frames import to_pandas
+from tegula.tables.open_columns import OpenColumns
 from tegula.tables.predicates import as_predicate
-from tegula.tables.properties import TableProperties
 from tegula.tables.queries import (
     LazyColumns,
     chosen_rows,
@@ -59,7 +59,7 @@ _KEYWORDS = frozenset(
 )
 
 
-class Table(TableProperties):
+class Table(Node):
     """Columns of equal length under one path; made by `tegula.open_table` and `tegula.create_table`.
 
     A column is a `tegula.Array`: ``t["price"]``. Rows are structured NumPy arrays: ``t[5]`` is one record;
@@ -79,6 +79,115 @@ class Table(TableProperties):
     array([1, 2])
     """
 
+    def __init__(
+        self, store: Store, path: str, metadata: GroupMetadata, *, read_only: bool, allow_pickle: bool = False
+    ) -> None:
+        self._store = store
+        self._path = path
+        self._metadata = metadata
+        self._read_only = read_only or store.read_only
+        self.allow_pickle = allow_pickle
+        self.open_columns = OpenColumns(store, path, metadata, read_only=self._read_only, allow_pickle=allow_pickle)
+
+    # --- description
+
+    @property
+    def metadata(self) -> GroupMetadata:
+        """The table's description, as last read or written by this object."""
+        return self._metadata
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns, in their order."""
+        return self.open_columns.names
+
+    @property
+    def store(self) -> Store:
+        """The store that holds the table."""
+        return self._store
+
+    @property
+    def format(self) -> str:
+        """Name of the storage format: ``"bcolz"``, ``"zarr2"`` or ``"zarr3"``."""
+        return self._metadata.format
+
+    @property
+    def attrs(self) -> Attributes:
+        """The attributes, as a mapping that writes through; without the one that lists the columns."""
+        return Attributes(self, self._own_attributes, self._change_attributes)
+
+    def _own_attributes(self) -> Mapping[str, Any]:
+        return attributes_of(self._metadata)
+
+    def _change_attributes(self, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+        with self._locating():
+            self._update(lambda metadata: with_attributes(metadata, change))
+
+    def _update(self, change: Callable[[GroupMetadata], GroupMetadata]) -> None:
+        self.check_writable()
+        self._metadata = engine.update_documents(self._store, self._path, self._metadata, change)
+        self.open_columns.rename(self._metadata)
+
+    def lengths(self) -> dict[str, int]:
+        """Return the length of each column; they differ if another program has changed some of them."""
+        return self.open_columns.lengths()
+
+    def __len__(self) -> int:
+        """Return the number of rows: the length of the shortest column."""
+        return min(self.lengths().values(), default=0)
+
+    @property
+    def is_consistent(self) -> bool:
+        """``True`` if all columns have the same length; otherwise see `repair`."""
+        return len({*self.lengths().values()}) <= 1
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Structured type of a row, a field for each column."""
+        return row_dtype(self.open_columns.select())
+
+    @property
+    def shape(self) -> tuple[int]:
+        """The number of rows, as a tuple."""
+        return (len(self),)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that all rows take in memory."""
+        return len(self) * self.dtype.itemsize
+
+    def nbytes_stored(self) -> int:
+        """Return the bytes that the stored chunks of all columns take, by listing the store."""
+        columns = self.open_columns.select().values()
+        return sum(gather(lambda column: column.nbytes_stored(), columns, self._store.concurrency))
+
+    @property
+    def info(self) -> Info:
+        """A report on the table and its columns, including its stored size; shown as a table."""
+        return display.table_info(self)
+
+    def refresh(self) -> None:
+        """Read the metadata of the table and its columns again, to see changes by other processes.
+
+        Raises
+        ------
+        MetadataError
+            If the table or one of its columns no longer exists.
+        """
+        found = engine.read_metadata(self._store, self._path, self.format)
+        if not isinstance(found, GroupMetadata):
+            raise MetadataError("the table has been deleted or replaced", path=self.location)
+        self._metadata = found
+        self.open_columns.refresh(found)
+
+    @contextmanager
+    def _locating(self) -> Iterator[None]:
+        try:
+            yield
+        except TegulaError as error:
+            error.within(path=self.location)
+            raise
+
     # --- reading
 
     @overload
@@ -89,11 +198,11 @@ class Table(TableProperties):
     def __getitem__(self, selection: Any) -> Any: ...
     def __getitem__(self, selection: Any) -> Any:
         if isinstance(selection, str):
-            return self._column(selection)
+            return self.open_columns.column(selection)
         names, selection = split_names(selection)
         if isinstance(names, str):
-            return self._column(names)[selection]
-        columns = self._columns(names)
+            return self.open_columns.column(names)[selection]
+        columns = self.open_columns.select(names)
         if is_number(selection):
             start = self._chosen(selection)
             return self._rows(slice(start, start + 1, 1), columns)[0]
@@ -126,7 +235,7 @@ class Table(TableProperties):
         {'b': array([5, 6])}
         """
         chosen = self._chosen(slice(start, stop))
-        wanted = self._columns(columns)
+        wanted = self.open_columns.select(columns)
         reading = {name: column.read(chosen) for name, column in wanted.items()}
         return {name: np.asarray(future.result()) for name, future in reading.items()}
 
@@ -175,7 +284,7 @@ class Table(TableProperties):
         found = [*self.where_blocks(expression, columns, variables=variables, limit=limit, skip=skip)]
         if len(found) == 1:
             return found[0]
-        rows = np.empty(sum(map(len, found)), row_dtype(self._columns(columns)))
+        rows = np.empty(sum(map(len, found)), row_dtype(self.open_columns.select(columns)))
         return np.concatenate(found, out=rows) if found else rows
 
     def where_blocks(
@@ -196,15 +305,15 @@ class Table(TableProperties):
         >>> sum(rows["a"].sum() for rows in t.where_blocks("a > 1"))
         np.int64(5)
         """
-        wanted = self._columns(columns)
+        wanted = self.open_columns.select(columns)
         with self._locating():
-            known = LazyColumns(self._names, self._column)
+            known = LazyColumns(self.names, self.open_columns.column)
             predicate = as_predicate(expression, known)
             for matches in rows_that_match(known, len(self), predicate, variables or {}, limit=limit, skip=skip):
                 yield matches.rows(wanted)
 
     def __iter__(self) -> Iterator[Any]:
-        columns, length = self._columns(), len(self)
+        columns, length = self.open_columns.select(), len(self)
         longest = max((column.metadata.grid.axes[0].longest() for column in columns.values()), default=1)
         row = max(1, row_dtype(columns).itemsize)
         step = min(longest, max(1, _BLOCK_BYTES // row))
@@ -212,7 +321,7 @@ class Table(TableProperties):
             yield from self._rows(slice(start, min(start + step, length), 1), columns)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._names
+        return name in self.names
 
     def __bool__(self) -> bool:
         return True  # even if it has no rows
@@ -323,10 +432,10 @@ class Table(TableProperties):
         """
         with self._locating():
             rows = range(len(self))[self._chosen(slice(start, stop))]
-            known = LazyColumns(self._names, self._column)
+            known = LazyColumns(self.names, self.open_columns.column)
             return Scan(
-                self._columns(columns), known, rows, len(self),
-                where=where, variables=variables, batch_rows=batch_rows, place=self._place,
+                self.open_columns.select(columns), known, rows, len(self),
+                where=where, variables=variables, batch_rows=batch_rows, place=self.location,
             )  # fmt: skip
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
@@ -359,14 +468,14 @@ class Table(TableProperties):
     # --- writing
 
     def __setitem__(self, selection: Any, values: Any) -> None:
-        self._check_writable()
+        self.check_writable()
         if isinstance(selection, str):
-            self._column(selection)[...] = values
+            self.open_columns.column(selection)[...] = values
             return
         chosen = self._chosen(selection)
         with self._locating():
             given = as_rows(values, self.dtype)
-            columns = self._columns([*given])
+            columns = self.open_columns.select([*given])
             parts = {name: fitted(name, given[name], column.metadata.data_type) for name, column in columns.items()}
             gather(lambda name: columns[name].__setitem__(chosen, parts[name]), columns, self._store.concurrency)
 
@@ -395,9 +504,9 @@ class Table(TableProperties):
         >>> t.append([[2, 3], ["y", "z"]])
         3
         """
-        self._check_writable()
+        self.check_writable()
         with self._locating():
-            columns = self._columns()
+            columns = self.open_columns.select()
             if not columns:
                 raise MetadataError("the table has no columns")
             appended = 0
@@ -446,12 +555,12 @@ class Table(TableProperties):
         >>> t[...].tolist()
         [(1, 3), (2, 4), (0, 0)]
         """
-        self._check_writable()
+        self.check_writable()
         if not is_number(rows) or rows < 0:
-            raise MetadataError(f"{rows!r:.80} is not a number of rows", path=self._place)
-        if self._names:
+            raise MetadataError(f"{rows!r:.80} is not a number of rows", path=self.location)
+        if self.names:
             with self._locating():
-                self._change_rows(self._columns(), lambda stored: engine.resize_rows(stored, int(rows)))
+                self._change_rows(self.open_columns.select(), lambda stored: engine.resize_rows(stored, int(rows)))
 
     def repair(self) -> dict[str, int]:
         """Cut all columns to the length of the shortest, and return the number of rows that each has lost.
@@ -464,7 +573,7 @@ class Table(TableProperties):
         >>> t.repair(), t.is_consistent
         ({'b': 1}, True)
         """
-        self._check_writable()
+        self.check_writable()
         self.refresh()
         before = self.lengths()
         if not self.is_consistent:
@@ -505,32 +614,31 @@ class Table(TableProperties):
         >>> t[...].tolist()
         [(0.5, 1), (0.5, 2)]
         """
-        self._check_writable()
+        self.check_writable()
         check_keywords("add_column", creation, CREATION | {"expectedlen", "overwrite", "allow_pickle"})
         with self._locating():
             self.refresh()
             check_name(name, self.format)
-            if name in self._names:
+            if name in self.names:
                 raise AlreadyExistsError(f"the column {name!r:.80} already exists")
             if not self.is_consistent:
                 raise MetadataError("the columns differ in length; repair() cuts them to the shortest")
             if values is None and dtype is None:
                 raise MetadataError("a column needs values, or a dtype", field=name)
             data = len(self) if values is None else as_column(values)
-            if not isinstance(data, int) and self._names and data.shape[:1] != (len(self),):
+            if not isinstance(data, int) and self.names and data.shape[:1] != (len(self),):
                 raise MetadataError(f"values of shape {data.shape} are given for {len(self)} rows", field=name)
-            path = f"{self._path}/{name}" if self._path else name
-            creation = {"allow_pickle": self._allow_pickle, **creation}
+            path, creation = self.open_columns.path(name), {"allow_pickle": self.allow_pickle, **creation}
             column = new_column(self._store, path, data, dtype=dtype, format=self.format, **creation)
 
             def with_column(metadata: GroupMetadata) -> GroupMetadata:
-                names = [*(column_names(metadata) or self._names)]
+                names = [*(column_names(metadata) or self.names)]
                 if name in names:
                     raise AlreadyExistsError(f"the column {name!r:.80} already exists")
                 names.insert(len(names) if position is None else position, name)
                 return with_names(metadata, names)
 
-            self._opened[name] = column
+            self.open_columns.add(name, column)
             self._update(with_column)
         return column
 
@@ -550,22 +658,21 @@ class Table(TableProperties):
         >>> t.names
         ('a',)
         """
-        self._check_writable()
-        if name not in self._names:
-            raise NotFoundError(f"there is no column {name!r:.80}", path=self._place)
+        self.check_writable()
+        if name not in self.names:
+            raise NotFoundError(f"there is no column {name!r:.80}", path=self.location)
         with self._locating():
             self._update(
-                lambda metadata: with_names(metadata, [n for n in column_names(metadata) or self._names if n != name])
+                lambda metadata: with_names(metadata, [n for n in column_names(metadata) or self.names if n != name])
             )
-            self._opened.pop(name, None)
-            self._described.pop(name, None)
-            delete_node(self._store, f"{self._path}/{name}".lstrip("/"))
+            self.open_columns.forget(name)
+            delete_node(self._store, self.open_columns.path(name))
 
     # --- Python's protocols
 
     def __reduce__(self) -> tuple[Any, ...]:
         mark = engine.fingerprint(self._metadata)
-        return _reopen, (self._store, self._path, self.format, mark, self._read_only, self._allow_pickle)
+        return _reopen, (self._store, self._path, self.format, mark, self._read_only, self.allow_pickle)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Table):
@@ -576,7 +683,7 @@ class Table(TableProperties):
         return hash((self._store.url, self._path))
 
     def __repr__(self) -> str:
-        return f"<tegula.Table {self.format} {len(self)} rows × {len(self._names)} columns {self._place!r}>"
+        return f"<tegula.Table {self.format} {len(self)} rows × {len(self.names)} columns {self.location!r}>"
 
     def _repr_html_(self) -> str:
         return display.table_html(self)

@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import Any, Final
 
 from tegula.stores import LocalStore, Store
-from tegula.stores.zip import zip_store
+from tegula.stores.zip.store import zip_store
 
 __all__ = ["store_of_library"]
 
@@ -49,12 +49,12 @@ def store_of_library(target: Any, *, read_only: bool) -> Store | None:
 
 
 def _object_store(target: Any, prefix: str, read_only: bool) -> Store:
-    store: Store = import_module("tegula.stores.object_store").ObjectStore(target, prefix, read_only=read_only)
+    store: Store = import_module("tegula.stores.objects.store").ObjectStore(target, prefix, read_only=read_only)
     return store
 
 
 def _of_file_system(target: Any, read_only: bool, root: str = "") -> Store:
-    store: Store = import_module("tegula.stores.fsspec_urls").store_for(target, root, read_only=read_only)
+    store: Store = import_module("tegula.stores.fsspec.urls").store_for(target, root, read_only=read_only)
     return store
 
 

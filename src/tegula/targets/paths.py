@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from tegula.deferred import Later, matcher
 from tegula.errors import MetadataError, NotFoundError, StoreError
-from tegula.stores.local import LocalStore
+from tegula.stores.local.store import LocalStore
 from tegula.stores.names import path_of_url
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ __all__ = [
     "is_remote",
     "links",
     "local_path",
+    "may_be_local",
     "name_below",
     "path_text",
     "place",
@@ -42,6 +44,7 @@ _LAYER: Final = r"(?i:zip|tar|reference|simplecache|filecache|blockcache)(?:://(
 _parts = matcher(rf"(?s)((?:{_LAYER})*.*?)(?:{_CHAIN}((?:(?!://).)*))?")  # the second is no URL
 
 
+@lru_cache(256)
 def links(url: str) -> list[str]:
     """Return the URLs of a chain, the outermost first.
 
@@ -53,6 +56,7 @@ def links(url: str) -> list[str]:
     return re.split(_CHAIN, url) if "::" in url else [url]
 
 
+@lru_cache(256)
 def split_inner(target: str) -> tuple[str, str]:
     """Split ``PATH::inner/path`` into the path or URL of a store and the path of a node inside it.
 
@@ -69,6 +73,7 @@ def split_inner(target: str) -> tuple[str, str]:
     return (found[1], found[2] or "") if found else (target, "")
 
 
+@lru_cache(256)
 def scheme_of(text: str) -> re.Match[str] | None:
     """Return the match of the scheme that a URL begins with; one letter is a drive of Windows.
 
@@ -114,6 +119,12 @@ def local_path(target: Any) -> str | None:
     return path_of_url(path) if scheme[1].lower() == "file" else None
 
 
+@lru_cache(256)
+def may_be_local(url: str, scheme: str) -> bool:
+    """Return whether `local_path` may have a path for a URL of this scheme: a chain, or the URL of a file."""
+    return scheme in ("file", "zip") or "::" in url
+
+
 def is_remote(target: Any) -> bool:
     """Return whether a target is the URL of storage elsewhere, which is reached through another library.
 
@@ -123,9 +134,12 @@ def is_remote(target: Any) -> bool:
     (True, False, False)
     """
     scheme = scheme_of(target) if isinstance(target, str) else None
-    return scheme is not None and local_path(target) is None
+    if scheme is None:
+        return False
+    return not may_be_local(target, scheme[1].lower()) or local_path(target) is None
 
 
+@lru_cache(256)
 def url_path(url: str) -> str:
     """Return the host and path of a URL, or of the last one in a chain, without a query.
 
@@ -242,13 +256,12 @@ def _same_store(store: Store, target: Store) -> bool:
 
 def _location(store: Store, path: str) -> tuple[object, str] | None:
     """Return the storage of a node, and the directory in it with a slash at the end; ``None`` if that is not known."""
-    if isinstance(store, LocalStore):
+    if store.local_directory is not None:
         # links are resolved, so that a link to the source is recognised
-        return LocalStore, os.path.join(os.path.realpath(os.path.join(store.root, path)), "")
+        return LocalStore, os.path.join(os.path.realpath(os.path.join(store.local_directory, path)), "")
     if isinstance(store.identity, str):
         return str, identities.location(store.identity, path).rstrip("/") + "/"
-    # a `FsspecStore`, whose class is imported when it is used
-    if (storage := getattr(store, "storage", None)) is not None:
-        base: str = getattr(store, "base", "")
+    if store.shared_storage is not None:
+        storage, base = store.shared_storage
         return ("storage", storage), f"{base}{path}".rstrip("/") + "/"
     return None

@@ -8,12 +8,14 @@ from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
+from tegula import config
+from tegula.budget import check_size
 from tegula.errors import MetadataError, NotFoundError, StoreError, TegulaError, UnsupportedError
 from tegula.stores import LocalStore, Store
-from tegula.stores.object_words import obstore_words
-from tegula.stores.reference_parquet import INDEX, ParquetReferences
-from tegula.stores.reference_sets import MOST_BYTES, JsonReferences, ReferenceSet
-from tegula.stores.references import ReferenceStore
+from tegula.stores.objects.words import obstore_words
+from tegula.stores.references.parquet import INDEX, ParquetReferences, is_index
+from tegula.stores.references.sets import JsonReferences, ReferenceSet
+from tegula.stores.references.store import ReferenceStore
 from tegula.stores.secrets import plain_url
 from tegula.targets.paths import links, path_text, scheme_of, url_path
 from tegula.targets.urls import WEB, split_url, store_of_url
@@ -39,11 +41,14 @@ def has_reference_options(options: Mapping[str, Any]) -> bool:
 
 
 def local_references(path: str) -> bool:
-    """Return whether a local path is that of references, by its first bytes or the names in it."""
+    """Return whether a local path is that of references, by its first bytes, or the names and the index in it."""
     try:
         if os.path.isdir(path):
             names = (INDEX, ".zgroup", ".zarray", "zarr.json")
-            return [os.path.isfile(os.path.join(path, name)) for name in names] == [True, False, False, False]
+            if [os.path.isfile(os.path.join(path, name)) for name in names] != [True, False, False, False]:
+                return False
+            with open(os.path.join(path, INDEX), "rb") as file:
+                return is_index(file.read(config.current().max_input_bytes + 1))
         with open(path, "rb") as file:
             head = file.read(_HEAD)
     except (OSError, ValueError):
@@ -135,8 +140,7 @@ def _load(place: str, settings: Mapping[str, Any], templates: Mapping[str, str] 
         if listed and not name.lower().endswith(".json"):
             return ParquetReferences(store_of_url(place, settings, read_only=True, archives=False))
         raise NotFoundError("there is no such file of references")
-    if size > MOST_BYTES:
-        raise StoreError(f"the references are larger than {MOST_BYTES} bytes; write them as Parquet")
+    check_size(size, "a document of references")
     return JsonReferences.parse(store.get(name) or b"", templates)
 
 

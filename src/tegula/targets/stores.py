@@ -11,16 +11,18 @@ from typing import TYPE_CHECKING, Any, Final
 from tegula import stores
 from tegula.deferred import Later
 from tegula.errors import MetadataError, StoreError
+from tegula.stores.capabilities import Exclusive
 from tegula.stores.interface import Store
-from tegula.stores.local import LocalStore
+from tegula.stores.local.store import LocalStore
 from tegula.stores.names import path_of_url
-from tegula.targets.paths import is_remote, links, local_path, path_text, scheme_of, split_inner, url_path
+from tegula.targets.paths import is_remote, links, local_path, may_be_local, path_text, scheme_of, split_inner, url_path
 
 if TYPE_CHECKING:
-    from tegula.stores import secrets, zip
+    from tegula.stores import secrets
+    from tegula.stores.zip import store as zip
     from tegula.targets import foreign, libraries, urls
 else:
-    secrets, zip = Later("tegula.stores.secrets"), Later("tegula.stores.zip")
+    secrets, zip = Later("tegula.stores.secrets"), Later("tegula.stores.zip.store")
     foreign, libraries = Later("tegula.targets.foreign"), Later("tegula.targets.libraries")
     urls = Later("tegula.targets.urls")
 
@@ -56,7 +58,8 @@ def store_of(target: Any, *, read_only: bool = False, storage_options: Mapping[s
     >>> store_of({"c/0": b"abc"}).get("c/0")
     b'abc'
     """
-    check_options(target, storage_options)
+    if storage_options is not None:
+        check_options(target, storage_options)
     if not isinstance(target, str):  # the common case first
         if isinstance(target, Store):
             return target
@@ -117,7 +120,7 @@ def _store_of_url(url: str, scheme: str, read_only: bool, options: Mapping[str, 
         )
     if scheme == "file" and len(links(url)) == 1:
         return store_of(path_of_url(url), read_only=read_only)
-    archive = local_path(url)
+    archive = local_path(url) if may_be_local(url, scheme) else None
     if archive is not None:
         return zip.zip_store(archive, read_only=read_only)
     if scheme == "reference" or url_path(url).rstrip("/").endswith((".json", ".parq", ".parquet")):
@@ -152,7 +155,7 @@ def check_options(target: Any, options: Any, field: str = "storage_options") -> 
     """
     if options is None:
         return
-    if not isinstance(options, Mapping) or not all(isinstance(name, str) for name in options):
+    if not isinstance(options, Mapping) or [name for name in options if not isinstance(name, str)]:
         raise MetadataError("storage options are a mapping of names to values", field=field)
     if options and not is_remote(target):
         if isinstance(target, str | os.PathLike) and _references().has_reference_options(options):
@@ -224,5 +227,5 @@ def abandon(store: Store, target: Any, *, remove_empty: bool = False) -> None:
 
     With `remove_empty` an empty archive is deleted.
     """
-    if isinstance(store, stores.ZipStore) and store is not target:
-        store._end(remove_empty=remove_empty)
+    if isinstance(store, Exclusive) and store is not target:
+        store.end(remove_empty=remove_empty)

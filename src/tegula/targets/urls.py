@@ -15,9 +15,9 @@ from tegula.targets.paths import links, scheme_of, url_path
 
 __all__ = ["WEB", "split_url", "store_of_url"]
 
-_OBJECT_STORAGE: Final = "tegula.stores.object_urls"
-_FSSPEC: Final = "tegula.stores.fsspec_urls"
-_ARCHIVES: Final = "tegula.stores.zip_remote"
+_OBJECT_STORAGE: Final = "tegula.stores.objects.urls"
+_FSSPEC: Final = "tegula.stores.fsspec.urls"
+_ARCHIVES: Final = "tegula.stores.zip.remote"
 WEB: Final = ("http", "https")
 """The schemes of web servers."""
 

@@ -11,10 +11,10 @@ import numpy as np
 from tegula.tensorstore.constraints import dtypes
 from tegula.tensorstore.constraints.schema import Schema
 from tegula.tensorstore.context import Bindings, Context
+from tegula.tensorstore.drivers.adapting.cast import CastSpec
+from tegula.tensorstore.drivers.adapting.downsample import DownsampleDriver, DownsampleSpec
+from tegula.tensorstore.drivers.adapting.stack import StackDriver, checked_layers
 from tegula.tensorstore.drivers.array import ArrayDriver, ArraySpec
-from tegula.tensorstore.drivers.cast import CastSpec
-from tegula.tensorstore.drivers.downsample import DownsampleDriver, DownsampleSpec
-from tegula.tensorstore.drivers.stack import StackDriver, checked_layers
 from tegula.tensorstore.drivers.viewed import Viewed
 from tegula.tensorstore.drivers.virtual import default_context
 from tegula.tensorstore.drivers.virtual_chunked import VirtualChunkedDriver

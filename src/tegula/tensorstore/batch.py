@@ -6,8 +6,8 @@ import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from tegula.engine.finalisers import call_apart
-from tegula.engine.pool import for_each
+from tegula.engine.concurrency.finalisers import call_apart
+from tegula.engine.concurrency.pool import for_each
 from tegula.tensorstore.errors import invalid, type_error
 from tegula.tensorstore.future import Future, background, deferred, immediate
 from tegula.tensorstore.resumable import Operation, alone

@@ -16,7 +16,7 @@ from functools import partial
 from types import GenericAlias
 from typing import Any, ClassVar, Generic, TypeAlias, TypeVar, cast
 
-from tegula.engine.pool import in_background
+from tegula.engine.concurrency.pool import in_background
 from tegula.tensorstore.errors import invalid, status, type_error
 from tegula.tensorstore.resumable import Operation, Pending
 

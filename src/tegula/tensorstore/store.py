@@ -16,7 +16,7 @@ from tegula.tensorstore.constraints.casting import convert, convertible, implici
 from tegula.tensorstore.constraints.schema import Schema
 from tegula.tensorstore.constraints.schema_views import fill_through, layout_through, units_through
 from tegula.tensorstore.context import Context
-from tegula.tensorstore.drivers.cast import CastDriver
+from tegula.tensorstore.drivers.adapting.cast import CastDriver
 from tegula.tensorstore.drivers.virtual import driver_spec_of_view
 from tegula.tensorstore.errors import StatusError, invalid, status, type_error
 from tegula.tensorstore.future import Future, WriteFutures, background, failed, immediate, written
@@ -336,12 +336,11 @@ class TensorStore(Indexable):
         """Call a function immediately if the view is small and its storage fast, otherwise in the thread pool."""
         selection, driver = self._selection, self._driver
         size = self.domain.size if selection is None else selection.size
-        requests = driver.requests
-        small = size * driver.dtype.numpy_dtype.itemsize <= _SMALL and not driver.slow and not requests
+        small = size * driver.dtype.numpy_dtype.itemsize <= _SMALL and not driver.slow and not driver.is_remote
         if small:
             return immediate(function, *args)
         self._load()
-        return background(function, *args, requests=requests)
+        return background(function, *args, requests=driver.requests)
 
     def _load(self) -> None:
         """Import the modules that reads and writes need: threads of the pool must not import any."""
@@ -403,7 +402,8 @@ class TensorStore(Indexable):
         if isinstance(source, TensorStore):
             self._load()
             source._load()
-            if requests := max(self._driver.requests, source._driver.requests):
+            if self._driver.is_remote or source._driver.is_remote:
+                requests = max(self._driver.requests, source._driver.requests)
                 return written(background(self._write_from, source, requests=requests))
             start = background if source._driver.slow else self._start
             return written(start(self._write_from, source))

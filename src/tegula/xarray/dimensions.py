@@ -45,7 +45,9 @@ def _names(value: Any) -> tuple[str, ...]:
     return tuple(value)
 
 
-def dimensions_of(arrays: Mapping[str, Array], given: Given = None, first: str = "") -> dict[str, tuple[str, ...]]:
+def dimensions_of(
+    arrays: Mapping[str, Array], given: Given = None, first: str = "", above: Mapping[str, int] | None = None
+) -> dict[str, tuple[str, ...]]:
     """Return the dimensions of each array of a data set.
 
     Parameters
@@ -56,6 +58,8 @@ def dimensions_of(arrays: Mapping[str, Array], given: Given = None, first: str =
         What `check_dims` has returned.
     first : str
         Name of a first axis that has none: ``"row"`` in tables. By default all axes are named after their number.
+    above : mapping of str to int, optional
+        The lengths of the dimensions of groups above, in a tree, in which a name stands for one length.
 
     Raises
     ------
@@ -85,13 +89,16 @@ def dimensions_of(arrays: Mapping[str, Array], given: Given = None, first: str =
     usual = [first or "dim_0", *(f"dim_{axis}" for axis in range(1, 33))]
 
     # a made-up name stands for one length, as any name does
-    lengths: dict[str, set[int]] = {}
+    lengths = {dim: {size} for dim, size in (above or {}).items()}
     for name, array in arrays.items():
         for axis, (dim, size) in enumerate(zip(named[name], array.shape)):
             lengths.setdefault(usual[axis] if dim is None else dim, set()).add(size)
 
     def made_up(name: str, axis: int) -> str:
-        return usual[axis] if len(lengths[usual[axis]]) == 1 else f"{name}_dim_{axis}"
+        own = f"{name}_dim_{axis}"
+        numbered = (f"{own}_{number}" for number in range(2, len(lengths) + 3))
+        size = arrays[name].shape[axis]
+        return next(dim for dim in (usual[axis], own, *numbered) if lengths.get(dim, {size}) == {size})
 
     return {
         name: tuple(made_up(name, axis) if dim is None else dim for axis, dim in enumerate(names))

@@ -17,12 +17,14 @@ from tegula.errors import MetadataError, TegulaError, UnsupportedError
 from tegula.formats import find_format
 from tegula.formats.json_encoding import dump
 from tegula.formats.styles import Style
+from tegula.metadata.conventions import text_attribute
 from tegula.metadata.nodes import CodecSpec
 from tegula.xarray.variables import HAS_STRING_DTYPE
 
 __all__ = ["EncodingTypeError", "encode_attributes", "encode_coordinates", "encode_variable", "options_of"]
 
 _MASK: Final = "_FillValue"
+_OTHER_MASKS: Final = "missing_value"
 _KNOWN: Final = frozenset(
     "chunks shards compressors filters serializer cache_metadata write_empty_chunks chunk_key_encoding".split()
 )
@@ -46,11 +48,32 @@ def encode_coordinates(dataset: xr.Dataset) -> tuple[dict[Hashable, Variable], d
 
 
 def encode_variable(variable: Variable, name: Hashable, format: str) -> Variable:
-    """Encode a variable by the CF conventions, as ``Dataset.to_zarr`` does."""
+    """Encode a variable by the CF conventions, as ``Dataset.to_zarr`` does.
+
+    xarray encodes with one value that marks missing elements. The first one is chosen, and the others stay marks.
+    """
     options: dict[str, Any] = {"zarr_format": 3 if format == "zarr3" else 2} if HAS_STRING_DTYPE else {}
+    if isinstance(variable.attrs.get(_MASK), (np.datetime64, np.timedelta64)):  # the fill value of times in Zarr v2
+        variable = variable.copy(deep=False)
+        del variable.attrs[_MASK]
+    marks: Any = variable.encoding.get(_OTHER_MASKS)
+    one = variable.encoding.get(_MASK)
+    several = marks is not None and (np.size(marks) > 1 or (one is not None and not _is_same(one, marks)))
+    if several:
+        variable = variable.copy(deep=False)
+        one = np.ravel(marks)[0] if one is None else one
+        variable.encoding = {**variable.encoding, _MASK: one}
+        del variable.encoding[_OTHER_MASKS]
     with _errors(f"the variable {name!r:.80} was"):
         encoded: Variable = encode_zarr_variable(variable, name=name, **options)
+    if several:
+        encoded.attrs[_OTHER_MASKS] = marks
     return encoded
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    are_nan = all(isinstance(value, (float, np.floating)) and np.isnan(value) for value in (one, other))
+    return are_nan or np.array_equal(one, other)
 
 
 @contextmanager
@@ -151,12 +174,16 @@ def _fill_value(variable: Variable, attributes: dict[str, Any], encoding: Mappin
     mask = attributes.pop(_MASK, None)
     if format == "zarr2":
         return mask
-    if mask is not None:
+    if isinstance(mask, (str, bytes)):
+        attributes.setdefault(_OTHER_MASKS, text_attribute(mask))
+    elif mask is not None:
         try:
             attributes[_MASK] = FillValueCoder.encode(mask, variable.dtype)
         except (TypeError, ValueError) as error:
             raise EncodingTypeError(str(error), field=_MASK) from error
     fill = encoding.get("fill_value")
+    if variable.dtype.kind not in "mM" and isinstance(fill, (np.datetime64, np.timedelta64)):
+        fill = None  # of times that were read, which are stored as numbers now
     if fill is None:  # NaN, so that parts that were never written are missing
         fill = np.nan if variable.dtype.kind == "f" else 0
     return fill

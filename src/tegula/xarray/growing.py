@@ -10,7 +10,7 @@ from collections.abc import Hashable, Mapping
 from functools import partial
 
 from tegula.arrays.array import Array
-from tegula.engine.pool import gather
+from tegula.engine.concurrency.pool import gather
 from tegula.errors import MetadataError
 
 __all__ = ["check_lengths", "reserve"]
@@ -55,8 +55,8 @@ def reserve(arrays: Mapping[str, tuple[Array, int]], dim: Hashable, count: int) 
         start = shape[axis]
         return (*shape[:axis], start + count, *shape[axis + 1 :])
 
-    leader._reshape(grown)
-    gather(lambda other: other[0]._reshape(partial(_at_least, other[1], start + count)), others, requests)
+    leader.change_shape(grown)
+    gather(lambda other: other[0].change_shape(partial(_at_least, other[1], start + count)), others, requests)
     return start
 
 
@@ -87,7 +87,7 @@ def _refuse_longer(arrays: Mapping[str, tuple[Array, int]], dim: Hashable) -> No
             raise MetadataError(
                 f"{name!r} is longer than {first!r} along {dim!r}: {array.shape[at]} and {leader.shape[axis]}; resize "
                 "one of them before you append",
-                path=array._place,
+                path=array.location,
             )
 
 

@@ -98,7 +98,16 @@ class Opener:
             else:
                 nodes[path], arrays[path] = member, _arrays_in(member)
         close = _closing(node, target)
-        return {f"/{path}": self._store(nodes[path], arrays[path], close) for path in nodes}
+        stores: dict[str, NodeStore] = {}
+        for path, node in nodes.items():  # parents first
+            parts = path.split("/") if path else []
+            parents = ["/" + "/".join(parts[:count]) for count in range(len(parts))]
+            lengths: dict[str, int] = {}
+            for parent in parents:
+                if parent in stores:
+                    lengths.update(stores[parent].get_dimensions())
+            stores[f"/{path}"] = self._store(node, arrays[path], close, lengths)
+        return stores
 
     # --- nodes and their members
 
@@ -111,14 +120,14 @@ class Opener:
         else:
             return opening.open(target, path=path, format=self.format, **self._options())
         if self.consolidated and isinstance(node, Group):
-            node = node._just_consolidated()
+            node = node.from_consolidated()
         if not path:
             return node
         if not isinstance(node, (Group, Table)):
             raise NotFoundError(f"an array has no members, so no group {path!r:.80}", path=node.path)
         member = node[path]
-        if node._owns_store:
-            member._owns_store = True
+        if node.owns_store:
+            member.owns_store = True
         return member
 
     def _options(self) -> dict[str, Any]:
@@ -126,17 +135,23 @@ class Opener:
 
     def _listed(self, group: Group, read: Callable[[Group], Iterator[tuple[str, Any]]]) -> list[tuple[str, Any]]:
         """List members; from consolidated metadata in storage that can't be listed, unless the caller forbids it."""
-        if self.consolidated is None and not group.store.listable and group._is_consolidated():
+        if self.consolidated is None and not group.store.listable and group.is_consolidated():
             group = group.with_consolidated()
         return [*read(group)]
 
-    def _store(self, node: Any, arrays: Mapping[str, Array], close: Callable[[], None]) -> NodeStore:
+    def _store(
+        self,
+        node: Any,
+        arrays: Mapping[str, Array],
+        close: Callable[[], None],
+        above: Mapping[str, int] | None = None,
+    ) -> NodeStore:
         dropped = {self.drop_variables} if isinstance(self.drop_variables, str) else {*(self.drop_variables or ())}
         kept = {name: array for name, array in arrays.items() if name not in dropped}
         try:
-            dims = dimensions_of(kept, self.dims, "row" if isinstance(node, Table) else "")
+            dims = dimensions_of(kept, self.dims, "row" if isinstance(node, Table) else "", above)
         except MetadataError as error:
-            raise error.within(path=node._place) from None
+            raise error.within(path=node.location) from None
         variables = {name: variable_of(array, dims[name], self.mask) for name, array in kept.items()}
         return NodeStore(variables, {} if isinstance(node, Array) else node.attrs.asdict(), close)
 
@@ -146,7 +161,7 @@ def _arrays_in(node: Any, members: Iterable[tuple[str, Any]] = ()) -> dict[str, 
     if isinstance(node, Array):
         return {node.name or _ALONE: node}
     if isinstance(node, Table):
-        return dict(node._columns())
+        return node.open_columns.select()
     return {name: member for name, member in members if isinstance(member, Array)}
 
 

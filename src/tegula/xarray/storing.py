@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+import warnings
+from collections.abc import Hashable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final
@@ -14,10 +16,12 @@ from xarray.backends.common import ArrayWriter
 
 from tegula.arrays.array import Array
 from tegula.arrays.creation import new_array
-from tegula.engine.pool import gather
+from tegula.engine.concurrency.pool import gather
 from tegula.errors import MetadataError, NotFoundError, TegulaError, UnsupportedError
 from tegula.hierarchy.group import Group
-from tegula.stores import MemoryStore, Store
+from tegula.metadata.times import time_units
+from tegula.stores import MemoryStore
+from tegula.xarray.checking import checked, native_times
 from tegula.xarray.dimensions import dimensions_of
 from tegula.xarray.encoding import (
     EncodingTypeError,
@@ -32,6 +36,7 @@ from tegula.xarray.variables import variable_of
 
 __all__ = ["EncodedDataset", "GroupWriter"]
 
+_DURATION: Final = {"dtype": "timedelta64"}  # units without a date are of durations
 _NAMELESS: Final = "__values__"  # as xarray stores and reads a variable called None
 
 
@@ -91,11 +96,15 @@ class GroupWriter:
             raise MetadataError(
                 f"dataset contains non-pre-existing variables {new!r}; mode='r+' writes those that exist, mode='a' "
                 "creates others",
-                path=self.group._place,
+                path=self.group.location,
             )
         created = {}
         for name in new:
-            variable = encode_variable(variables[name], name, self.group.format)
+            given = variables[name]
+            variable = encode_variable(given, name, self.group.format)
+            place = f"{self.group.location}/{names[name]}"
+            added = {key: value for key, value in variable.attrs.items() if key not in given.attrs}
+            variable = checked(given, variable, name, place, added, is_new=True)
             options = options_of(
                 variable,
                 name,
@@ -106,21 +115,21 @@ class GroupWriter:
             self._check_options(names[name], options)
             created[names[name]] = variable, options
         existing = {names[name]: variables[name] for name in variables if name not in new}
+        if self.append_dim is not None:
+            self._check_labels(dataset)
         changed = {name: self._fitted(name, variable, region) for name, variable in self._like_stored(existing).items()}
         if self.mode == "a-" and self.append_dim is not None:
             changed = {name: variable for name, variable in changed.items() if self.append_dim in variable.dims}
         if growing := self._growing(changed):
             check_lengths(growing, self.append_dim)
-        own = {} if self.mode == "r+" else encode_attributes(attributes, self.group._place)
+        own = {} if self.mode == "r+" else encode_attributes(attributes, self.group.location)
         return EncodedDataset(created, changed, region, own)
 
     def store(self, data: EncodedDataset, group: Group, writer: ArrayWriter) -> None:
         """Store metadata, attributes and elements in memory in a group; leave chunked elements to `writer`."""
         if self.mode != "r+" and data.attributes != group.attrs.asdict():
             group.attrs.put(data.attributes)
-        created = gather(
-            lambda name: self._create(group.store, name, data.new[name][1]), data.new, group.store.concurrency
-        )
+        created = gather(lambda name: self._create(group, name, data.new[name][1]), data.new, group.store.concurrency)
         for (variable, _), array in zip(data.new.values(), created):
             writer.add(variable.data, array)
         parts = {**data.region, **self._reserved(data.changed)}
@@ -153,7 +162,7 @@ class GroupWriter:
             if name in self._arrays:
                 raise MetadataError(
                     f"variable {name!r} already exists, but encoding was provided; it keeps its own",
-                    path=self.group._place,
+                    path=self.group.location,
                 )
 
     def _check_dimension(self) -> None:
@@ -164,8 +173,22 @@ class GroupWriter:
         if self.append_dim not in sizes:
             raise MetadataError(
                 f"append_dim={self.append_dim!r} does not match any existing dataset dimensions: {sizes!r:.200}",
-                path=self.group._place,
+                path=self.group.location,
             )
+
+    def _check_labels(self, dataset: xr.Dataset) -> None:
+        """Check that an append has the coordinates of other dimensions in the order of the stored ones."""
+        for name in dataset.xindexes:
+            stored = self._stored.get(str(name))
+            if name == self.append_dim or stored is None or stored.dims != (name,) or dataset[name].dims != (name,):
+                continue
+            known, new = conventions.decode_cf_variable(str(name), stored).load().to_index(), dataset.indexes[name]
+            if not known.equals(new) and known.sort_values().equals(new.sort_values()):
+                raise MetadataError(
+                    f"the coordinate {name!r:.80} is stored in another order, so elements would get the labels of "
+                    "others; reindex the new data like the stored, as xarray.align does",
+                    path=f"{self.group.location}/{name}",
+                )
 
     def _fitted(self, name: str, variable: Variable, region: Mapping[Hashable, slice]) -> Variable:
         """Return a variable with its dimensions in the stored order, or raise if it does not fit the stored one."""
@@ -173,7 +196,7 @@ class GroupWriter:
         if {*stored.dims} != {*variable.dims}:
             raise MetadataError(
                 f"variable {name!r} already exists with different dimension names {stored.dims} != {variable.dims}",
-                path=self.group._place,
+                path=self.group.location,
             )
         variable = variable.transpose(*stored.dims)
         room = {dim: len(range(size)[region.get(dim, slice(None))]) for dim, size in stored.sizes.items()}
@@ -183,7 +206,7 @@ class GroupWriter:
             raise MetadataError(
                 f"variable {name!r} already exists with different dimension sizes: {room} != {sizes}; append_dim= "
                 "makes a dimension longer, region= writes a part of it",
-                path=self.group._place,
+                path=self.group.location,
             )
         return variable
 
@@ -197,30 +220,44 @@ class GroupWriter:
                 raise MetadataError(
                     f"Mismatched dtypes for variable {name}: {decoded[name].dtype} is stored, and elements of "
                     f"{variable.dtype} can't be added to it",
-                    path=self.group._place,
+                    path=self.group.location,
                 )
-        encoded = {}
-        for name, variable in variables.items():
-            like = _checked(variable, name, decoded[name].dtype, self.group._place)
-            like.encoding = decoded[name].encoding
-            encoded[name] = encode_variable(like, name, self.group.format)
-        return encoded
+        return {name: self._encoded_like(decoded[name], name, variable) for name, variable in variables.items()}
+
+    def _encoded_like(self, decoded: Variable, name: str, variable: Variable) -> Variable:
+        """Encode a variable like a stored one, which is given decoded."""
+        place, stored = f"{self.group.location}/{name}", self._stored[name]
+        if stored.dtype.kind in "mM":
+            return native_times(variable, name, place, stored.dtype)
+        if variable.dtype.kind in "mM" and "units" in stored.attrs:
+            stays = _LikeStored(
+                name, place, variable.dims, dict(decoded.encoding), dict(stored.attrs), self.group.format
+            )
+            if variable.chunks is None:
+                return stays.encoded(variable)
+            return Variable(variable.dims, variable.data.map_blocks(stays.block, dtype=stored.dtype))
+        like = _checked(variable, name, decoded.dtype, self.group.location)
+        like.encoding = decoded.encoding
+        with _quietly():
+            encoded = encode_variable(like, name, self.group.format)
+        return checked(variable, encoded, name, place, stored.attrs, is_new=False)
 
     # --- changes of the stored variables
 
     def _check_options(self, name: str, options: dict[str, Any]) -> None:
         """Find what is wrong with the options of a new array, by creating it in memory."""
         try:
-            self._create(MemoryStore(), name, options)
+            group = Group(MemoryStore(), self.group.path, self.group.metadata, read_only=False)
+            self._create(group, name, options)
         except TegulaError as error:
-            error.path = f"{self.group._place}/{name}"
+            error.path = f"{self.group.location}/{name}"
             raise
 
-    def _create(self, store: Store, name: str, options: dict[str, Any]) -> Array:
-        """Create an array, under any name that xarray uses."""
-        path = self.group._full(name)
+    def _create(self, group: Group, name: str, options: dict[str, Any]) -> Array:
+        """Create an array in a group, under any name that xarray uses."""
+        path = group.path_of(name)
         try:
-            return new_array(store, path, format=self.group.format, reserved=True, has_parent=True, **options)
+            return new_array(group.store, path, format=self.group.format, reserved=True, has_parent=True, **options)
         except UnsupportedError as error:
             raise _UnsupportedVariable(error.message, path=path, field=error.field, codec=error.codec) from error
         except MetadataError as error:
@@ -242,6 +279,46 @@ class GroupWriter:
         count = next(variables[name].sizes[self.append_dim] for name in growing)
         start = reserve(growing, self.append_dim, count)
         return {self.append_dim: slice(start, start + count)}
+
+
+@dataclass(frozen=True)
+class _LikeStored:
+    """How times are encoded like stored ones: in the same unit, or not at all."""
+
+    name: str
+    place: str
+    dims: tuple[Hashable, ...]
+    encoding: dict[str, Any]
+    attributes: dict[str, Any]
+    format: str
+
+    def encoded(self, variable: Variable) -> Variable:
+        """Return a variable in memory, encoded."""
+        like = variable.copy(deep=False)
+        like.encoding = dict(self.encoding)
+        with _quietly():
+            encoded = encode_variable(like, self.name, self.format)
+        units, needed = self.attributes["units"], encoded.attrs.get("units")
+        if time_units({**_DURATION, "units": units}) != time_units({**_DURATION, "units": needed}):
+            raise MetadataError(
+                f"the variable {self.name!r:.80} is stored in {units!r:.60}, which can't hold the new times exactly; "
+                f"{needed!r:.60} would: rewrite it with these units first",
+                path=self.place,
+            )
+        return checked(variable, encoded, self.name, self.place, self.attributes, is_new=False)
+
+    def block(self, values: Any) -> Any:
+        """Return a block of values, encoded."""
+        return self.encoded(Variable(self.dims, values)).to_numpy()
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """Hide warnings of values that can't be encoded as they are; these are refused afterwards."""
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.filterwarnings("ignore", "Time.* can't be serialized faithfully", UserWarning)
+        warnings.filterwarnings("ignore", "saving variable .* with floating point data as an integer", RuntimeWarning)
+        yield
 
 
 class _UnsupportedVariable(UnsupportedError, ValueError):
@@ -315,5 +392,5 @@ def _check_text(values: Any, name: str, stored: np.dtype[Any], place: str) -> An
 
 
 def _with_empty_chunks(array: Array, write_empty: bool) -> Array:
-    stored = replace(array._stored, write_empty=write_empty)
-    return Array(stored, array.path, read_only=False, allow_pickle=array._allow_pickle)
+    stored = replace(array.stored, write_empty=write_empty)
+    return Array(stored, array.path, read_only=False, allow_pickle=array.allow_pickle)

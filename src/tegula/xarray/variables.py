@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 from inspect import signature
 from typing import Any, Final
 
@@ -11,15 +10,16 @@ import numpy as np
 import numpy.typing as npt
 from xarray import Variable
 from xarray.backends import BackendArray
-from xarray.backends.zarr import FillValueCoder, encode_zarr_variable
+from xarray.backends.zarr import encode_zarr_variable
 from xarray.coding.strings import create_vlen_dtype
 from xarray.core import indexing
 
 from tegula.arrays.array import Array
+from tegula.arrays.codec_parts import codec_document
 from tegula.codecs import serializer_position
 from tegula.errors import UnsupportedError
-from tegula.formats import find_format
 from tegula.indexing.normalise import as_slice
+from tegula.metadata.conventions import FILL, fill_of, fill_of_attribute
 from tegula.metadata.nodes import inner_codecs
 from tegula.optional import library
 
@@ -29,7 +29,6 @@ HAS_STRING_DTYPE: Final = "zarr_format" in signature(encode_zarr_variable).param
 """Whether this version of xarray stores NumPy's ``StringDType``; earlier ones take strings as objects."""
 
 _DIMENSIONS: Final = "_ARRAY_DIMENSIONS"
-_MASK: Final = "_FillValue"
 
 
 class LazyArray(BackendArray):
@@ -132,7 +131,7 @@ def variable_of(array: Array, dims: tuple[str, ...], mask: bool | None = None) -
     dims : tuple of str
         Names of its dimensions.
     mask : bool, optional
-        Whether the fill value marks missing elements; by default as in the array's format.
+        Whether the fill value marks missing elements; by default in Zarr v2, in arrays with names for their dimensions.
 
     Examples
     --------
@@ -142,29 +141,32 @@ def variable_of(array: Array, dims: tuple[str, ...], mask: bool | None = None) -
     (('x',), (3,), {'x': 3})
     """
     lazy = LazyArray(array)
-    masked = find_format(array.format).mask == "fill_value" if mask is None else mask
-    attributes = _attributes(array)
+    attributes = _attributes(array, mask)
     encoding = _encoding(array, lazy.dtype, dims)
-    if masked:
-        if array.fill_value is not None:
-            attributes[_MASK] = array.fill_value
-    elif array.format == "zarr3":
+    if array.format == "zarr3" and not mask:
         encoding["fill_value"] = array.fill_value
-        if _MASK in attributes:
-            with suppress(ValueError, TypeError, KeyError, OverflowError):  # a plain number, written by another program
-                attributes[_MASK] = FillValueCoder.decode(attributes[_MASK], lazy.dtype)
     return Variable(dims, indexing.LazilyIndexedArray(lazy), attributes, encoding)
 
 
-def _attributes(array: Array) -> dict[str, Any]:
-    """Return the attributes without those that name dimensions, in formats with such attributes."""
-    if array.format == "zarr3":
-        return array.attrs.asdict()
-    return {
-        name: value
-        for name, value in array.attrs.asdict().items()
-        if not (name == _DIMENSIONS and array.dimension_names is not None) and not name.lower().startswith("_nc")
-    }
+def _attributes(array: Array, mask: bool | None) -> dict[str, Any]:
+    """Return the attributes in the form that xarray decodes; in Zarr v2 without those that name dimensions."""
+    attributes = array.attrs.asdict()
+    if array.format != "zarr3":
+        attributes = {
+            name: value
+            for name, value in attributes.items()
+            if not (name == _DIMENSIONS and array.dimension_names is not None) and not name.lower().startswith("_nc")
+        }
+    # values that mark missing elements, in the type of the elements and not as JSON has them
+    attributes.pop(FILL, None)
+    way = "fill_value" if mask else "attribute"
+    fill = array.conventions.fill if mask is None else fill_of(array.metadata, way)
+    if fill is not None and array.dtype.kind not in "mM":
+        attributes[FILL] = fill[()]
+    missing = fill_of_attribute(attributes.get("missing_value"), array.metadata.data_type)
+    if missing is not None:
+        attributes["missing_value"] = missing[()]
+    return attributes
 
 
 def _encoding(array: Array, dtype: np.dtype[Any], dims: tuple[str, ...]) -> dict[str, Any]:
@@ -213,4 +215,4 @@ def _numcodecs(codecs: tuple[dict[str, Any], ...]) -> tuple[Any, ...]:
 def _serializer(array: Array) -> dict[str, Any]:
     """Return the codec that turns the elements into bytes, those of the inner chunks if there are shards."""
     specs = inner_codecs(array.metadata.codecs)
-    return array._codec(specs[serializer_position(specs, array.metadata.data_type)])
+    return codec_document(specs[serializer_position(specs, array.metadata.data_type)], array.format)

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import atexit
 from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Final, Literal
 
 import xarray as xr
 from xarray.backends.common import ArrayWriter
 
+from tegula.arrays.creation import new_group
 from tegula.arrays.node import Node, opened_by_name
 from tegula.dask import SharedTarget
 from tegula.engine import read_metadata
+from tegula.engine.nodes.replacing import Replacement
 from tegula.errors import AlreadyExistsError, MetadataError, NotFoundError, UnsupportedError
 from tegula.formats import find_format
 from tegula.hierarchy import opening
@@ -66,10 +70,10 @@ def write(
     group : str, optional
         Path of the group in the target.
     mode : {"w", "w-", "a", "a-", "r+"}, optional
-        ``w`` deletes everything there; ``w-`` fails if anything is there; ``a`` adds variables and replaces the
-        elements of existing ones; ``a-`` does so, but with `append_dim` leaves existing variables without this
-        dimension as they are; ``r+`` replaces elements only. The default is ``a`` with `append_dim`, ``r+`` with
-        `region`, else ``w-``.
+        ``w`` replaces everything there, once the new data are stored; ``w-`` fails if anything is there; ``a`` adds
+        variables and replaces the elements of existing ones; ``a-`` does so, but with `append_dim` leaves existing
+        variables without this dimension as they are; ``r+`` replaces elements only. The default is ``a`` with
+        `append_dim`, ``r+`` with `region`, else ``w-``.
     append_dim : str, optional
         The dimension along which stored variables become longer.
     region : "auto" or mapping of dimension to slice or "auto", optional
@@ -145,29 +149,61 @@ def write(
         planned = _planned(store, path, format) if opened is None else opened
         writers = _writers(planned, opened is None, chosen, groups, how)
         encoded = [writer.encoded(*given) for writer, given in zip(writers, groups.values())]
-        opened = opened_by_name(_created(planned, chosen) if opened is None else opened, where)
+        target = opened_by_name(planned, where)
+        place = Replacement(store, path, find_format(planned.format), chosen == "w", "lazy")
+    writing = _Writing(target, place, consolidated or (consolidated is None and chosen != "r+"))
 
     # metadata, and elements in memory
     elements = ArrayWriter()
     try:
+        written = _created(planned, chosen, place) if opened is None else opened
         for name, group_writer, prepared in zip(groups, writers, encoded):
-            group_writer.store(prepared, opened.require_group(name) if name else opened, elements)
-        if consolidated or (consolidated is None and chosen != "r+"):
-            _consolidate(opened)
+            group_writer.store(prepared, written.require_group(name) if name else written, elements)
+        writing.consolidate(written)
     except BaseException:
-        opened.close()
+        writing.close()
         raise
 
     # chunked elements
     elements.targets = [SharedTarget(array) for array in elements.targets]
     if not compute:
         writes = elements.sync(compute=False, chunkmanager_store_kwargs=chunkmanager_store_kwargs)
-        return import_module("dask").delayed(_finish)(writes, opened)
+        atexit.register(place.close)
+        return import_module("dask").delayed(_finish)(writes, writing)
     try:
         elements.sync(compute=True, chunkmanager_store_kwargs=chunkmanager_store_kwargs)
+        writing.complete()
     finally:
-        opened.close()
+        writing.close()
     return None
+
+
+@dataclass
+class _Writing:
+    """A group that is being written, perhaps beside another one that it will replace."""
+
+    target: Group
+    place: Replacement
+    consolidates: bool
+
+    def consolidate(self, group: Group) -> None:
+        """Write consolidated metadata, unless they belong to a group above one that is still beside its place."""
+        if self.consolidates and self.place.is_staged and not self.target.path:
+            group.consolidate()
+        elif self.consolidates and not self.place.is_staged:
+            _consolidate(group)
+
+    def complete(self) -> None:
+        """Put the group, whose elements are written, in its place."""
+        self.place.put()
+        if self.consolidates and self.place.is_staged and self.target.path:
+            _consolidate(self.target)
+
+    def close(self) -> None:
+        """Remove what was not put in place, and close the store."""
+        self.place.close()
+        atexit.unregister(self.place.close)
+        self.target.close()
 
 
 def _mode(mode: Any, append_dim: Any, region: Any) -> str:
@@ -215,7 +251,7 @@ def _existing(store: Store, path: str, mode: str, format: str | None) -> Group |
             raise
         return None
     if mode == "w-":
-        raise AlreadyExistsError(_TAKEN, path=found._place)
+        raise AlreadyExistsError(_TAKEN, path=found.location)
     if found.format not in _FORMATS.values():
         raise UnsupportedError(f"a data set can't be written to a group of the format {found.format}", path=path)
     return found
@@ -229,8 +265,11 @@ def _planned(store: Store, path: str, format: str | None) -> Group:
     return Group(store, path, GroupMetadata(format=format), read_only=False)
 
 
-def _created(group: Group, mode: str) -> Group:
+def _created(group: Group, mode: str, place: Replacement) -> Group:
     """Create a group that was planned."""
+    if place.is_staged:
+        metadata = new_group(place.store, place.path, format=group.format, **place.options)
+        return Group(place.store, place.path, metadata, read_only=False)
     try:
         return opening.open_group(group.store, "a" if mode == "a-" else mode, path=group.path, format=group.format)
     except AlreadyExistsError as error:
@@ -267,7 +306,7 @@ def _writers(root: Group, is_new: bool, mode: str, paths: Iterable[str], how: Ma
     for path in paths:
         exists = not is_new and (not path or path in root)
         if path:
-            group = root.require_group(path) if exists else _planned(root.store, root._full(path), root.format)
+            group = root.require_group(path) if exists else _planned(root.store, root.path_of(path), root.format)
         writers.append(GroupWriter(group if path else root, not exists, mode, **how))
     return writers
 
@@ -283,6 +322,9 @@ def _root(group: Group) -> Group:
     return found if isinstance(found, Group) and found.metadata.documents and found.format == group.format else group
 
 
-def _finish(writes: Any, group: Group) -> None:
-    """Close a store after everything has been written to it."""
-    group.close()
+def _finish(writes: Any, writing: _Writing) -> None:
+    """Complete a group after everything has been written to it."""
+    try:
+        writing.complete()
+    finally:
+        writing.close()

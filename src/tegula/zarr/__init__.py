@@ -25,9 +25,9 @@ from tegula.optional import library
 
 library("zarr.abc.store")  # raises if it is missing, and says how to install it
 
-from tegula.showing import shown  # noqa: E402
 from tegula.zarr.pipeline import Pipeline  # noqa: E402
 from tegula.zarr.zarr_store import TegulaStore  # noqa: E402
+from tegula.zarr3_view import shown  # noqa: E402
 
 __all__ = ["Pipeline", "TegulaStore", "store"]
 

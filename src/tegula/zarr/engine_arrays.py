@@ -20,17 +20,16 @@ from tegula.formats import parse
 from tegula.metadata.chunk_grids import ChunkGrid, regular_grid
 from tegula.metadata.chunk_keys import ChunkKeyEncoding, default_keys
 from tegula.metadata.nodes import ArrayMetadata
-from tegula.showing.view import Zarr3View
 from tegula.zarr.batches import Selected, place_of
 from tegula.zarr.memory_buffers import MemoryBuffers
 from tegula.zarr.zarr_store import TegulaStore
+from tegula.zarr3_view.view import Zarr3View
 
 __all__ = ["EngineArray", "engine_array", "metadata_of", "metadata_of_codecs", "stack"]
 
 _OWN: Final = ("zarr.codecs.", "numcodecs.")
 _ORDERS: Final = frozenset({"morton", "lexicographic", "unordered"})  # any order that was not requested explicitly
 _MOST: Final = 8  # shapes of an array that are cached
-_Memory = stores.MemoryStore | stores.MappingStore | MemoryBuffers
 
 
 class EngineArray:
@@ -56,7 +55,8 @@ class EngineArray:
         self.grid = grid
         self.prefix = prefix
         self.dtype = stored.dtype
-        self.is_quick = isinstance(stored.store, (_Memory, stores.LocalStore))
+        store = stored.store
+        self.is_quick = not store.is_remote and (store.in_memory or store.local_directory is not None)
         self._stored = stored
         self._known: dict[tuple[tuple[int, ...], bool | None], StoredArray] = {
             (stored.metadata.shape, stored.write_empty): stored

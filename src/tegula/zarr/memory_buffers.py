@@ -52,6 +52,8 @@ class MemoryBuffers(Store):
     """
 
     single_writer = True
+    in_memory = True
+    visits_all_keys = True
 
     def __init__(self, buffers: MutableMapping[str, Any]) -> None:
         self._buffers = buffers

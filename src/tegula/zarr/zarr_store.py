@@ -9,12 +9,12 @@ from zarr.abc.store import OffsetByteRequest, RangeByteRequest, Store, SuffixByt
 from zarr.core.buffer import Buffer, default_buffer_prototype
 
 from tegula import stores
-from tegula.engine.pool import awaited, gather
+from tegula.engine.concurrency.pool import awaited, gather
 from tegula.errors import ConflictError
-from tegula.showing.view import Zarr3View
-from tegula.stores import ABSENT, MappingStore, MemoryStore
+from tegula.stores import ABSENT
 from tegula.stores.arguments import ByteRange
 from tegula.stores.capabilities import Ranged
+from tegula.zarr3_view.view import Zarr3View
 
 if TYPE_CHECKING:
     from zarr.abc.store import ByteRequest
@@ -67,9 +67,7 @@ class TegulaStore(Store):
         self.store = store
         self.path = path
         self._prefix = f"{path}/" if path else ""
-        self._in_memory = isinstance(store, (MemoryStore, MappingStore)) or (
-            isinstance(store, Zarr3View) and isinstance(store.store, (MemoryStore, MappingStore))
-        )
+        self._is_quick = store.in_memory and not store.is_remote
 
     @property
     def supports_listing(self) -> bool:
@@ -84,7 +82,7 @@ class TegulaStore(Store):
     @property
     def _supports_sync_io(self) -> bool:
         """Whether zarr-python should call the synchronous methods: not if each of them has to wait."""
-        return not self.store.concurrency
+        return not self.store.is_remote
 
     def with_read_only(self, read_only: bool = False) -> TegulaStore:
         """Return the store for reading only, or also for writing if that is possible."""
@@ -92,7 +90,7 @@ class TegulaStore(Store):
 
     async def _run(self, work: Callable[[], T]) -> T:
         """Call a function that uses the store: here if the store is in memory, otherwise in a thread."""
-        if self._in_memory:
+        if self._is_quick:
             return work()
         return await awaited(work, self.store.concurrency)
 

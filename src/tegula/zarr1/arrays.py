@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, suppress
+from types import EllipsisType
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,6 @@ from tegula.stores import Store
 from tegula.zarr1.attributes import write_lock
 from tegula.zarr1.compression import compression_of
 from tegula.zarr1.errors import MissingError, ShapeError
-from tegula.zarr1.selecting import basic_shape, check_shape
 from tegula.zarr1.stores import as_store
 
 __all__ = ["Array", "SynchronizedArray"]
@@ -125,7 +125,7 @@ class Array:
     @property
     def attrs(self) -> Attributes:
         """User attributes: a mapping that reads the store, and writes each change to it."""
-        return Attributes(self._stored_attributes, self._change_attributes, self._array._get_place)
+        return Attributes(self._array, self._stored_attributes, self._change_attributes)
 
     def _stored_attributes(self) -> Mapping[str, Any]:
         return _read_array(self._array.store).attributes
@@ -186,7 +186,7 @@ class Array:
     def __getitem__(self, selection: Any) -> Any:
         if self.order == "C" or self.ndim < 2:
             return self._array[selection]
-        shape = basic_shape(selection, self.shape)
+        shape = _basic_shape(selection, self.shape)
         if shape is not None and len(shape) > 1:
             with suppress(SelectionError):  # another process may have changed the shape in between
                 return self._array.read(selection, np.empty(shape, self.dtype, order="F")).result()
@@ -194,9 +194,9 @@ class Array:
         return np.asfortranarray(found) if isinstance(found, np.ndarray) and found.ndim > 1 else found
 
     def __setitem__(self, selection: Any, value: Any) -> None:
-        shape = basic_shape(selection, self.shape)
+        shape = _basic_shape(selection, self.shape)
         if shape is not None:
-            check_shape(value, self.dtype, shape)
+            _check_shape(value, self.dtype, shape)
         with self._write_lock():
             self._array[selection] = value
 
@@ -323,3 +323,42 @@ def _read_array(store: Store) -> ArrayMetadata:
 def _type_name(value: object) -> str:
     kind = type(value)
     return f"{kind.__module__}.{kind.__name__}"
+
+
+def _basic_shape(selection: Any, shape: tuple[int, ...]) -> tuple[int, ...] | None:
+    """Return the shape of a selection of ints and slices; ``None`` for other selections and for invalid ones.
+
+    Examples
+    --------
+    >>> _basic_shape((slice(2, 8, 2), ...), (10, 20)), _basic_shape([1, 2], (10, 20))
+    ((3, 20), None)
+    """
+    keys = selection if isinstance(selection, tuple) else (selection,)
+    if not all(isinstance(key, (int, np.integer, slice, EllipsisType)) and not isinstance(key, bool) for key in keys):
+        return None
+    try:
+        # elements without bytes take no memory, however large the array is
+        selected: tuple[int, ...] = np.broadcast_to(np.empty((), "V0"), shape)[selection].shape
+    except (IndexError, TypeError, ValueError):
+        return None  # reading or writing raises the error
+    return selected
+
+
+def _check_shape(value: Any, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
+    """Check that values have the shape of a selection, or are a scalar; zarr 1.1 does not broadcast.
+
+    Raises
+    ------
+    ShapeError
+        If they have another shape.
+    """
+    if not hasattr(value, "shape"):
+        if dtype.fields:
+            return  # a tuple in a list may be an element
+        try:
+            value = np.asarray(value)
+        except ValueError:
+            return  # writing raises the error
+    given = tuple(value.shape)
+    if given and given != shape:
+        raise ShapeError(f"values of shape {given} do not fit a selection of shape {shape}")

@@ -12,7 +12,6 @@ from tegula.errors import ConflictError
 from tegula.formats.documents import load
 from tegula.formats.json_encoding import dump
 from tegula.formats.styles import Style
-from tegula.stores import MappingStore
 from tegula.zarr1.errors import ReadOnlyError
 from tegula.zarr1.stores import as_store
 from tegula.zarr1.synchronizers import ProcessSynchronizer
@@ -64,7 +63,12 @@ class Attributes(attributes.Attributes):
             raw = opened.get(key)
             return {} if raw is None else load(raw, key)
 
-        super().__init__(read, self._change, lambda: opened.url)
+        super().__init__(self, read, self._change)
+
+    @property
+    def location(self) -> str:
+        """The URL of the store, for errors."""
+        return as_store(self.store).url
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.store, self.key, self.readonly)
@@ -119,6 +123,6 @@ class SynchronizedAttributes(Attributes):
 
 def write_lock(synchronizer: Any, store: Any) -> AbstractContextManager[Any]:
     """Return a lock that excludes other processes if the store has none, else a context manager without effect."""
-    if isinstance(synchronizer, ProcessSynchronizer) and isinstance(store, MappingStore):
+    if isinstance(synchronizer, ProcessSynchronizer) and store.single_writer:
         return synchronizer.lock()
     return nullcontext()

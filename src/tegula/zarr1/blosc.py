@@ -93,7 +93,7 @@ def set_nthreads(nthreads: int) -> int:
     >>> get_nthreads(), set_nthreads(before)
     (2, 2)
     """
-    return config._put(threads=nthreads).threads
+    return config.put(threads=nthreads).threads
 
 
 def compress(source: Any, cname: str | bytes, clevel: int, shuffle: int) -> bytes:

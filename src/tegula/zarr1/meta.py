@@ -10,6 +10,7 @@ import numpy as np
 from tegula.errors import MetadataError, TegulaError
 from tegula.formats import find_format
 from tegula.formats.documents import load
+from tegula.metadata.data_types import dtype_of_text
 from tegula.metadata.nodes import ArrayMetadata
 from tegula.zarr1.new_arrays import array_documents
 
@@ -108,5 +109,7 @@ def decode_dtype(d: Any) -> np.dtype[Any]:
 
 
 def _fields(d: Any) -> Any:
-    """Convert lists of fields to the tuples that NumPy expects."""
-    return [(name, _fields(inner), *rest) for name, inner, *rest in d] if isinstance(d, list) else d
+    """Convert lists of fields to the tuples that NumPy expects, and type strings to dtypes."""
+    if isinstance(d, list):
+        return [(name, _fields(inner), *rest) for name, inner, *rest in d]
+    return dtype_of_text(d) if isinstance(d, str) else d

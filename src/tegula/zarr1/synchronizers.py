@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from tegula.errors import StoreError
-from tegula.stores.open_files import Held
+from tegula.stores.local.open_files import Held
 
 __all__ = ["ProcessSynchronizer", "ThreadSynchronizer"]
 

@@ -23,7 +23,6 @@ from tegula.stores import LocalStore, MemoryStore, ZipStore
 
 TESTS = Path(__file__).parents[2]
 FIXTURES = TESTS / "fixtures"
-SHARED = TESTS.resolve().parents[1] / "shared" / "corpus"
 NO_DIRECTORY = {"len_0", "nd_0x3", "ct_no_rows", "objects_none"}
 """An archive has no empty directories, so these have lost one."""
 
@@ -40,7 +39,7 @@ TRUE_OF = {
 
 NOT_DAMAGE = {
     "err_huge", "err_dtype_huge", "err_dtype_no_bytes", "err_dtype_object_inside", "err_shape_9", "err_compression",
-    "err_must_understand", "err_data_type", "err_storage_transformers",
+    "err_must_understand", "err_data_type", "err_storage_transformers", "err_codec",
 }  # fmt: skip
 """Fixtures that are refused for what tegula can't do, or does not want to."""
 
@@ -64,6 +63,7 @@ def cases(root: Path, archive: Path) -> Iterator[tuple[dict[str, Any], Path]]:
         yield case, folder / case["case"] / "store" / case.get("store", "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("archive", sorted(FIXTURES.glob("*.zip")), ids=lambda path: path.stem)
 def test_files_of_other_libraries_are_clean_and_damaged_ones_are_not(archive: Path, tmp_path: Path) -> None:
     for case, store in cases(tmp_path, archive):
@@ -89,12 +89,13 @@ def test_the_examples_are_clean() -> None:
             assert tegula.check(path).findings == []
 
 
-def test_sample_corpora_beside_the_checkout_are_clean() -> None:
-    for index in SHARED.glob("*/index.json"):
-        for case in json.loads(index.read_text())["cases"]:
-            if case["kind"] != "array":
-                continue
-            report = tegula.check(index.parent / case["path"], allow_pickle=True)
+@pytest.mark.slow
+@pytest.mark.parametrize("corpus", ["zarr04", "zarr1", "zarr2", "zarr3", "zarr3draft"])
+def test_the_arrays_of_the_corpora_are_clean(corpus: str, unpacked_sample: Callable[[str], Path]) -> None:
+    folder = unpacked_sample(corpus)
+    for case in json.loads((folder / "index.json").read_text())["cases"]:
+        if case["kind"] == "array":
+            report = tegula.check(folder / case["path"], allow_pickle=True)
             allowed = {"implicit-group", "chunk-outside", "missing-directory", "leftover-rows", "unsupported"}
             assert kinds(report) <= allowed, f"{case['case']}: {report}"
 
@@ -274,6 +275,7 @@ class Endless(MemoryStore):
         yield from (f"c/{number}" for number in range(self.chunks))
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_chunks() -> None:
     def peak_of_chunks(chunks: int) -> int:
         store = Endless(chunks, b"\1" * 8)

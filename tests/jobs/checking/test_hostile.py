@@ -6,19 +6,21 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import warnings
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.effort import amount
 
 import tegula
 from tegula.errors import NotFoundError, TegulaError
 from tegula.stores import MemoryStore
 
-STORES = int(os.environ.get("TEGULA_CHECKS", "200"))
+pytestmark = [pytest.mark.once(executors="both"), pytest.mark.slow]
+
+STORES = amount("CHECKS", usual=200, nightly=5000)
 VALUES = np.arange(60).reshape(15, 4)
 WORDS: list[Any] = [
     None, True, -1, 0, 2**70, 1e400, "", "../x", "a//b", "é\ud800", [], {}, [[]], {"a": {}}, "zarr.json",

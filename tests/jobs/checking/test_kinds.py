@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numcodecs.checksum32 import CRC32C
 
 import tegula
 from tegula.jobs.checking.check import KINDS
@@ -103,6 +104,20 @@ def rename(key: str, old: str, new: str) -> Damage:
     return lambda store: store.set(key, (store.get(key) or b"").replace(old.encode(), new.encode()))
 
 
+def pad_inner(key: str) -> Damage:
+    """Put zeros after each of the four inner chunks of a shard, whose index is at the end."""
+
+    def act(store: MemoryStore) -> None:
+        raw = store.get(key) or b""
+        index = np.frombuffer(raw[-68:-4], "<u8").reshape(-1, 2).copy()
+        chunks = [raw[start : start + size] + bytes(16) for start, size in index.tolist()]
+        index[:, 1] = [*map(len, chunks)]
+        index[:, 0] = np.cumsum([0, *index[:-1, 1]])
+        store.set(key, b"".join(chunks) + bytes(CRC32C().encode(index)))
+
+    return act
+
+
 def consolidated(change: Damage) -> Damage:
     def act(store: MemoryStore) -> None:
         tegula.open_group(store, "r+").consolidate()
@@ -115,7 +130,7 @@ def point_inner(offset: int, length: int) -> Damage:
     """Let the second inner chunk of a shard lie elsewhere, in an index that is valid by its checksum."""
 
     def act(store: MemoryStore) -> None:
-        sharding = tegula.open_array(store)._stored.chain.sharding
+        sharding = tegula.open_array(store).stored.chain.sharding
         raw = store.get("c/0")
         assert sharding is not None
         assert raw is not None
@@ -179,12 +194,17 @@ for codec in ("zstd", "gzip", "blosc"):
          without("zarr.json", {"blosc": "typesize"}.get(codec, "level")))  # fmt: skip
 case("unstated-option", "zarr.json", lambda: array("zarr3", shards=(10, 10)), without("zarr.json", "index_codecs"))
 case("unstated-option", ".zarray", lambda: array("zarr2", ["delta", "zlib"]), without(".zarray", "dtype", "filters"))
+case("unusual-document", "zarr.json", lambda: array("zarr3"), edit("zarr.json", storage_transformers=None))
+case("unusual-document", ".zattrs", lambda: array("zarr2"), put(".zattrs", b"null"))
+case("unusual-document", "b/c/zarr.json", hierarchy, edit("b/c/zarr.json", fill_value="0"))
+case("unusual-document", ".zgroup", lambda: hierarchy("zarr2"), put(".zgroup", b'\xef\xbb\xbf{"zarr_format": 2}'))
 case("contradicting-documents", ".zgroup", lambda: array("zarr2"), put(".zgroup", b'{"zarr_format": 2}'))
 case("several-formats", ".zarray", lambda: array("zarr3"), put(".zarray", json.dumps(ZARRAY).encode()), "note")
 case("contradicting-documents", ".zarray", lambda: array("zarr3"),
      put(".zarray", json.dumps({**ZARRAY, "shape": [10, 9]}).encode()))  # fmt: skip
 case("missing-document", ".zgroup", MemoryStore, put(".zattrs", b"{}"))
 
+case("misplaced-chunks", ".zarray", lambda: array("zarr2"), edit(".zarray", dimension_separator="/"))
 case("damaged-chunk", "c/0", sharded, flip("c/0", 0))
 case("damaged-index", "c/0", sharded, flip("c/0", -10))
 case("damaged-index", "c/0", sharded, cut("c/0", 10))
@@ -195,6 +215,8 @@ case("overlapping-chunks", "c/0", sharded, point_inner(0, 6), "warning")
 case("missing-chunk", "data/__0.blp", lambda: array("bcolz"), drop("data/__0.blp"))
 case("missing-document", "meta/storage", lambda: array("bcolz"), drop("meta/storage"))
 case("metadata", "meta/sizes", lambda: array("bcolz"), drop("meta/sizes"))
+case("trailing-zeros", "", lambda: array("zarr2", "zlib"), both(*(extend(f"0.{i}", bytes(16)) for i in (0, 1))))
+case("trailing-zeros", "", lambda: array("zarr3", "blosc", shards=(10, 10), chunks=(5, 5)), pad_inner("c/0/0"))
 case("trailing-bytes", "data/__0.blp", lambda: array("bcolz"), extend("data/__0.blp", b"more"))
 case("chunk-outside", "data/__2.blp", lambda: array("bcolz"), put("data/__2.blp", b"old"), "note")
 case("wrong-counts", "meta/sizes", lambda: array("bcolz"), edit("meta/sizes", nbytes=7))
@@ -212,6 +234,9 @@ case("stray-key", "README", hierarchy, put("README", b""), "note")
 case("system-files", ".DS_Store", hierarchy, put(".DS_Store", b""), "note")
 case("system-files", "b/c/._0", hierarchy, both(put("b/c/._0", b""), put("b/c/._zarr.json", b"")), "note")
 case("system-files", "__MACOSX/b/._c", hierarchy, put("__MACOSX/b/._c", b""), "note")
+for key in ["Thumbs.db", "b/thumbs.db", "b/c/desktop.ini", "b/c/c/Thumbs.db", "__MACOSX/b/c/0", "a/@eaDir/x/y"]:
+    case("system-files", key, hierarchy, put(key, b""), "note")
+    case("system-files", key, lambda: hierarchy("zarr2"), put(key, b""), "note")
 case("foreign-temporary", "x/0.0123456789abcdef0123456789abcdef.partial", hierarchy,
      put("x/0.0123456789abcdef0123456789abcdef.partial", b""))  # fmt: skip
 case("other-format", "x/", hierarchy, put("x/.zgroup", b'{"zarr_format": 2}'), "note")
@@ -239,6 +264,7 @@ def unequal(first: int, second: int) -> MemoryStore:
     return store
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "key", "make", "damage", "severity"), CASES)
 def test_damage_is_found_once(
     kind: str, key: str, make: Callable[[], MemoryStore], damage: Damage, severity: str | None

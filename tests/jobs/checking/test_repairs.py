@@ -15,7 +15,7 @@ import tegula
 from tegula.errors import NotFoundError, ReadOnlyError
 from tegula.jobs.checking.check import CheckReport, Finding
 from tegula.stores import LocalStore, MemoryStore, Store
-from tegula.stores.open_files import acquire
+from tegula.stores.local.open_files import acquire
 
 
 def contents(store: Store) -> dict[str, bytes | None]:
@@ -215,6 +215,7 @@ def killed_after(steps: int, act: Callable[[Any], Any]) -> tuple[Mortal, bool]:
     return store, done
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("act", "rows"),
     [

@@ -110,6 +110,7 @@ def test_rows_of_any_length(exact: bool) -> None:
     assert (found.index, found.count) == ((2,), 1)
 
 
+@pytest.mark.slow
 def test_huge_grids_of_which_little_is_stored() -> None:
     def made(fill: int = 0, chunks: Any = (100, 100)) -> tegula.Array:
         return tegula.create_array({}, shape=(10**9, 10**9), chunks=chunks, dtype="u1", fill_value=fill)

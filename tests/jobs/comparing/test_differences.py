@@ -96,7 +96,7 @@ def test_units_cover_all_chunks_or_the_stored_ones(monkeypatch: pytest.MonkeyPat
     one = tegula.create_array({}, shape=(100, 90), chunks=(10, 10), dtype="u1")
     other = tegula.create_array({}, shape=(100, 90), chunks=(20, 15), dtype="u1")
     monkeypatch.setattr(units, "BLOCK_BYTES", 300)
-    monkeypatch.setattr("tegula.engine.stored._FEW", 0)
+    monkeypatch.setattr("tegula.engine.stored.array._FEW", 0)
 
     def covered() -> tuple[np.ndarray[Any, Any], Gap]:
         gap, seen = Gap(), np.zeros(one.shape, int)

@@ -90,6 +90,7 @@ def test_the_last_chunk_of_the_other_byte_order(dtype: str, executor: str) -> No
             assert array[...].tolist() == values.tolist()
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(
     st.sampled_from(["i1", "<i4", "<f8", "S3", "<U5", "?"]),
@@ -117,7 +118,7 @@ def test_from_zarr_with_chunks_that_are_missing(
     assert bool(notes) is (chunks[1] < shape[1])
     if chunks[1] == shape[1] and order == "C" and dtype not in ("S3", "<U5"):
         overhangs = shape[0] % chunks[0] != 0
-        stored = {coords[0] for coords, _ in source._stored.stored_chunks()}
+        stored = {coords[0] for coords, _ in source.stored.stored_chunks()}
         assert line.chunks_copied == len(stored), (overhangs, stored)
 
 

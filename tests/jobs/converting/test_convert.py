@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.walks import ROOT, calls
 
 import tegula
+from tegula import config
 from tegula.errors import (
     AlreadyExistsError,
     CodecError,
@@ -22,6 +24,12 @@ from tegula.errors import (
     TegulaError,
     UnsupportedError,
 )
+from tegula.formats import find_format
+from tegula.jobs.converting.array_job import ArrayJob
+from tegula.jobs.converting.job import Job
+from tegula.jobs.converting.report import ConvertReport
+from tegula.jobs.converting.rules import Rules
+from tegula.jobs.converting.targets import Options
 from tegula.stores import LocalStore, MemoryStore
 
 FORMATS = ["zarr1", "zarr2", "zarr3"]
@@ -51,6 +59,7 @@ def contents(store: MemoryStore) -> dict[str, bytes | None]:
     return {key: store.get(key) for key in store.list()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize(("old", "new"), PAIRS)
@@ -477,6 +486,7 @@ def test_an_existing_target_is_replaced_only_with_overwrite() -> None:
         tegula.convert(source, target, path="../z")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chunks", [(128, 512), None])
 def test_memory_stays_within_a_few_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunks: Any) -> None:
     # the function of that name hides the module
@@ -546,3 +556,38 @@ def test_a_conversion_that_is_interrupted_leaves_no_half() -> None:
     with pytest.raises(KeyboardInterrupt):
         tegula.convert(source, target, progress=interrupt)
     assert not contents(target)
+
+
+@pytest.mark.parametrize(("format", "member"), [("zarr3", False), ("bcolz", True)])
+def test_a_member_of_a_new_group_replaces_nothing(format: str, member: bool) -> None:
+    rules = [Rules(name) for name in ("chunks", "shards", "codecs")]
+    options = Options(find_format(format), *rules, False, True, False, False, None, "auto")
+    arrays = ArrayJob(MemoryStore(), "", options, ConvertReport(format))
+    assert (arrays.replaces(""), arrays.replaces("a")) == (True, member)
+    assert Job.__bases__ == ArrayJob.__bases__ == (object,)  # one goes through a hierarchy and has the other
+
+
+@pytest.mark.parametrize("options", [{}, {"chunks": 5}, {"runner": "threads", "visible_early": True}])
+def test_progress_reaches_the_total_if_few_chunks_are_stored(options: dict[str, Any]) -> None:
+    source = tegula.create_array(MemoryStore(), shape=10**6, chunks=10, dtype="u1")
+    source[:3] = 1
+    source[10**5] = 2
+    seen: list[tuple[int, int]] = []
+    tegula.convert(
+        source, target := MemoryStore(), progress=lambda _, done, total: seen.append((done, total)), **options
+    )
+    assert seen == sorted(seen)
+    assert seen[-1] == (10**6, 10**6)
+    assert tegula.open_array(target)[99_999:100_002].tolist() == [0, 2, 0]
+
+
+def test_a_byte_copy_of_twenty_chunks_takes_few_calls(tmp_path: Path, kernel: Any) -> None:
+    tegula.create_array(tmp_path / "a", data=np.arange(2000), chunks=100, format="zarr3")
+    numbers = iter(range(9))
+
+    def convert() -> None:
+        tegula.convert(tmp_path / "a", tmp_path / f"{next(numbers)}")
+
+    with config.configure(executor="kernel"):
+        found = min((calls(convert, ROOT) for _ in range(3)), key=len)
+    assert 100 < len(found) <= 1500, "\n".join(map(str, found))

@@ -19,7 +19,7 @@ import tegula
 from tegula.errors import MetadataError, UnsupportedError
 from tegula.jobs.converting import temporary as temporaries
 from tegula.jobs.converting.budget import memory_of
-from tegula.jobs.ledger import is_ledger_key
+from tegula.jobs.ledger import COMPLETE, is_ledger_key
 from tegula.stores import LocalStore, MemoryStore, Store, ZipStore
 
 MIB = 2**20
@@ -43,6 +43,7 @@ def make(kind: str, folder: Path) -> Store:
     return ZipStore(folder / "new.zip", "a") if kind == "zip" else MemoryStore()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recorded", [False, True])
 @pytest.mark.parametrize("kind", ["local", "memory", "zip"])
 def test_values_go_through_a_temporary_array_which_is_removed(tmp_path: Path, kind: str, recorded: bool) -> None:
@@ -61,12 +62,13 @@ def test_values_go_through_a_temporary_array_which_is_removed(tmp_path: Path, ki
     assert report.ok
     assert seen == sorted(seen)
     assert seen[-1] == 2 * source.nbytes
-    assert not [key for key in store.list() if ".tegula" in key]
-    assert not leftovers(tmp_path)
+    assert not [key for key in store.list() if ".tegula" in key and not key.endswith(COMPLETE)]
+    assert not [name for name in leftovers(tmp_path) if not name.endswith(COMPLETE)]
     np.testing.assert_array_equal(tegula.open(store, path="a/x")[...], source[...])
     store.close()
 
 
+@pytest.mark.slow
 def test_the_temporary_array_is_put_where_the_user_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source, scratch, used = maps(MemoryStore()), tmp_path / "scratch", []
     made = temporaries.new_array_of
@@ -81,6 +83,7 @@ def test_the_temporary_array_is_put_where_the_user_says(tmp_path: Path, monkeypa
     assert not leftovers(tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", ["select", "dtype", "fill", "edge"])
 def test_selections_edges_and_types(tmp_path: Path, change: str) -> None:
     shape = (67, 203, 190) if change == "edge" else (64, 256, 256)
@@ -98,6 +101,7 @@ def test_selections_edges_and_types(tmp_path: Path, change: str) -> None:
     np.testing.assert_array_equal(tegula.open(store)[...], values)
 
 
+@pytest.mark.slow
 def test_units_are_whole_shards_and_a_shard_that_does_not_fit_is_an_error(tmp_path: Path) -> None:
     source = maps(tmp_path / "old")
     options: dict[str, Any] = {"chunks": (64, 8, 8), "shards": (64, 64, 64)}
@@ -174,6 +178,7 @@ def started(tmp_path: Path, after: float, action: str) -> subprocess.Popen[str]:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such signals")
 def test_ctrl_c_removes_the_temporary_array(tmp_path: Path) -> None:
     maps(tmp_path / "old")
@@ -190,6 +195,7 @@ def test_ctrl_c_removes_the_temporary_array(tmp_path: Path) -> None:
             tegula.delete(tmp_path / "new")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such signals")
 def test_after_a_kill_the_temporary_array_is_found_and_reclaimed(tmp_path: Path) -> None:
     maps(tmp_path / "old")
@@ -222,6 +228,7 @@ def test_after_a_kill_the_temporary_array_is_found_and_reclaimed(tmp_path: Path)
             store.delete_prefix("")
 
 
+@pytest.mark.slow
 def test_a_kill_of_a_conversion_with_a_ledger_is_gone_on_with(tmp_path: Path) -> None:
     source = maps(tmp_path / "old")
     options: dict[str, Any] = {"chunks": (64, 8, 8), "max_memory": 3 * MIB}
@@ -270,6 +277,7 @@ def most_memory(source: Path, target: Path, **options: Any) -> int:
     return int(done.stdout)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the system does not tell")
 @pytest.mark.parametrize(("limit", "back"), [(20 * MIB, False), (20 * MIB, True), (48 * MIB, False)])
 def test_peak_memory_is_kept_where_chunks_lie_across(tmp_path: Path, limit: int, back: bool) -> None:

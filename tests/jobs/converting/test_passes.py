@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 
 from tegula.jobs.converting.passes import Pass, Passes, TooSmall, plan_passes
 
+pytestmark = pytest.mark.once(executors="none")
+
 
 @st.composite
 def problems(draw: st.DrawFn, longest: int = 60) -> dict[str, Any]:
@@ -152,6 +154,7 @@ def test_requests_are_few_in_any_amount_of_memory(max_memory: int) -> None:
         assert found.requests < 5 * least
 
 
+@pytest.mark.slow
 def test_a_plan_for_a_huge_grid_takes_no_time() -> None:
     begin = time.perf_counter()
     size = 10**9

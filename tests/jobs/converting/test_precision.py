@@ -158,6 +158,7 @@ def test_absent_chunks(format: str) -> None:
         tegula.convert(wrong, tegula.MemoryStore(), dtype="i2", scale_offset=(0.5, 10))
 
 
+@pytest.mark.slow
 def test_a_huge_sparse_array_is_not_visited() -> None:
     source = tegula.create_array({}, shape=(10**9, 10**9), chunks=(100, 100), dtype="f8", fill_value=20.0)
     source[10**8, 5:8] = [1, 2, 3]

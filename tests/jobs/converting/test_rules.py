@@ -276,6 +276,7 @@ def test_the_strongest_rule_counts(rules: dict[str, Any]) -> None:
 # --- as xarray makes them, and many
 
 
+@pytest.mark.slow
 def test_a_data_set_of_xarray_is_the_same_in_other_chunks(tmp_path: Path) -> None:
     n = 50
     data = xr.Dataset(
@@ -310,6 +311,7 @@ class _Counted:
             yield f"group/a{number}", self.array
 
 
+@pytest.mark.slow
 def test_arrays_are_matched_one_by_one_and_not_kept() -> None:
     source = _Counted(hierarchy()["tas"])
     match_rules([rules_of("chunks", {"time": 3, "a7": (1, 1, 1)}, False)], source.many(10**5))

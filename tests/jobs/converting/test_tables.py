@@ -63,6 +63,7 @@ def test_the_order_is_kept(new: str, path: str) -> None:
     assert "column-order" not in result.metadata.attributes
 
 
+@pytest.mark.slow
 @settings(max_examples=30)
 @given(
     st.lists(st.sampled_from("zamxyé_"), unique=True, min_size=1),

@@ -51,6 +51,7 @@ def plain() -> dict[str, Any]:
 EXPECTED = plain()
 
 
+@pytest.mark.slow
 @settings(max_examples=12)
 @given(after=st.lists(st.integers(0, 41), min_size=1, max_size=3), parts=st.integers(1, 3))
 def test_a_pyramid_that_is_interrupted_again_and_again_is_the_same(after: list[int], parts: int) -> None:
@@ -71,6 +72,7 @@ def test_a_pyramid_that_is_interrupted_again_and_again_is_the_same(after: list[i
         assert got == EXPECTED
 
 
+@pytest.mark.slow
 def test_only_units_without_a_record_are_done() -> None:
     source, target = a_source(), MemoryStore()
     interrupted(source, target, after=5)
@@ -100,6 +102,7 @@ def test_only_units_without_a_record_are_done() -> None:
     assert tegula.check(target).ok
 
 
+@pytest.mark.slow
 def test_beside_the_array() -> None:
     source = a_source()
     before = contents(source)
@@ -178,6 +181,7 @@ def test_parts_that_run_at_the_same_time_share_all_levels() -> None:
     assert got == EXPECTED
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("runner", ["threads", "processes", "dask"])
 def test_each_runner(runner: str, tmp_path: Path) -> None:
     if runner == "dask":
@@ -233,6 +237,7 @@ print(peak() - before)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the system does not tell")
 @pytest.mark.parametrize(("method", "shards", "most"), [("mean", None, 2**25), ("mode", (1000, 1000), 2**26)])
 def test_memory_is_kept(tmp_path: Path, method: str, shards: Any, most: int) -> None:

@@ -17,6 +17,8 @@ from tegula.jobs.downsampling import reducing
 from tegula.jobs.downsampling.reducing import check_method, reduced
 from tegula.metadata.data_types import as_data_type
 
+pytestmark = pytest.mark.once(executors="none")
+
 Values = np.ndarray[Any, Any]
 
 

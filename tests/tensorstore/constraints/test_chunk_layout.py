@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from tegula.errors import TegulaError
 from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
 
+pytestmark = pytest.mark.once(executors="none")
+
 sizes = st.sampled_from([None, 0, -1, 1, 2, 5, 64, 1000, 2**62 - 2, -2, 2**62 - 1])
 ratios = st.sampled_from([None, 0, 1, 2, 0.5, 1e300, 1.25, -1.0, float("inf")])
 counts = st.sampled_from([0, 1, 100, 10**6, 2**62 - 2, -1, 2**62 - 1])

@@ -16,6 +16,8 @@ from tegula.tensorstore.constraints.chunk_shapes import (
     nearest_multiple,
 )
 
+pytestmark = pytest.mark.once(executors="none")
+
 extents = st.sampled_from([0, 1, 2, 3, 7, 10, 100, 1000, 4096, 99991, 10**6]) | st.integers(0, 5000)
 ratios = st.sampled_from([0, 1, 2, 0.5, 3, 1.25, 1e-20, 1e300, 0.1])
 counts = st.none() | st.sampled_from([0, 1, 5, 100, 1000, 10**6, 2**40]) | st.integers(1, 10**7)

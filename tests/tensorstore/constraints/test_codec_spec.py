@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from tegula import tensorstore as ts
 from tegula.errors import TegulaError
 
+pytestmark = pytest.mark.once(executors="none")
+
 levels = st.sampled_from([0, 1, 5, 9, 10, -1, 22, 23, "a", None, 1.0, 1.5])
 compressors = st.one_of(
     st.none(),

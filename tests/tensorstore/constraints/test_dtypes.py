@@ -11,6 +11,8 @@ import tensorstore as real
 from tegula.tensorstore.constraints import dtypes
 from tegula.tensorstore.constraints.dtypes import dtype
 
+pytestmark = pytest.mark.once(executors="none")
+
 NAMES = [name for name in dir(real) if isinstance(getattr(real, name), real.dtype)]
 
 

@@ -11,6 +11,8 @@ from hypothesis.extra import numpy as npst
 from tegula.errors import TegulaError
 from tegula.tensorstore.constraints import dtypes, fill_values
 
+pytestmark = pytest.mark.once(executors="none")
+
 numbers = st.sampled_from(["b1", "u1", "i2", "u8", "f2", "f4", "f8", "c8", "c16"]).map(np.dtype)
 arrays = numbers.flatmap(lambda kind: npst.arrays(kind, npst.array_shapes(min_dims=0, max_dims=3, max_side=3)))
 

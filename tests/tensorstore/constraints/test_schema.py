@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 from tegula import tensorstore as ts
 from tegula.errors import TegulaError
 
+pytestmark = pytest.mark.once(executors="none")
+
 BOTH = (ts, tensorstore)
 
 dtypes = st.sampled_from(["uint8", "int16", "float32", "float64", "bool", "json", "ustring", "nonsense"])
@@ -181,6 +183,7 @@ EXPRESSIONS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("expression", EXPRESSIONS)
 @settings(deadline=None, max_examples=8)
 @given(

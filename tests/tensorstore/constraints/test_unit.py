@@ -2,9 +2,7 @@
 
 import json
 import math
-import os
 import pickle
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,20 +10,15 @@ import pytest
 import tensorstore as real
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.samples import recorded
 
 from tegula.tensorstore.constraints.unit import Unit
 
-
-def cases() -> list[Any]:
-    samples = Path(os.environ.get("TEGULA_SAMPLES", Path(__file__).resolve().parents[4] / "shared"))
-    found = samples / "corpus" / "tensorstore" / "golden_units.json"
-    return json.loads(found.read_text())["cases"] if found.is_file() else []
+pytestmark = pytest.mark.once(executors="none")
 
 
-@pytest.mark.parametrize("case", cases() or [None], ids=lambda case: repr(case["in"]) if case else "none")
-def test_recorded(case: dict[str, Any] | None) -> None:
-    if case is None:
-        return
+@pytest.mark.parametrize("case", recorded("golden_units")["cases"], ids=lambda case: repr(case["in"]))
+def test_recorded(case: dict[str, Any]) -> None:
     if "error" in case:
         with pytest.raises(TypeError):
             Unit(*case["in"])

@@ -3,12 +3,15 @@
 import json
 from typing import Any
 
+import pytest
 import tensorstore
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tegula.tensorstore.constraints.zarr3_codecs import Chain, Codec, chain_from_json, merge_chains
-from tegula.tensorstore.drivers.zarr3_resolution import Element, Layout, check_shapes, decoded_layout, resolve_chain
+from tegula.tensorstore.drivers.zarr3.resolution import Element, Layout, check_shapes, decoded_layout, resolve_chain
+
+pytestmark = pytest.mark.once(executors="none")
 
 RANK = 2
 ORDERS = st.sampled_from([[0, 1], [1, 0], "C", "F"])

@@ -11,8 +11,9 @@ import pytest
 
 import tegula
 import tegula.tensorstore as ts
-from tegula.tensorstore.drivers import zarr2_metadata, zarr3_metadata
 from tegula.tensorstore.drivers.metadata import Metadata
+from tegula.tensorstore.drivers.zarr2 import metadata as zarr2_metadata
+from tegula.tensorstore.drivers.zarr3 import metadata as zarr3_metadata
 
 V2 = {
     "zarr_format": 2, "shape": [3.0], "chunks": [2], "dtype": "|S4", "compressor": None, "fill_value": "YWJjZA",

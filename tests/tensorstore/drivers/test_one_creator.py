@@ -106,6 +106,7 @@ def test_the_rules_hold_in_transactions(driver: str, tmp_path: Path) -> None:
     assert "meta" not in files(tmp_path / "a")
 
 
+@pytest.mark.slow
 def test_of_several_creators_one_wins(tmp_path: Path) -> None:
     for number in range(20):
         place, won, failures = tmp_path / str(number), [], []

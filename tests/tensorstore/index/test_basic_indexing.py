@@ -16,6 +16,8 @@ from tegula.tensorstore.index.indexing import index_directly
 from tegula.tensorstore.index.numpy_terms import Mode, parse_expression
 from tegula.tensorstore.index.transform import IndexTransform
 
+pytestmark = pytest.mark.once(executors="none")
+
 indices = st.integers(-3, 8)
 shapes = st.sampled_from([(2,), (3,), (1,), (2, 3), (3, 1), (0,), (1, 1), ()])
 MODES: list[Mode] = ["default", "oindex", "vindex"]

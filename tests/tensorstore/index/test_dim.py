@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from tegula.tensorstore.index.dim import Dim, inf
 from tegula.tensorstore.index.domain import IndexDomain, merge_domains
 
+pytestmark = pytest.mark.once(executors="none")
+
 bounds = st.one_of(st.integers(-4, 6), st.sampled_from([None, -inf, inf, inf + 1, -inf - 1, 2**63 - 1]))
 flags = st.sampled_from([None, True, False])
 labels = st.sampled_from([None, "", "x", 'a"b'])

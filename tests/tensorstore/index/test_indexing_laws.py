@@ -18,6 +18,8 @@ from hypothesis import strategies as st
 from tegula.tensorstore.index import dim, dim_expressions, domain, output_maps, transform
 from tegula.tensorstore.index.plan import Plan
 
+pytestmark = pytest.mark.once(executors="none")
+
 _spec = importlib.util.spec_from_file_location("indexing_worker", Path(__file__).with_name("indexing_worker.py"))
 assert _spec is not None
 assert _spec.loader is not None
@@ -203,6 +205,7 @@ def _masks_of_any_length() -> Iterator[None]:
         yield
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(start=domains(), chain=st.lists(operations(), min_size=1, max_size=4))
 def test_transforms(real: RealPackage, start: str, chain: list[str]) -> None:
@@ -212,6 +215,7 @@ def test_transforms(real: RealPackage, start: str, chain: list[str]) -> None:
         assert outcomes(here, sources) == theirs
 
 
+@pytest.mark.slow
 @settings(max_examples=150)
 @given(start=domains(), chain=st.lists(domain_operations(), min_size=1, max_size=4))
 def test_domains(real: RealPackage, start: str, chain: list[str]) -> None:
@@ -221,6 +225,7 @@ def test_domains(real: RealPackage, start: str, chain: list[str]) -> None:
         assert outcomes(here, sources) == theirs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "source",
     [
@@ -239,6 +244,7 @@ def test_index_arrays_without_axes(real: RealPackage, source: str) -> None:
     assert outcomes(here, sources) == real.outcomes(sources)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("lower", "upper"), [("[0, 0]", "[2, [1]]"), ("[0, 0]", "[[1], 2]"), ("[0, 0]", "[[1], [2]]")])
 @pytest.mark.parametrize("size", ["3", "2", "[2]"])
 @pytest.mark.parametrize("more", ["", ', "offset": 1, "stride": -1'])
@@ -273,6 +279,7 @@ def documents(draw: Any, rank: int, outputs: int) -> dict[str, Any]:
     }
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(st.data(), st.integers(0, 3), st.integers(0, 2))
 def test_compositions(real: RealPackage, data: Any, rank: int, inner_rank: int) -> None:
@@ -281,6 +288,7 @@ def test_compositions(real: RealPackage, data: Any, rank: int, inner_rank: int) 
     assert outcomes(here, sources) == real.outcomes(sources)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lower", ["1", "[1]"])
 def test_a_domain_composed_with_index_arrays(real: RealPackage, lower: str) -> None:
     inner = f'{{"input_inclusive_min": [{lower}], "input_exclusive_max": [2], "output": [{{"index_array": [7]}}]}}'
@@ -288,6 +296,7 @@ def test_a_domain_composed_with_index_arrays(real: RealPackage, lower: str) -> N
     assert outcomes(here, sources) == real.outcomes(sources)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("lower", "upper", "array"),
     [
@@ -307,6 +316,7 @@ def test_index_arrays_over_empty_domains(real: RealPackage, lower: str, upper: s
 slice_parts = st.one_of(st.none(), st.integers(-4, 8))
 
 
+@pytest.mark.slow
 @given(st.integers(-3, 3), st.integers(0, 6), slice_parts, slice_parts, st.integers(-3, 3))
 def test_slices_of_explicit_bounds(
     real: RealPackage, origin: int, size: int, start: int | None, stop: int | None, step: int
@@ -328,6 +338,7 @@ def test_backward_slices_of_implicit_bounds(expression: str, values: list[int]) 
 
 
 # marking bounds changes a transform, and is no transform itself
+@pytest.mark.slow
 @given(start=domains(), first=operations(), second=operations().filter(lambda source: "mark_bounds" not in source))
 def test_composition_is_application(start: str, first: str, second: str) -> None:
     """Looking an index up in a view of a view is looking it up twice."""

@@ -15,6 +15,8 @@ from tegula.tensorstore.index.domain import IndexDomain
 from tegula.tensorstore.index.output_maps import OutputIndexMap, OutputIndexMethod
 from tegula.tensorstore.index.transform import Indexable, IndexTransform, compose, identity
 
+pytestmark = pytest.mark.once(executors="none")
+
 DOCUMENTS: list[Any] = [
     {"input_shape": [3], "output": [{"index_array": [1, 2, 3]}]},
     {"input_shape": [3], "output": [{"index_array": [1, 2, 3], "index_array_bounds": [0, 2]}]},

@@ -3,12 +3,15 @@
 import json
 from typing import Any
 
+import pytest
 import tensorstore
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tegula.tensorstore.json.binding import MISSING
 from tegula.tensorstore.json.pointer import parse_pointer, replaced, resolve
+
+pytestmark = pytest.mark.once(executors="none")
 
 NAMES = st.sampled_from(["a", "b", "0", "1", "-", "~", "/", "00", ""])
 LEAVES = st.none() | st.booleans() | st.integers(-5, 5) | st.just("x") | st.just(1.5)

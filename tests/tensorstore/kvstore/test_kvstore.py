@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 from tegula.tensorstore.context import Context
 from tegula.tensorstore.kvstore.kvstore import KvStore
 
+pytestmark = pytest.mark.once(executors="none")
+
 KEYS = st.sampled_from(["a", "b", "c", "d/e", "d/f/g", "d0", "é", "D"])
 ANY_KEYS = st.one_of(KEYS, st.sampled_from(["", "/x", "x/", "a//b", "../x", "k.__lock", b"n\0l"]))
 VALUES = st.one_of(st.none(), st.sampled_from([b"", b"0123456789", "text", b"\0" * 3000]))

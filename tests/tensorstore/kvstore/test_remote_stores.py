@@ -10,6 +10,8 @@ import pytest
 
 import tegula.tensorstore as ts
 
+pytestmark = pytest.mark.once(executors="none")
+
 SPECS: list[dict[str, Any]] = [
     {"driver": "s3", "bucket": "my-bucket", "path": "a/"},
     {"driver": "s3", "bucket": "my-bucket", "path": "a/", "endpoint": "http://localhost:9", "aws_region": "x",

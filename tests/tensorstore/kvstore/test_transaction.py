@@ -15,6 +15,8 @@ from tegula.tensorstore.context import Context
 from tegula.tensorstore.kvstore.kvstore import KvStore
 from tegula.tensorstore.kvstore.transaction import Transaction
 
+pytestmark = pytest.mark.once(executors="none")
+
 KEYS = st.sampled_from(["a", "b", "c/d"])
 GIVEN = st.sampled_from([b"1", b"22", b""])
 VALUES = st.one_of(st.none(), GIVEN)

@@ -7,6 +7,8 @@ import tensorstore
 
 from tegula.tensorstore.kvstore.kvstore import KvStore
 
+pytestmark = pytest.mark.once(executors="none")
+
 
 def test_both_libraries_use_the_same_archive(tmp_path: Path) -> None:
     url = f"file://{tmp_path}/a.zip|zip:"

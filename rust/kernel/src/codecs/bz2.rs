@@ -1,4 +1,4 @@
-//! `bz2`: one or more bzip2 streams.
+//! `bz2`: one or more bzip2 streams, with zero bytes between and after them.
 
 use bzip2::Compression;
 use bzip2::{Action, Compress, Decompress, Status};
@@ -51,7 +51,7 @@ unsafe impl Stream for Decoder {
 
 impl Bz2 {
     fn run(&self, data: &[u8], sink: &mut Sink<'_>) -> Result<usize> {
-        streams::decode(NAME, || Ok(Decoder(Decompress::new(false))), &Follow::Streams, data, sink)
+        streams::decode(NAME, || Ok(Decoder(Decompress::new(false))), &Follow::Padded(1), data, sink)
     }
 }
 

@@ -1,6 +1,6 @@
 //! `gzip` and `zlib`: DEFLATE in its two containers (RFC 1952 and RFC 1950), by libdeflate.
 //!
-//! There may be several gzip members in a row, with zero bytes between and after them, but only one zlib stream.
+//! There may be several gzip members in a row, but only one zlib stream. Zero bytes may follow each.
 
 use std::cell::{Cell, RefCell};
 use std::ffi::c_int;
@@ -105,13 +105,11 @@ impl Deflate {
         }
     }
 
-    /// Return the data after a member: empty, or another member.
+    /// Return the data after a member and the zeros that follow it: empty, or another member.
     fn following<'a>(&self, data: &'a [u8]) -> Result<&'a [u8]> {
-        if self.gzip {
-            let zeros = data.iter().take_while(|&&byte| byte == 0).count();
-            Ok(&data[zeros..])
-        } else if data.is_empty() {
-            Ok(data)
+        let rest = &data[data.iter().take_while(|&&byte| byte == 0).count()..];
+        if self.gzip || rest.is_empty() {
+            Ok(rest)
         } else {
             Err(Error::codec(self.name(), format!("{} bytes follow the compressed data", data.len())))
         }

@@ -29,8 +29,6 @@ pub(super) unsafe trait Stream {
 pub(super) enum Follow {
     /// Nothing.
     Nothing,
-    /// More streams.
-    Streams,
     /// More streams, with zero bytes between and after them: a multiple of this number.
     Padded(usize),
 }

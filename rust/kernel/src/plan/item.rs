@@ -1,6 +1,6 @@
 //! The plan itself, and its items: the selection in one chunk.
 
-use super::axis::{Part, Row};
+use super::axis::{ChunkAxis, Part, Row};
 use super::list::List;
 use super::points::{Group, Points};
 use super::run::Run;
@@ -67,6 +67,27 @@ impl Plan {
     /// Return whether the plan touches no chunk.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// Return whether all selected indices lie within `shape`, for an array with these chunks.
+    pub fn lies_within(&self, shape: &[u64], chunk_axes: &[ChunkAxis]) -> bool {
+        let inside = |axis: usize, number: u64, offsets: &[i64]| {
+            let left = shape[axis].saturating_sub(chunk_axes[axis].start(number));
+            offsets.iter().all(|&offset| (offset as u64) < left)
+        };
+        let tables = self.axes.iter().enumerate().all(|(axis, table)| match table {
+            None => true,
+            Some(Table::Run(run)) => run.end() <= shape[axis],
+            Some(Table::List(list)) => (list.numbers.iter().zip(list.bounds.windows(2)))
+                .all(|(&number, bounds)| inside(axis, number, &list.offsets[bounds[0]..bounds[1]])),
+        });
+        let mut groups =
+            self.points.iter().flat_map(|points| (0..points.whole.len()).map(move |index| Group { points, index }));
+        tables
+            && groups.all(|group| {
+                let each = group.axes().iter().zip(group.numbers()).zip(group.offsets());
+                each.into_iter().all(|((&axis, &number), offsets)| inside(axis, number, offsets))
+            })
     }
 
     /// Return the item of chunk number `index` of the plan.

@@ -82,6 +82,11 @@ impl Run {
         self.rows = usize::try_from(rows).unwrap_or(usize::MAX);
     }
 
+    /// Return the index after the highest one; 0 if there is none.
+    pub(super) fn end(&self) -> u64 {
+        if self.count == 0 { 0 } else { self.first.max(self.index(self.count - 1)) + 1 }
+    }
+
     /// Return the index at a position of the run.
     fn index(&self, position: u64) -> u64 {
         self.first.wrapping_add_signed(self.step.wrapping_mul(position as i64))

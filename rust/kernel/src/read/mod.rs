@@ -42,6 +42,10 @@ pub struct Call<'c> {
 
 /// Read the elements of `array` that `plan` selects into `work`.
 ///
+/// # Errors
+///
+/// `Changed` if `Store::check` fails: then what was read, and any other error, may be of another node.
+///
 /// # Safety
 ///
 /// Every place of the plan lies within the work buffer's memory, which no other code uses during the call, and every
@@ -49,10 +53,12 @@ pub struct Call<'c> {
 pub unsafe fn read(store: &dyn Store, array: &Array, plan: &Plan, work: WorkBuffer, call: Call<'_>) -> Result<()> {
     let absent = call.absent;
     let waiting = waiting(store, array, plan, call.threads);
-    each_chunk(array, plan, waiting, call, &|item, threads| {
+    let done = each_chunk(array, plan, waiting, call, &|item, threads| {
         let key = array.keys.encode(&item.coords);
         at_key(store, &key, backoff::ATTEMPTS, &|store| read_key(store, array, &key, item, work, threads, absent))
-    })
+    });
+    // of another node even an error says nothing
+    store.check(absent.load(Ordering::Relaxed)).and(done)
 }
 
 /// Return how many threads should wait for a store; 0 if the chunks come from memory.

@@ -74,28 +74,27 @@ impl Reading<'_> {
         copy: &StridedCopy<'_>,
         elements: &Elements,
     ) -> Result<()> {
-        // a small value, or one in memory, is read as a whole
-        let Some(parts) = value.parts().filter(|_| content > SMALL) else {
-            return value.with_all(&mut |data| match codec.layout(data, data.len() as u64, content)? {
-                Layout::Blocks(table) => {
-                    let needed = copy.blocks(table.block, table.ranges.len(), elements.size)?;
-                    if let Some(rows) = self.rows_of_blocks(&table, copy, elements) {
-                        let task = |index: usize| {
-                            let (start, stop) = table.ranges[needed[index].block];
-                            let data = &data[start as usize..stop as usize];
-                            self.place_block((codec, &table), data, needed[index], rows, copy, elements)
-                        };
-                        return run_tasks(self.threads, needed.len(), table.block, &task);
-                    }
-                    if self.prefers_whole(&table, &needed) {
-                        return self.whole(data, content, copy, elements);
-                    }
-                    let decode = |out: &mut [u8]| decode_each(codec, data, &table, &needed, self.threads, out);
-                    self.decode_needed(&decode, &table, &needed, copy, elements)
+        let mut in_memory = |data: &[u8]| match codec.layout(data, data.len() as u64, content)? {
+            Layout::Blocks(table) => {
+                let needed = copy.blocks(table.block, table.ranges.len(), elements.size)?;
+                if let Some(rows) = self.rows_of_blocks(&table, copy, elements) {
+                    let task = |index: usize| {
+                        let (start, stop) = table.ranges[needed[index].block];
+                        let data = &data[start as usize..stop as usize];
+                        self.place_block((codec, &table), data, needed[index], rows, copy, elements)
+                    };
+                    return run_tasks(self.threads, needed.len(), table.block, &task);
                 }
-                _ => self.whole(data, content, copy, elements),
-            });
+                if self.prefers_whole(&table, &needed) {
+                    return self.whole(data, content, copy, elements);
+                }
+                let decode = |out: &mut [u8]| decode_each(codec, data, &table, &needed, self.threads, out);
+                self.decode_needed(&decode, &table, &needed, copy, elements)
+            }
+            _ => self.whole(data, content, copy, elements),
         };
+        // a small value, or one in memory, is read as a whole
+        let Some(parts) = value.parts().filter(|_| content > SMALL) else { return value.with_all(&mut in_memory) };
         // read the head, as much as it takes to locate the blocks
         let total = value.size()?;
         let mut head = codec.head_size(content);
@@ -105,12 +104,13 @@ impl Reading<'_> {
                 codec.layout(&data[..found], total, content)
             })?;
             match layout {
-                Layout::More(size) if size > head && size as u64 <= total => head = size,
+                Layout::More(size) if size > head && (size as u64) < total => head = size,
                 layout => break layout,
             }
         };
         // read the needed blocks, the needed ranges of stored content, or everything
         match layout {
+            Layout::More(size) if size as u64 == total => value.with_all(&mut in_memory),
             Layout::Blocks(table) => {
                 let needed = copy.blocks(table.block, table.ranges.len(), elements.size)?;
                 if let Some(rows) = self.rows_of_blocks(&table, copy, elements) {

@@ -72,6 +72,17 @@ pub trait Store: Send + Sync {
     /// Remove the value of `key` if there is one; conditions and errors as for `set`.
     fn delete(&self, key: &str, expected: Option<&Expected>) -> Result<()>;
 
+    /// Check that the values which were read since the operation began belong to the node that the caller has described:
+    /// its document still has the state that was found to describe it. `absent` says that a value was missing.
+    ///
+    /// # Errors
+    ///
+    /// `Changed` if it has another state that describes the node, so that the operation has to be repeated; any other error
+    /// if it does not describe the node. Each change of a value makes the same check by itself.
+    fn check(&self, _absent: bool) -> Result<()> {
+        Ok(())
+    }
+
     /// How many requests should be under way at the same time; 0 for as many as there are cores.
     fn concurrency(&self) -> usize {
         0

@@ -24,20 +24,27 @@ use crate::{Error, Result, pool, strided};
 
 /// Write the elements in `work` to the elements of `array` that `plan` selects.
 ///
+/// # Errors
+///
+/// `Changed` if `Store::check` fails; some chunks may have been written then.
+///
 /// # Safety
 ///
 /// Every place of the plan lies within the work buffer's memory, which no other code changes during the call, and every
 /// selected element within the array's chunks.
 pub unsafe fn write(store: &dyn Store, array: &Array, plan: &Plan, work: WorkBuffer, call: Call<'_>) -> Result<()> {
     let keep_empty = call.keep_empty || array.dense;
-    each_chunk(array, plan, store.concurrency(), call, &|item, threads| {
+    store.check(false)?;
+    let done = each_chunk(array, plan, store.concurrency(), call, &|item, threads| {
         let key = array.keys.encode(&item.coords);
         if key.is_empty() {
             return Err(Error::unsupported("", "this format has no chunk key for an array without dimensions"));
         }
         let writing = Writing { fill: &array.fill, keep_empty, work, threads };
         at_key(store, &key, ATTEMPTS, &|store| write_key(store, array, &key, item, writing))
-    })
+    });
+    // a chunk that can't be changed may be one of another node
+    done.or_else(|error| store.check(false).and(Err(error)))
 }
 
 /// Store the chunks that `plan` selects, each as a whole, on condition that none of them exists. Returns the number of

@@ -133,11 +133,25 @@ def several() -> None:
     ):
         add("gzip", (5,), "decode", given, wanted)
     stream = zlib.compress(WAVE)
-    for given, wanted in ((stream, WAVE), (stream + b"\0", None), (stream + stream, None), (stream[:-1] + b"?", None)):
+    for given, wanted in (
+        (stream, WAVE),
+        (stream + b"\0", WAVE),
+        (stream + bytes(16), WAVE),
+        (stream + b"\0x", None),
+        (stream + stream, None),
+        (stream[:-1] + b"?", None),
+    ):
         add("zlib", (5,), "decode", given, wanted)
 
     one, two = bz2.compress(WAVE, 3), bz2.compress(TEXT, 9)
-    for given, wanted in ((one + two, WAVE + TEXT), (one + b"\0", None), (one[:-2], None), (b"", None)):
+    for given, wanted in (
+        (one + two, WAVE + TEXT),
+        (one + b"\0", WAVE),
+        (one + bytes(3) + two + bytes(16), WAVE + TEXT),
+        (one + b"\0x", None),
+        (one[:-2], None),
+        (b"", None),
+    ):
         add("bz2", (1,), "decode", given, wanted)
     one, two = lzma.compress(WAVE), lzma.compress(TEXT, check=lzma.CHECK_SHA256)
     for given, wanted in (

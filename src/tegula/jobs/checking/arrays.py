@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
@@ -10,17 +11,20 @@ from typing import Final
 
 from tegula import engine
 from tegula.codecs import lacking
-from tegula.codecs.checksums import notices_changes
+from tegula.codecs.compressors.checksums import notices_changes
+from tegula.display.info import counted
 from tegula.engine import StoredArray
-from tegula.engine.far import UNITS
-from tegula.engine.pool import for_each, results_of
-from tegula.engine.visiting import cells
-from tegula.errors import MetadataError, NotFoundError, TegulaError, UnsupportedError
+from tegula.engine.concurrency.pool import for_each, results_of
+from tegula.engine.reading.far import UNITS
+from tegula.engine.stored.visiting import cells
+from tegula.errors import ConflictError, MetadataError, NotFoundError, TegulaError, UnsupportedError
 from tegula.formats import Format, find_format
+from tegula.hierarchy.sources import Source
 from tegula.jobs.checking.boxes import BoxCheck, check_boxes
-from tegula.jobs.checking.documents import Place, below, own_keys
-from tegula.jobs.checking.examination import Examination
+from tegula.jobs.checking.documents import Place, below, own_keys, read_place
+from tegula.jobs.checking.examination import Examination, Repair
 from tegula.jobs.checking.lengths import check_counts, check_directory
+from tegula.jobs.misplaced import Misplaced, set_encoding
 from tegula.jobs.units import Box
 from tegula.metadata.nodes import ArrayMetadata
 from tegula.stores import Store
@@ -51,6 +55,8 @@ class _Checked:
         The array for reading; ``None`` if its chunks can't be read.
     seen, inside, beyond : int
         Number of stored chunks in the grid, their bytes, and the bytes of chunks outside the grid.
+    padded : int
+        Number of chunks with zeros after their compressed data.
     sure : bool
         Whether the chunks hold exactly the rows that the shape implies.
     """
@@ -61,7 +67,8 @@ class _Checked:
         self.item = item
         self.metadata = metadata
         self.stored = self._stored()
-        self.seen = self.inside = self.beyond = 0
+        self.seen = self.inside = self.beyond = self.padded = 0
+        self.misplaced = Misplaced()
         self.sure = self.stored is not None
         self._lock = Lock()
 
@@ -116,7 +123,7 @@ class _Checked:
                 continue  # another process may be writing it; look again
             if verdict.faults and not self._unchanged(metadata):
                 continue
-            self._count(inside=verdict.stored)
+            self._count(inside=verdict.stored, padded=verdict.padded)
             self.exam.count(chunks=verdict.chunks, nbytes_stored=verdict.stored, nbytes_decoded=verdict.decoded)
             if verdict.faults:
                 self.sure = False
@@ -128,12 +135,14 @@ class _Checked:
         """Add what was found in a box."""
         self.seen += part.seen
         self.inside += part.inside
+        self.padded += part.padded
         self.sure = self.sure and part.sure
 
-    def _count(self, inside: int) -> None:
+    def _count(self, inside: int, padded: int = 0) -> None:
         with self._lock:
             self.seen += 1
             self.inside += inside
+            self.padded += padded
 
     def _outside(self, key: str) -> None:
         size = self.exam.store.size(key)
@@ -174,8 +183,14 @@ class _Checked:
         exam, place = self.exam, self.place
         if self.seen and self.stored is not None and not notices_changes(self.metadata.codecs):
             exam.count(arrays_without_checksum=1)
+        if self.padded:
+            found = f"zeros follow the compressed data of {counted(self.padded, 'chunk')}, as z5 writes them"
+            exam.find("trailing-zeros", place.path, place.prefix, found)
         with exam.listing(place.path, place.prefix):
             self._unchanged(self.metadata)  # adopts a shape that was changed during the check
+        if self.misplaced.counts:
+            with exam.listing(place.path, place.prefix):
+                self._find_misplaced()
         if self.metadata.dense:
             total = self.metadata.grid.counts(self.metadata.shape)[0] if 0 not in self.metadata.shape else 0
             missing = self._find_missing(total) if self.seen < total else 0
@@ -184,6 +199,18 @@ class _Checked:
                 check_counts(exam, place, self.item, self.metadata, (self.inside, self.beyond), self.sure)
         elif self.stored is not None or self.metadata.shape:
             exam.count(missing_chunks=max(0, _number(self.metadata) - self.seen))
+
+    def _find_misplaced(self) -> None:
+        """Report chunks under keys of another encoding; if there are no others, the document can be repaired."""
+        exam, place, item = self.exam, self.place, self.item
+        field, repair = self.misplaced.field(item), None
+        if field is not None and not self.seen:
+            act = partial(set_encoding, exam.store, place.path, item, place.documents, field)
+            repair = Repair(f"set {field[0]} to {json.dumps(field[1])}", act)
+        unread = self.misplaced.unread(exam.store, place.prefix, self.metadata)
+        text = self.misplaced.message(item, self.metadata)
+        key = below(place.path, item.shape_key)
+        exam.find("misplaced-chunks", place.path, key, text, severity=None if unread else "warning", repair=repair)
 
     def _find_missing(self, total: int) -> int:
         """Look up every chunk of an array that must store all of them, and return the number of missing ones."""
@@ -231,7 +258,7 @@ def _check_box(store: Store, path: str, metadata: ArrayMetadata, allow_pickle: b
                 one.check(coords, key)
 
     for_each(check, chunks, parallel=True, requests=store.concurrency)
-    return BoxCheck.of(exam, one.seen, one.inside, one.sure)
+    return BoxCheck.of(exam, (one.seen, one.inside, one.padded), one.sure)
 
 
 def _number(metadata: ArrayMetadata) -> int:
@@ -242,7 +269,52 @@ def _number(metadata: ArrayMetadata) -> int:
 
 
 def check_arrays(exam: Examination, place: Place) -> None:
-    """Check all keys below an array, which may be described by documents of several formats."""
+    """Check all keys below an array, which may be described by documents of several formats.
+
+    An array that is replaced meanwhile is checked again: what was found belongs to no node.
+
+    Raises
+    ------
+    ConflictError, NotFoundError
+        If it is replaced again and again, becomes a group, or was deleted and nothing else is checked.
+    """
+    for attempt in range(_ATTEMPTS):
+        part = exam.part()
+        try:
+            _check_once(part, place)
+        except (ConflictError, NotFoundError) as error:
+            part = exam.part()
+            place = read_place(part, place.path)
+            if not place.nodes and not place.damaged and place.path != exam.path:
+                return  # deleted since it was listed
+            again = place.nodes and isinstance(place.nodes[0][1], ArrayMetadata) and exam.share is None
+            if not again or attempt == _ATTEMPTS - 1:
+                raise _located(error, exam, place) from None
+            continue
+        exam.add(part)
+        return
+
+
+def _located(error: TegulaError, exam: Examination, place: Place) -> TegulaError:
+    error.path = f"{exam.store.url}/{place.path}".rstrip("/")
+    return error
+
+
+def _sources_of(exam: Examination, place: Place) -> list[Source]:
+    """Return the arrays of a place, to be compared with the store at the end; their lengths are followed anyway."""
+    ledger = None if exam.share is None else exam.share.ledger
+    changed = None if ledger is None else ledger.spoil
+    found: list[Source] = []
+    with exam.listing(place.path, place.prefix):
+        for _, node in place.nodes:
+            if isinstance(node, ArrayMetadata):
+                found.append(Source(exam.store, place.path, node, lengths="any", changed=changed))
+    return found
+
+
+def _check_once(exam: Examination, place: Place) -> None:
+    """Check an array as its documents describe it."""
+    sources = _sources_of(exam, place)
     checked = [
         _Checked(exam, place, item, node) for item, node in place.nodes if isinstance(node, ArrayMetadata)
     ]  # fmt: skip
@@ -256,7 +328,7 @@ def check_arrays(exam: Examination, place: Place) -> None:
     done = 0
     # only a part of a large shard is in memory
     sharded = main.stored is not None and main.stored.chain.sharding is not None
-    room = (min(chunk, _MOST_HELD) if sharded else chunk) if exam.requests else 0
+    room = (min(chunk, _MOST_HELD) if sharded else chunk) if exam.store.is_remote else 0
 
     shared = exam.share if len(checked) == 1 and main.stored is not None else None
     # one pass over the keys, in several threads if chunks are large
@@ -287,21 +359,21 @@ def check_arrays(exam: Examination, place: Place) -> None:
             one.check(coords, key)
 
     # check each chunk, then find the missing ones
-    try:
-        parallel = _number(main.metadata) * chunk >= _PARALLEL_BYTES or main.metadata.data_type.variable != ""
-        for_each(work, keys(), parallel, requests=exam.requests)
-        if shared is not None and main.stored is not None:
-            name = place.path[len(exam.path) :].strip("/") if exam.path else place.path
-            check = partial(_check_box, exam.store, place.path, main.metadata, exam.allow_pickle)
-            for part, size in check_boxes(shared, name, main.stored, check):
-                part.add_to(exam)
-                main.add(part)
-                done += size * main.metadata.data_type.itemsize
-                exam.report_progress(place.path, done, total)
-        for one in checked:
-            one.close()
-    except NotFoundError:
-        return  # deleted since it was listed
+    parallel = _number(main.metadata) * chunk >= _PARALLEL_BYTES or main.metadata.data_type.variable != ""
+    for_each(work, keys(), parallel, requests=exam.requests)
+    if shared is not None and main.stored is not None:
+        name = place.path[len(exam.path) :].strip("/") if exam.path else place.path
+        check = partial(_check_box, exam.store, place.path, main.metadata, exam.allow_pickle)
+        for part, size in check_boxes(shared, name, main.stored, check):
+            part.add_to(exam)
+            main.add(part)
+            done += size * main.metadata.data_type.itemsize
+            exam.report_progress(place.path, done, total)
+    for one in checked:
+        one.close()
+    with exam.listing(place.path, place.prefix):
+        for source in sources:
+            source.check()
     exam.report_progress(place.path, total, total)
     exam.count(arrays=1)
 
@@ -311,6 +383,8 @@ def _report_key(exam: Examination, place: Place, checked: list[_Checked], key: s
     if exam.find_foreign(place.path, key):
         return
     name = key[len(place.prefix) :]
+    if any(one.misplaced.add(one.metadata, name) for one in checked):
+        return
     parts = name.split("/")
     for count in range(1, len(parts)):
         above = "/".join(parts[:count])

@@ -9,7 +9,7 @@ from math import prod
 
 from tegula.arrays.array import Array
 from tegula.engine import StoredArray, part_of
-from tegula.engine.visiting import cells, is_inside
+from tegula.engine.stored.visiting import cells, is_inside
 from tegula.jobs.checking.examination import Examination
 from tegula.jobs.checking.findings import CheckReport, Finding
 from tegula.jobs.sharing import Code, Share, shared_results
@@ -26,8 +26,8 @@ class BoxCheck:
     ----------
     numbers : tuple of (str, int)
         The counts of the report that are not zero.
-    seen, inside : int
-        Number of stored chunks, and their bytes.
+    seen, inside, padded : int
+        Number of stored chunks, their bytes, and the number of those with zeros after their compressed data.
     sure : bool
         Whether the chunks hold exactly the rows that the shape implies.
     findings : tuple of Finding
@@ -41,18 +41,19 @@ class BoxCheck:
     numbers: tuple[tuple[str, int], ...] = ()
     seen: int = 0
     inside: int = 0
+    padded: int = 0
     sure: bool = True
     findings: tuple[Finding, ...] = ()
     counts: tuple[tuple[str, int], ...] = ()
     unread: int = 0
 
     @classmethod
-    def of(cls, exam: Examination, seen: int, inside: int, sure: bool) -> BoxCheck:
+    def of(cls, exam: Examination, counted: tuple[int, int, int], sure: bool) -> BoxCheck:
         """Return what an examination of a box has found."""
         report = exam.report
         numbers = ((item.name, getattr(report, item.name)) for item in fields(CheckReport) if item.type == "int")
         kept, counts = tuple(report.findings), tuple(report.counts.items())
-        return cls(tuple(pair for pair in numbers if pair[1]), seen, inside, sure, kept, counts, exam.unread)
+        return cls(tuple(pair for pair in numbers if pair[1]), *counted, sure, kept, counts, exam.unread)
 
     def add_to(self, exam: Examination) -> None:
         """Add the findings and counts to the examination of the whole."""
@@ -90,7 +91,7 @@ def check_boxes(
 
 
 def _boxes(array: Array) -> Iterator[Box]:
-    stored, shape = array._stored, array.metadata.shape
+    stored, shape = array.stored, array.metadata.shape
     if stored.is_sparse(prod(stored.metadata.grid.counts(shape))):
         yield from (part_of(stored, coords) for coords, _ in stored.stored_chunks() if is_inside(stored, coords))
         return

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 from tegula.arrays.array import Array
-from tegula.engine.implied_keys import listable
+from tegula.engine.documents.implied_keys import listable
 from tegula.errors import MetadataError, ReadOnlyError, TegulaError
 from tegula.hierarchy.group import Group
 from tegula.hierarchy.opening import open as open_any
@@ -56,7 +56,8 @@ def check(
         Path below it.
     repair : bool
         Repair faults that can be repaired without loss: remove temporary files of dead writers, rewrite consolidated
-        metadata and wrong counts, and cut off rows that were not written to all columns of a table.
+        metadata and wrong counts, state the keys that the chunks have, and cut off rows that were not written to all
+        columns of a table.
     dry_run : bool
         Repair nothing, even if `repair` is true; the attribute `repair` of each finding says what would be done.
     max_findings : int

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
 from tegula import engine
 from tegula.errors import MetadataError, StoreError, TegulaError, UnsupportedError
-from tegula.formats import FORMATS, Format
+from tegula.formats import FORMATS, Format, find_format, oddities
 from tegula.jobs.checking.examination import Examination
 from tegula.metadata.nodes import ArrayMetadata, NodeMetadata
 
@@ -82,6 +83,7 @@ def read_place(exam: Examination, path: str) -> Place:
             continue
         if node is not None:
             nodes.append((item, node))
+            _find_oddities(exam, path, item, documents)
     nodes.sort(key=lambda pair: not isinstance(pair[1], ArrayMetadata))  # a stable sort
     damaged = lost
     for item, reason in failed:
@@ -141,6 +143,25 @@ def _report(exam: Examination, path: str, error: TegulaError) -> None:
     exam.find(kind, path, below(path, error.key or ""), message)
 
 
+def _find_damaged(exam: Examination, path: str, documents: Mapping[str, bytes]) -> None:
+    """Report damage to the documents that Zarr v2 has beside the main one."""
+    item = find_format("zarr2")
+    for read in (item.parse, item.consolidated):
+        try:
+            if read is not None:
+                read({".zgroup": b'{"zarr_format": 2}', **documents})
+        except TegulaError as error:
+            _report(exam, path, error)
+
+
+def _find_oddities(exam: Examination, path: str, item: Format, documents: Mapping[str, bytes]) -> None:
+    """Report what is read although the specification does not allow it."""
+    with suppress(TegulaError):  # damaged attributes have been reported
+        for key, field, message in oddities(item, documents):
+            text = message if not field else f"{message} (field {field!r})"
+            exam.find("unusual-document", path, below(path, key), text)
+
+
 def _belongs_to_format(item: Format, documents: Mapping[str, bytes], beside: bool) -> bool:
     """Return whether an unreadable document belongs to the format, and is not another file of that name."""
     if item.name not in _AMBIGUOUS:
@@ -161,6 +182,7 @@ def _find_incomplete(exam: Examination, path: str, documents: Mapping[str, bytes
         return True
     for key in (".zmetadata", ".zattrs"):
         if key in documents:
+            _find_damaged(exam, path, documents)
             exam.find(
                 "missing-document", path, below(path, ".zgroup"), f"there is {key}, but no .zgroup and no .zarray"
             )

@@ -166,7 +166,7 @@ class Examination:
         number, examples = self._number_of_system_files, self._system_files
         if number:
             named = f" ({', '.join(key.rpartition('/')[2] for key in examples)}{', …' * (number > len(examples))})"
-            what = f"{counted(number, 'file')} that macOS leaves beside others{named}"
+            what = f"{counted(number, 'file')} that operating systems leave beside others{named}"
             self.find("system-files", self.path, examples[0], what)
 
     def count(self, **numbers: int) -> None:

@@ -37,6 +37,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     "unstated-option": Kind(
         "warning", "Convert the array, which writes the option, or add it to the document by hand."
     ),
+    "unusual-document": Kind("note", "Other readers may refuse it: correct it by hand, or convert the node."),
     "implicit-group": Kind("note", "Create the group's document, so that other programs see it as a group."),
     # --- chunks
     "unreadable": Kind("error", "Check permissions, links and the disk, then run the check again."),
@@ -44,7 +45,9 @@ KINDS: Final[Mapping[str, Kind]] = {
     "damaged-index": Kind("error", _RESTORE),
     "overlapping-chunks": Kind("warning", "Compare the values with another copy, and write the shard again."),
     "trailing-bytes": Kind("warning", "Nothing reads them; writing the chunk again removes them."),
+    "trailing-zeros": Kind("note", "Some readers refuse them; writing the chunks again removes them."),
     "missing-chunk": Kind("error", _RESTORE),
+    "misplaced-chunks": Kind("error", "Set the field of the document, or give the chunks the keys that it states."),
     "obstructed-chunk": Kind("error", "Move away the directory or file in place of the chunk."),
     "chunk-outside": Kind("warning", "Nothing reads it: delete it, or enlarge the array if the rows belong to it."),
     "leftover-rows": Kind("note", "Nothing reads them, and the next append overwrites them; there is nothing to do."),

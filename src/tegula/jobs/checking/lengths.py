@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from tegula import engine
 from tegula.engine import StoredArray
-from tegula.engine.verifying import stored_rows
+from tegula.engine.copying.verifying import stored_rows
 from tegula.errors import ConflictError, MetadataError, TegulaError
 from tegula.formats import Format
 from tegula.formats.documents import load, rewrite

@@ -11,17 +11,21 @@ _TEMPORARY = {
     re.compile(r"#[0-9]+\Z"): "the library object_store",
 }
 _LOCK = re.compile(r"\.__lock\Z")
-_JOB = re.compile(r"(?:\A|/)\.tegula_(?:job/plan\.json|(job/.*|complete))\Z")
-_SYSTEM = re.compile(r"(?:\A|/)(?:\._[^/]*|\.DS_Store)\Z").search
+_JOB = re.compile(r"(?:\A|/)\.tegula_(?:job/plan\.json|(job(?:-[^/]*)?/.*|complete))\Z")
+_FILES = r"\._[^/]*|\.DS_Store|\.directory|(?i:(?:eh)?thumbs\.db|desktop\.ini)"
+_DIRECTORIES = r"__MACOSX|\.(?:AppleDouble|Spotlight-V100|Trashes|fseventsd)|\$RECYCLE\.BIN|@eaDir"
+_SYSTEM = re.compile(rf"(?:\A|/)(?:(?:{_FILES})\Z|(?:{_DIRECTORIES})/)").search
 
 
 def is_system_file(key: str) -> bool:
-    """Return whether a key is a system file that macOS creates.
+    """Return whether a key is a file that operating systems create among others, or lies in such a directory.
 
     Examples
     --------
-    >>> is_system_file("a/.DS_Store"), is_system_file("__MACOSX/a/._zarr.json"), is_system_file("a/.zarray")
-    (True, True, False)
+    >>> is_system_file("a/.DS_Store"), is_system_file("Thumbs.db"), is_system_file("__MACOSX/a/b")
+    (True, True, True)
+    >>> is_system_file("a/.zarray"), is_system_file("__MACOSX"), is_system_file("a/Thumbs.db/0")
+    (False, False, False)
     """
     return _SYSTEM(key) is not None
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from tegula import engine
 from tegula.display.markup import shorten
-from tegula.engine.pool import results_of
+from tegula.engine.concurrency.pool import results_of
 from tegula.errors import MetadataError, NotFoundError, StoreError, TegulaError
 from tegula.formats import FORMATS, Format
 from tegula.jobs.checking.arrays import check_arrays
@@ -91,7 +91,7 @@ def _descend(exam: Examination, place: Place, above: list[_OpenGroup]) -> None:
     # a stack, since a hierarchy may be deeper than Python's recursion limit
     while len(stack) > len(above):
         current = stack[-1]
-        if exam.requests and len(stack) <= _TOGETHER:
+        if exam.store.is_remote and len(stack) <= _TOGETHER:
 
             def examined(path: str, groups: list[_OpenGroup] = stack) -> Examination:
                 part = exam.part()

@@ -9,10 +9,12 @@ from time import perf_counter
 from typing import Any
 
 from tegula.arrays.array import Array
-from tegula.engine.pool import results_of
+from tegula.engine.concurrency.pool import gather, results_of
 from tegula.errors import MetadataError, TegulaError
+from tegula.formats.json_encoding import equal_json
 from tegula.hierarchy.ahead import Ahead
 from tegula.hierarchy.group import Group
+from tegula.hierarchy.sources import Source, Sources
 from tegula.jobs.comparing.comparison import Comparison, Difference, What
 from tegula.jobs.comparing.differences import (
     Differing,
@@ -21,14 +23,14 @@ from tegula.jobs.comparing.differences import (
     compare_box,
     compare_fills,
     decodes_alike,
-    equal_json,
     equal_values,
     native,
     units,
 )
-from tegula.jobs.converting.masks import attributes_of
+from tegula.jobs.masks import attributes_of
+from tegula.jobs.misplaced import refuse_misplaced
 from tegula.jobs.plans import Plan
-from tegula.jobs.sharing import Code, Entry, Share, entry_for, shared_results, sharing
+from tegula.jobs.sharing import Code, Entry, Share, entry_for, shared_results, sharing, sources_for
 from tegula.jobs.units import Progress, one_at_a_time, opened
 from tegula.tables.columns import ORDER, column_names
 from tegula.tables.table import Table
@@ -125,16 +127,18 @@ def compare(
     with ExitStack() as stack:
         one = stack.enter_context(opened(first, "", allow_pickle, storage_options))
         other = stack.enter_context(opened(second, "", allow_pickle, others))
-        report = Comparison(one._place, other._place, exact)
+        report = Comparison(one.location, other.location, exact)
         run = _Run(exact, one_at_a_time(progress))
-        plan = Plan(f"compare{' exactly' if exact else ''}", {}, one._place, other._place)
+        plan = Plan(f"compare{' exactly' if exact else ''}", {}, one.location, other.location)
         who: dict[str, Any] = {"runner": runner, "workers": workers, "ledger": ledger}
         run.share = stack.enter_context(
             sharing(plan, _CODE, partial(run.entries, one, other), (one.store, other.store), **who)
         )
-        requests = max(one.store.concurrency, other.store.concurrency, run.workers)
-        for part in results_of(run.compared, run.pairs(one, other), requests):
+        run.sources = sources_for(one, run.share), sources_for(other, run.share)
+        run.requests = max(one.store.concurrency, other.store.concurrency)
+        for part in results_of(run.compared, run.pairs(one, other), max(run.requests, run.workers)):
             _add(report, part, max_differences)
+        gather(Sources.check, run.sources, run.requests)
     report.seconds = perf_counter() - start
     return report
 
@@ -155,6 +159,8 @@ class _Run:
     def __init__(self, exact: bool, progress: Progress | None) -> None:
         self.exact = exact
         self.share: Share[Differing] | None = None
+        self.sources: tuple[Sources, ...] = ()
+        self.requests = 0
         self._progress = progress
 
     @property
@@ -188,13 +194,21 @@ class _Run:
         """Compare two nodes without their members."""
         path, one, other = pair
         part = _Part(self, path)
+        for node, sources in zip((one, other), self.sources):
+            if isinstance(node, (Array, Group, Table)):
+                sources.see(node)
+            elif node is not None:
+                sources.see_path(f"{sources.root}/{path}".strip("/"))
         if one is None or other is None:
             part.find("only in the second" if one is None else "only in the first")
         elif isinstance(one, TegulaError) or isinstance(other, TegulaError):
             part.report.failed[path] = str(one if isinstance(one, TegulaError) else other)
         elif isinstance(one, Array) and isinstance(other, Array):
             try:
-                part.arrays(one, other)
+                sides = [*zip(self.sources, (one, other))]
+                found = gather(lambda side: side[0].array(side[1]), sides, self.requests)
+                with Source.all_of(found):  # what is missing in another node would count as fill values
+                    part.arrays(one, other)
             except TegulaError as error:
                 part.report.failed[path] = str(error)
         elif isinstance(one, Array) or isinstance(other, Array):
@@ -266,6 +280,7 @@ class _Part:
 
     def _values(self, one: Array, other: Array) -> Differing:
         """Compare the boxes of two arrays, then the elements they leave out, and merge the results."""
+        gather(refuse_misplaced, (one, other), self._run.requests)
         found, gap, done = Differing(), Gap(), 0
         exact, alike = self._run.exact, decodes_alike(one, other)
         compared = partial(compare_box, one, other, exact=exact, alike=alike)
@@ -273,8 +288,6 @@ class _Part:
             found = found.merge(part)
             done += size * one.itemsize
             self._run.report_progress(self._path, done, one.nbytes)
-        for array in (one, other):
-            array._stored.check_exists()  # the chunks of a deleted array would count as absent
         self._run.report_progress(self._path, one.nbytes, one.nbytes)
         return found.merge(compare_fills(one, other, gap, exact=exact))
 
@@ -294,13 +307,13 @@ def _members(path: str, one: Container, other: Container, ahead: tuple[Ahead | N
 
 
 def _ahead(node: AnyNode) -> Ahead | None:
-    return node._ahead() if isinstance(node, Group) else None
+    return node.ahead() if isinstance(node, Group) else None
 
 
 def _entries(node: Container, ahead: Ahead | None) -> Iterator[tuple[str, Any]]:
     """Yield in order the prefix of each member, and its node or the error from opening it."""
     if isinstance(node, Group):
-        yield from ((f"{name}/", member) for name, member in node._entries(ahead))
+        yield from ((f"{name}/", member) for name, member in node.entries(ahead))
         return
     for prefix in sorted(f"{name}/" for name in node.names):
         try:
@@ -327,5 +340,5 @@ def _fills_differ(one: Array, other: Array, exact: bool) -> bool:
     types = one.metadata.data_type, other.metadata.data_type
     if one.dimension_names is not None or other.dimension_names is not None or not are_comparable(*types):
         return False
-    old, new = (array._stored.fill.reshape(1) for array in (one, other))
+    old, new = (array.stored.fill.reshape(1) for array in (one, other))
     return not bool(equal_values(old, new, types, exact)[0])

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
-from math import isnan, prod
+from math import prod
 from typing import Any, Final
 
 import numpy as np
@@ -16,15 +16,16 @@ import numpy.typing as npt
 
 from tegula.arrays.array import Array
 from tegula.codecs.equivalence import decode_alike
-from tegula.engine.chunk_copies import part_of
-from tegula.engine.pool import gather, results_of
-from tegula.engine.visiting import cells
+from tegula.engine.concurrency.pool import gather, results_of
+from tegula.engine.copying.chunk_copies import part_of
+from tegula.engine.stored.visiting import cells
+from tegula.formats.json_encoding import equal_json
 from tegula.jobs.units import Box, block_grid, blocks_of, in_order
 from tegula.metadata.data_types import DataType, packed
 from tegula.metadata.fill_values import is_empty
 
 __all__ = [
-    "Differing", "Gap", "are_comparable", "compare_box", "compare_fills", "decodes_alike", "equal_json", "equal_values",
+    "Differing", "Gap", "are_comparable", "compare_box", "compare_fills", "decodes_alike", "equal_values",
     "units",
 ]  # fmt: skip
 
@@ -100,7 +101,7 @@ def units(one: Array, other: Array, gap: Gap) -> Iterator[Box]:
     counts = grid.counts(other.shape)
     every = cells([(0, count) for count in counts])
     number = prod(counts)
-    if not all(array._stored.is_sparse(number, array.nbytes) for array in (one, other)):
+    if not all(array.stored.is_sparse(number, array.nbytes) for array in (one, other)):
         yield from (grid.region(coords, other.shape) for coords in every)
         return
 
@@ -156,7 +157,7 @@ def compare_box(one: Array, other: Array, box: Box, *, exact: bool, alike: bool)
     def compared(coords: tuple[int, ...]) -> Differing:
         same = _stores_same(one, other, coords, requests)
         if same is False:
-            return _decoded(one, other, part_of(one._stored, coords), exact)
+            return _decoded(one, other, part_of(one.stored, coords), exact)
         return Differing(skipped=1 if same else 0)
 
     # where the bytes of the first chunks differ, those of the others probably do
@@ -166,7 +167,7 @@ def compare_box(one: Array, other: Array, box: Box, *, exact: bool, alike: bool)
         return _decoded(one, other, box, exact)
     found = Differing(skipped=same.count(True))
     for coords in [coords for coords, equal in zip(first, same) if equal is False]:
-        found = found.merge(_decoded(one, other, part_of(one._stored, coords), exact))
+        found = found.merge(_decoded(one, other, part_of(one.stored, coords), exact))
     for result in results_of(compared, chunks, requests):
         found = found.merge(result)
     return found
@@ -174,7 +175,7 @@ def compare_box(one: Array, other: Array, box: Box, *, exact: bool, alike: bool)
 
 def _stores_same(one: Array, other: Array, coords: tuple[int, ...], requests: int) -> bool | None:
     """Return whether two arrays store the same bytes for a chunk; ``None`` if neither stores it or has to."""
-    places = [(array.store, array._stored.key(coords)) for array in (one, other)]
+    places = [(array.store, array.stored.key(coords)) for array in (one, other)]
     old, new = gather(lambda place: place[0].get(place[1]) if place[1] else None, places, requests)
     if old is None and new is None and not one.metadata.dense and all(key for _, key in places):
         return None
@@ -185,12 +186,12 @@ def compare_fills(one: Array, other: Array, gap: Gap, *, exact: bool) -> Differi
     """Compare the elements of absent chunks."""
     if not gap.number or bool(_equal_fills(one, other, exact)):
         return Differing()
-    return Differing(gap.number, gap.index, _item(one._stored.fill), _item(other._stored.fill))
+    return Differing(gap.number, gap.index, _item(one.stored.fill), _item(other.stored.fill))
 
 
 def _equal_fills(one: Array, other: Array, exact: bool) -> bool:
     types = one.metadata.data_type, other.metadata.data_type
-    return bool(equal_values(one._stored.fill.reshape(1), other._stored.fill.reshape(1), types, exact)[0])
+    return bool(equal_values(one.stored.fill.reshape(1), other.stored.fill.reshape(1), types, exact)[0])
 
 
 def _decoded(one: Array, other: Array, box: Box, exact: bool) -> Differing:
@@ -329,25 +330,3 @@ def _equal_objects(one: Any, other: Any, exact: bool) -> bool:
         types = DataType(one.dtype), DataType(other.dtype)
         return are_comparable(*types) and bool(equal_values(one, other, types, exact).all())
     return equal_json(one, other)
-
-
-def equal_json(one: Any, other: Any) -> bool:
-    """Return whether two JSON values are equal, at any depth; NaN equals NaN.
-
-    Examples
-    --------
-    >>> equal_json({"a": [1, float("nan")]}, {"a": [1.0, float("nan")]}), equal_json([1], [True])
-    (True, False)
-    """
-    if isinstance(one, bool) or isinstance(other, bool):
-        return one is other
-    if isinstance(one, float) and isinstance(other, float) and isnan(one) and isnan(other):
-        return True
-    if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
-        return len(one) == len(other) and all(map(equal_json, one, other))
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(equal_json(value, other[name]) for name, value in one.items())
-    try:
-        return bool(one == other)
-    except (TypeError, ValueError):
-        return False

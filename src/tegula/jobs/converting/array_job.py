@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -12,18 +12,21 @@ from typing import Any
 
 from tegula import config, engine
 from tegula.arrays.array import Array
-from tegula.arrays.creation import completing, new_array_of
-from tegula.engine import can_copy_chunks, copy_chunks
-from tegula.engine.creating import check_vacant, read_back
-from tegula.engine.deleting import clear_place, delete_node, remove_incomplete
-from tegula.errors import AlreadyExistsError, StoreError
+from tegula.arrays.creation import completing, new_array_of, replaced
+from tegula.engine import can_copy_chunks
+from tegula.engine.nodes.creating import check_vacant, read_back
+from tegula.engine.nodes.deleting import delete_node, remove_incomplete
+from tegula.engine.nodes.replacing import replacing
+from tegula.errors import AlreadyExistsError, ConflictError, StoreError
+from tegula.formats import Format
 from tegula.hierarchy.group import Group
+from tegula.hierarchy.sources import Source, Sources
 from tegula.jobs.converting.budget import passes_of, unit_grid
 from tegula.jobs.converting.estimating import estimate, estimate_of
 from tegula.jobs.converting.passes import Passes
 from tegula.jobs.converting.precision import Loss
 from tegula.jobs.converting.report import ConvertedArray, ConvertReport
-from tegula.jobs.converting.rewriting import check_amount, rewrite, same_attributes, stored_blocks
+from tegula.jobs.converting.rewriting import check_amount, same_attributes, stored_blocks
 from tegula.jobs.converting.rules import Rules
 from tegula.jobs.converting.targets import (
     Axis,
@@ -36,16 +39,18 @@ from tegula.jobs.converting.targets import (
 from tegula.jobs.converting.temporary import between_name, recorded_array, temporary_array
 from tegula.jobs.converting.work import Converting, Mode, digest_of, loss_of
 from tegula.jobs.ledger import Ledger
-from tegula.jobs.plans import Piece, Plan
-from tegula.jobs.publishing import Place, place_for, publish
+from tegula.jobs.misplaced import refuse_misplaced
+from tegula.jobs.plans import Piece, Plan, description_of
+from tegula.jobs.publishing import Place, publish
 from tegula.jobs.runners.runner import Runner, Threads
 from tegula.jobs.running import do_units
 from tegula.jobs.units import block_grid
 from tegula.metadata.chunk_grids import regular_grid
-from tegula.metadata.nodes import inner_codecs
+from tegula.metadata.nodes import ArrayMetadata, inner_codecs
 from tegula.stores import Store
+from tegula.tables.table import Table
 
-__all__ = ["ArrayJob", "Conduct", "Prepared", "entry_of", "label_of"]
+__all__ = ["ArrayJob", "Conduct", "Prepared", "entry_of", "label_of", "reserved_note"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +94,10 @@ class Prepared:
         Options for opening the new array.
     draft : Array
         The new array, which is not stored yet.
+    metadata : ArrayMetadata
+        Its metadata as the format will read it, with the documents.
+    mode : {"copy", "rewrite"}
+        Whether its chunks are copied as they are stored.
     notes : tuple of str
         Notes for the report.
     """
@@ -98,11 +107,13 @@ class Prepared:
     target: Target
     allowed: dict[str, Any]
     draft: Array
+    metadata: ArrayMetadata
+    mode: Mode
     notes: tuple[str, ...]
 
 
 class ArrayJob:
-    """The conversion of single arrays: its target, options and report.
+    """What is done with each array of a conversion: it is converted, unless a subclass plans or checks it.
 
     Parameters
     ----------
@@ -119,23 +130,60 @@ class ArrayJob:
     def __init__(
         self, store: Store, path: str, options: Options, report: ConvertReport, conduct: Conduct | None = None
     ) -> None:
-        self._conduct = Conduct() if conduct is None else conduct
-        self._store = store
-        self._path = path
-        self._options = options
+        self.store, self._path = store, path
+        self.options, self.report = options, report
+        self.conduct = Conduct() if conduct is None else conduct
+        self.sources = Sources(None)
+        self.left_to = Counter[int]()  # units left to each of the other parts of the job
         self._root: Group | None = None
+        self._made: set[str] = set()  # groups, by their path below the target
         self._named: dict[str, bool] = {}
-        self._to_consolidate: list[str] = []
-        self.report = report
-        self._misfits: dict[str, tuple[Rules, list[str], int]] = {}
         self._lock = Lock()  # for the report
         self._unfinished: list[tuple[Any, ...]] = []  # arguments of `array` for arrays with units left to other parts
-        self._requests = max(store.concurrency, self._conduct.runner.workers)
-        self._made: set[str] = set()  # groups, by their path below the target
-        self.left_to = Counter[int]()  # units left to each of the other parts of the job
 
-    def _planned(self, source: Array, axes: list[Axis | int], name: str) -> Target:
-        return target_metadata(source, axes, self._options, self._names(source, name), label_of(source, name))
+    def begin(self, source: Array | Group | Table) -> None:
+        """Begin with the node that is converted: an array, or one that holds the arrays."""
+        ledger = self.conduct.ledger
+        self.sources = Sources(source, implicit=True, changed=None if ledger is None else ledger.spoil)
+        self._root = source if isinstance(source, Group) else None
+
+    def container(self, node: Group | Table, name: str, made: bool) -> None:
+        """Take note of a group or table that comes before its members, and whether a group was made for it."""
+        if made:
+            self._made.add(name)
+
+    def place(self, name: str) -> str:
+        """Return the path in the target of a node, given by its path below the source."""
+        return f"{self._path}/{name}".strip("/")
+
+    def replaces(self, name: str) -> bool:
+        """Return whether a node may replace another; in a group that is new there is none."""
+        return self.options.overwrite and not (name and self.options.item.has_groups)
+
+    def has_parent(self, name: str) -> bool:
+        """Return whether this conversion has created the parent group of a node, or its caller does so."""
+        return self.conduct.in_group or (bool(name) and name.rpartition("/")[0] in self._made)
+
+    def planned(self, source: Array, axes: list[Axis | int], name: str) -> Target:
+        """Return the metadata of the new array."""
+        return target_metadata(source, axes, self.options, self._names(source, name), label_of(source, name))
+
+    def finish(self) -> None:
+        """Complete the arrays whose last units other parts of the job have done by now."""
+        again, self._unfinished = self._unfinished, []
+        if again:
+            self.report.units_left -= self.left_to.total()
+            self.left_to.clear()
+        for source, name, *more in again:
+            entry, _ = self.array(source, name, *more)
+            self.report.arrays = [entry if item.path == name else item for item in self.report.arrays]
+
+    def leave(self, name: str) -> None:
+        """Count what is left of an array that can't be read now, so that the job does not end without it."""
+        plan, ledger = self.conduct.plan, self.conduct.ledger
+        if plan is not None and ledger is not None and name in plan.pieces:
+            with self._lock:
+                self.report.units_left += max(1, ledger.left_of(plan.pieces[name].first, plan.pieces[name].stop))
 
     def array(
         self, source: Array, name: str, select: Any = None, *notes: str
@@ -149,36 +197,40 @@ class ArrayJob:
         tuple of Rules
             Rules that do not fit the array.
         """
-        planned = self._prepared(source, name, select, *notes)
-        if self._options.dry_run:
+        if self.conduct.ledger is None:  # otherwise it was done when the job was planned
+            refuse_misplaced(source)
+        planned = self.prepared(source, name, select, *notes)
+        if self.options.dry_run:
             return self._outlined(source, planned), planned.target.misfits
-        if self._conduct.ledger is not None:
+        if self.conduct.ledger is not None:
             return self._recorded(source, planned, select, *notes), planned.target.misfits
         return self._at_once(source, planned), planned.target.misfits
 
-    def _prepared(self, source: Array, name: str, select: Any, *notes: str) -> Prepared:
+    def prepared(self, source: Array, name: str, select: Any = None, *notes: str) -> Prepared:
         """Describe the new array, and check that it can be written."""
-        axes, path = selected_axes(select, source.shape), self._place(name)
-        planned = self._planned(source, axes, name)
-        allowed: dict[str, Any] = {"allow_pickle": source._allow_pickle}
+        axes, path = selected_axes(select, source.shape), self.place(name)
+        planned = self.planned(source, axes, name)
+        allowed: dict[str, Any] = {"allow_pickle": source.allow_pickle}
         if planned.complete:
             allowed["write_empty"] = True
         # as it will be read: a format may lack the sign of a zero, or the bits of a NaN, in fill values
-        metadata = replace(read_back(self._options.item, planned.metadata, path), documents={})
-        draft = Array(engine.stored_array(self._store, path, metadata, **allowed), path, read_only=True)
+        metadata = read_back(self.options.item, planned.metadata, path)
+        stored = engine.stored_array(self.store, path, replace(metadata, documents={}), **allowed)
+        draft = Array(stored, path, read_only=True)
         check_amount(source, draft, planned.precision)
-        if self._options.max_memory is not None:  # an array that does not fit is refused before anything is written
-            passes_of(source, axes, draft, self._options.max_memory, two=False)
-        return Prepared(name, axes, planned, allowed, draft, (*notes, *planned.notes, *self._reserved(name)))
+        if self.options.max_memory is not None:  # an array that does not fit is refused before anything is written
+            passes_of(source, axes, draft, self.options.max_memory, two=False)
+        notes = (*notes, *planned.notes, *reserved_note(self.options.item, name))
+        mode = self._mode(source, axes, planned, draft)
+        return Prepared(name, axes, planned, allowed, draft, metadata, mode, notes)
 
     def _outlined(self, source: Array, planned: Prepared) -> ConvertedArray:
         """Return the entry for an array that would be converted."""
-        mode = self._mode(source, planned, planned.draft)
         passes = self._passes(source, planned, planned.draft)
         with self._lock:
-            found = estimate(source, planned.draft, mode == "copy") if passes is None else estimate_of(passes)
-            if self._conduct.ledger is not None and self._conduct.plan is not None:
-                found = found.left(self._conduct.ledger, self._conduct.plan, planned.name)
+            found = estimate(source, planned.draft, planned.mode == "copy") if passes is None else estimate_of(passes)
+            if self.conduct.ledger is not None and self.conduct.plan is not None:
+                found = found.left(self.conduct.ledger, self.conduct.plan, planned.name)
             self.report.estimate = self.report.estimate.merge(found)
             if passes is not None:
                 self.report.passes[planned.name] = passes
@@ -186,60 +238,76 @@ class ArrayJob:
 
     def _at_once(self, source: Array, planned: Prepared) -> ConvertedArray:
         """Convert an array without a ledger; documents come last, unless a draft hides the array or it may be seen."""
-        options, store, name, path = self._options, self._store, planned.name, self._place(planned.name)
-        item, metadata = options.item, planned.target.metadata
-        created = planned.allowed | {"filled": False, "reserved": True, "has_parent": self._has_parent(name)}
-        if self._conduct.visible_early or item.new_draft is not None:
-            target = new_array_of(store, path, item, metadata, options.overwrite, **created)
-            try:
-                with completing(target):
-                    sizes = self._move(source, planned, target)
-            except BaseException:  # Ctrl-C, too
-                delete_node(store, path)  # a half-written array would look complete
-                raise
-        else:
-            if options.overwrite:
-                clear_place(store, path)
-                remove_incomplete(store, path)  # chunks that a killed conversion has left
-            check_vacant(store, path, item, metadata, **planned.allowed)
-            target = place_for(store, path, item, metadata, planned.allowed, visible=False).open()
-            try:
-                sizes = self._move(source, planned, target)
-                target = new_array_of(store, path, item, metadata, False, has_chunks=True, **created)
-            except AlreadyExistsError:  # another process has created a node here, and its chunks may have the same keys
-                raise
-            except BaseException:  # Ctrl-C, too
-                remove_incomplete(store, path)
-                raise
-        verified, digest = self._verified(source, planned, target) if options.verify else (None, "")
+        options, store, name, path = self.options, self.store, planned.name, self.place(planned.name)
+        item, metadata = options.item, planned.metadata
+        read, has_parent = self._source(source, planned.mode), self.has_parent(name)
+        with replacing(store, path, item, self.replaces(name), "lazy", reserved=True, has_parent=has_parent) as place:
+            store, path = place.store, place.path
+            created = planned.allowed | {"filled": False, **place.options}
+            if self.conduct.visible_early or item.new_draft is not None:
+                target = new_array_of(store, path, item, metadata, **created)
+                try:
+                    with completing(target), read:
+                        sizes = self._move(source, planned, target)
+                except BaseException:  # Ctrl-C, too
+                    delete_node(store, path)  # a half-written array would look complete
+                    raise
+            else:
+                if created.pop("overwrite"):
+                    remove_incomplete(store, path)  # chunks that a killed conversion has left
+                check_vacant(store, path, item, metadata, **planned.allowed)
+                hidden = Place(store, path, {**metadata.documents}, item.name, planned.allowed, visible=False)
+                try:
+                    with read:
+                        sizes = self._move(source, planned, hidden.of(metadata))
+                    target = new_array_of(store, path, item, metadata, False, **{**created, "has_chunks": True})
+                except AlreadyExistsError:  # another process has created a node here; its chunks may have the same keys
+                    raise
+                except BaseException:  # Ctrl-C, too
+                    remove_incomplete(store, path)
+                    raise
+        target = replaced(place, target)
+        verified, digest = self._verified(source, planned, target, read) if options.verify else (None, "")
         return entry_of(target, name, notes=planned.notes, verified=verified, digest=digest, **sizes)
+
+    def _source(self, source: Array, mode: Mode) -> Source:
+        """Return what is read, to be compared with the store before the documents are written."""
+        return self.sources.array(source, "chunks" if mode == "copy" else "longer")
 
     def _recorded(self, source: Array, planned: Prepared, select: Any, *notes: str) -> ConvertedArray:
         """Convert an array with a ledger: do the units without a record, then write the documents if all are done."""
-        ledger, plan, name = self._conduct.ledger, self._conduct.plan, planned.name
+        ledger, plan, name = self.conduct.ledger, self.conduct.plan, planned.name
         assert ledger is not None
         if plan is None or name not in plan.pieces:
-            raise StoreError("the array was added to the source during the conversion", path=source._place)
+            raise StoreError("the array was added to the source during the conversion", path=source.location)
+        if description_of(source) != plan.described[name]:
+            raise ConflictError(
+                "the source has changed since its units were planned; do it again when no other program changes it",
+                path=source.location,
+            )
         piece = plan.pieces[name]
+        first = plan.pieces.get(between_name(name))
+        mode = "rewrite" if first is not None else planned.mode
+        read = self._source(source, mode)
 
         # the first of two passes
-        target = self._publish(planned) if self._conduct.visible_early else None
-        first = plan.pieces.get(between_name(name))
+        target = self._publish(planned) if self.conduct.visible_early else None
         begun, axes, between, left = source, planned.axes, None, Counter[int]()
         if first is not None and ledger.completed(piece.first) is None:
-            between = recorded_array(self._store, self._place(first.name), first.chunks, planned.draft.shape, source)
+            between = recorded_array(self.store, self.place(first.name), first.chunks, planned.draft.shape, source)
             work = self._work(source, planned, "rewrite", visible=True, between=between)
-            _, left = self._done(work, first, partial(self._show, planned, 0, half=0))
+            with read:
+                _, left = self._done(work, first, partial(self._show, planned, 0, half=0))
             if not left:
                 ledger.complete(first.first, first.stop)
             begun, axes = between, [(0, 1, size) for size in between.shape]
 
         # the units
         if not left:
-            mode = "rewrite" if first is not None else self._mode(source, planned, planned.draft)
             work = self._work(begun, replace(planned, axes=axes), mode, visible=target is not None)
             half = None if first is None else 1
-            total, left = self._done(work, piece, partial(self._show, planned, 0, half=half))
+            with read:
+                total, left = self._done(work, piece, partial(self._show, planned, 0, half=half))
         if left:
             with self._lock:
                 self.report.units_left += left.total()
@@ -252,47 +320,61 @@ class ArrayJob:
             target = self._publish(planned)
         ledger.complete(piece.first, piece.stop)
         if first is not None:
-            delete_node(self._store, self._place(first.name))
+            delete_node(self.store, self.place(first.name))
         self._report_progress(name, target.nbytes, target)
 
         # the comparison, and what the report says
-        stored, after = target._stored.amount_stored()
-        sizes: dict[str, Any] = {"before": _bytes_stored(source), "after": after, "stored": stored}
-        sizes |= {"copied": total["copied"], **self._lost(planned, loss_of(total))}
-        verified, digest = self._verified(source, planned, target) if self._options.verify else (None, "")
+        sizes = self._sizes(source, planned, target, total, mode)
+        verified, digest = self._verified(source, planned, target, read) if self.options.verify else (None, "")
         return entry_of(target, name, notes=planned.notes, verified=verified, digest=digest, **sizes)
 
     def _work(
-        self, source: Array, planned: Prepared, mode: Mode, *, visible: bool, between: Array | None = None
+        self,
+        source: Array,
+        planned: Prepared,
+        mode: Mode,
+        *,
+        visible: bool,
+        between: Array | None = None,
+        target: Array | None = None,
     ) -> Converting:
-        """Return the work of a pass: into the target, or into the temporary array `between` two passes."""
-        path, item = self._place(planned.name), self._options.item
-        place = place_for(self._store, path, item, planned.target.metadata, planned.allowed, visible=visible)
+        """Return the work of a pass: into the temporary array `between` two passes, or into the target.
+
+        The target is at its final place unless it is given: it may replace another array.
+        """
+        item = self.options.item
+        store, path = (self.store, self.place(planned.name)) if target is None else (target.store, target.path)
+        place = Place(store, path, {**planned.metadata.documents}, item.name, planned.allowed, visible)
         precision = planned.target.precision
         if between is not None:  # values change on their way to the target only
             place = Place(between.store, between.path, dict(between.metadata.documents), between.format, {}, True)
             precision = None
         limits = {}
-        if self._options.max_memory is not None:
-            limits["buffer_bytes"] = max(1, self._options.max_memory // 2)
-            passes = passes_of(source, planned.axes, place.open(), self._options.max_memory, two=False)
+        if self.options.max_memory is not None:
+            limits["buffer_bytes"] = max(1, self.options.max_memory // 2)
+            passes = passes_of(
+                source, planned.axes, planned.draft if between is None else between, self.options.max_memory, two=False
+            )
             if passes is not None:
                 limits["threads"] = passes.passes[0].threads
-        return Converting(planned.name, source, planned.axes, place, mode, self._conduct.ledger, limits, precision)
+        work = Converting(planned.name, source, planned.axes, place, mode, self.conduct.ledger, limits, precision)
+        if between is None:
+            work.target = place.of(planned.metadata)  # here; elsewhere it is opened by its documents
+        return work
 
     def _done(self, work: Converting, piece: Piece, show: Callable[[int], None]) -> tuple[Counter[str], Counter[int]]:
         """Do the units of an array, as `do_units` does, with no more threads than there is memory for."""
-        here = self._conduct.runner.shares_memory and not work.requests
+        here = self.conduct.runner.shares_memory and not work.is_remote
         with _limited(work.limits.get("threads") if here else None):
-            return do_units(self._conduct.runner, work, piece, partial(work.stored, piece.grid), show)
+            return do_units(self.conduct.runner, work, piece, partial(work.stored, piece.grid), show)
 
     def _passes(self, source: Array, planned: Prepared, target: Array) -> Passes | None:
         """Return the passes of a conversion with `max_memory`; ``None`` without it."""
-        memory = self._options.max_memory
-        if memory is None or self._mode(source, planned, target) == "copy":
+        memory = self.options.max_memory
+        if memory is None or planned.mode == "copy":
             return None
-        copies = 2 if self._options.verify else 1  # both sides are compared in the same units
-        found = passes_of(source, planned.axes, target, memory, two=self._options.two_passes, copies=copies)
+        copies = 2 if self.options.verify else 1  # both sides are compared in the same units
+        found = passes_of(source, planned.axes, target, memory, two=self.options.two_passes, copies=copies)
         if found is not None and found.temporary is not None:
             grid = regular_grid(found.passes[-1].unit)
             some = stored_blocks(source, planned.axes, target, grid, planned.target.precision, compared=False)
@@ -302,27 +384,27 @@ class ArrayJob:
 
     def _publish(self, planned: Prepared) -> Array:
         """Write the documents of an array, unless this job has done so before; return the array."""
-        where = self._store, self._place(planned.name), self._options.item, planned.target.metadata
-        return publish(*where, planned.allowed, has_parent=self._has_parent(planned.name))
+        where = self.store, self.place(planned.name), self.options.item, planned.metadata
+        return publish(*where, planned.allowed, has_parent=self.has_parent(planned.name))
 
-    def _verified(self, source: Array, planned: Prepared, target: Array) -> tuple[bool, str]:
-        """Compare an array with its source, unit by unit; return whether they are equal, and the digest of values."""
-        conduct, plan = self._conduct, self._conduct.plan
+    def _verified(self, source: Array, planned: Prepared, target: Array, read: Source) -> tuple[bool, str]:
+        """Compare an array with its source, opened anew; return whether they are equal, and the digest of values."""
+        conduct, plan = self.conduct, self.conduct.plan
         ledger = None if conduct.ledger is None else conduct.ledger.whole()
-        work = self._work(source, planned, "verify", visible=True)
-        work.ledger = ledger
         if plan is None:
-            grid = unit_grid(source, planned.axes, target, self._options.max_memory, copies=2)
+            grid = unit_grid(source, planned.axes, target, self.options.max_memory, copies=2)
             piece = Piece(planned.name, target.shape, grid, 0, {}, "")
         else:  # the units have numbers of their own
             piece = plan.pieces[planned.name]
             piece = replace(piece, first=piece.first + plan.units)
-        show = partial(self._show, planned, 1)
-        total, _ = self._done(work, piece, show)
+        with read:
+            work = self._work(_opened_anew(source), planned, "verify", visible=True)
+            work.ledger = ledger
+            total, _ = self._done(work, piece, partial(self._show, planned, 1))
         if ledger is not None:
             ledger.complete(piece.first, piece.stop)
         self._report_progress(planned.name, 2 * target.nbytes, target)
-        written = Array(target._stored, target.path, read_only=True)
+        written = Array(target.stored, target.path, read_only=True)
         same = not total["different"] and same_attributes(written, planned.target.metadata.attributes)
         return same, digest_of(written, total) if same else ""
 
@@ -333,27 +415,19 @@ class ArrayJob:
             done = (done + half * draft.size) // 2
         self._report_progress(planned.name, passes * draft.nbytes + done * draft.itemsize, draft)
 
-    def _mode(self, source: Array, planned: Prepared, target: Array) -> Mode:
+    def _mode(self, source: Array, axes: list[Axis | int], planned: Target, target: Array) -> Mode:
         """Return whether the chunks of an array can be copied as they are stored."""
-        whole = planned.axes == [(0, 1, size) for size in source.shape]
-        kept = not planned.target.recoded or keeps_codecs(source, target.metadata, self._options.item)
-        kept = kept and planned.target.precision is None
-        return "copy" if whole and kept and can_copy_chunks(source._stored, target._stored) else "rewrite"
-
-    def _reserved(self, name: str) -> list[str]:
-        """Return a note if a name is kept that the target's format reserves."""
-        item, last = self._options.item, name.rpartition("/")[2]
-        prefix = item.reserved_prefix
-        if not prefix or not last.startswith(prefix):
-            return []
-        return [f"the name {last!r} is kept, though {item.name} reserves names that begin with {prefix!r}"]
+        whole = axes == [(0, 1, size) for size in source.shape]
+        kept = not planned.recoded or keeps_codecs(source, target.metadata, self.options.item)
+        kept = kept and planned.precision is None
+        return "copy" if whole and kept and can_copy_chunks(source.stored, target.stored) else "rewrite"
 
     def _names(self, source: Array, name: str) -> tuple[str | None, ...] | None:
         """Return the dimension names of an array; of a 0-d array an empty tuple, if arrays next to it have names.
 
         Zarr v3 can't tell an empty tuple from no names, but xarray expects it in the attributes of Zarr v2.
         """
-        names = source.dimension_names if self._options.names is None else self._options.names
+        names = source.dimension_names if self.options.names is None else self.options.names
         if names is None and not source.ndim and self._root is not None and self._has_names(self._root, name):
             return ()
         return names
@@ -362,9 +436,8 @@ class ArrayJob:
         """Return whether arrays next to a node have dimension names; if there are none, those in the groups above."""
         parent = name.rpartition("/")[0]
         if parent not in self._named:
-            lost: dict[str, str] = {}
             group = root[parent] if parent else root
-            arrays = (node for _, node in group.members(lost) if isinstance(node, Array) and node.ndim)
+            arrays = (node for _, node in group.members({}, strict=True) if isinstance(node, Array) and node.ndim)
             first = next(arrays, None)
             if first is None:
                 self._named[parent] = bool(parent) and self._has_names(root, parent)
@@ -372,66 +445,29 @@ class ArrayJob:
                 self._named[parent] = first.dimension_names is not None or any(node.dimension_names for node in arrays)
         return self._named[parent]
 
-    def _place(self, name: str) -> str:
-        return f"{self._path}/{name}".strip("/")
-
-    def _has_parent(self, name: str) -> bool:
-        """Return whether this conversion has created the parent group of a node, or its caller does so."""
-        return self._conduct.in_group or (bool(name) and name.rpartition("/")[0] in self._made)
-
     def _move(self, source: Array, planned: Prepared, target: Array) -> dict[str, Any]:
-        """Copy the values.
-
-        Returns
-        -------
-        dict
-            For `entry_of`: chunks ``copied`` without decoding, chunks ``stored`` in the target, stored bytes ``before``
-            and ``after``, and the errors if values change.
-        """
-        old, new, name = source._stored, target._stored, planned.name
-        done = copied = stored = before = after = 0
-        mode = self._mode(source, planned, target)
+        """Copy the values in units without a ledger; return the sizes and errors for `entry_of`."""
         passes = self._passes(source, planned, target)
-
-        # in units, by a runner
-        if passes is not None or not self._conduct.runner.shares_memory:
-            grid = block_grid(source, target) if passes is None else regular_grid(passes.passes[-1].unit)
-            piece = Piece(name, target.shape, grid, 0, {}, "")
-            if passes is not None and passes.temporary is not None:
-                total = self._two_passes(source, planned, target, passes, piece)
-            else:
-                work = self._work(source, planned, mode, visible=_is_visible(target))
-                total, _ = self._done(work, piece, partial(self._show, planned, 0))
-            stored, after = new.amount_stored()
-            sizes = {"copied": total["copied"], "stored": stored, "before": _bytes_stored(source), "after": after}
-            return sizes | self._lost(planned, loss_of(total))
-
-        # in blocks, by decoding and encoding them
-        if mode == "rewrite":
-            loss = Loss()
-            for size, part in rewrite(source, planned.axes, target, planned.target.precision):
-                loss = loss.merge(part)
-                done += size * target.itemsize
-                self._report_progress(name, done, target)
-            if done < target.nbytes:  # blocks without stored chunks
-                self._report_progress(name, target.nbytes, target)
-            stored, after = new.amount_stored()
-            sizes = {"copied": 0, "stored": stored, "before": _bytes_stored(source), "after": after}
-            return sizes | self._lost(planned, loss)
-
-        # chunk by chunk, as they are
-        most = self._options.max_memory
-        with _limited(None if most is None else most // (2 * max(1, old.chunk_nbytes, new.chunk_nbytes))):
-            for moved in copy_chunks(old, new):
-                done, copied = done + moved.nbytes, copied + moved.copied
-                stored, before, after = stored + moved.stored, before + moved.before, after + moved.after
-                self._report_progress(name, done, target)
-        return {"copied": copied, "stored": stored, "before": before, "after": after}
+        grid = block_grid(source, target) if passes is None else regular_grid(passes.passes[-1].unit)
+        piece = Piece(planned.name, target.shape, grid, 0, {}, "")
+        if passes is not None and passes.temporary is not None:
+            total = self._two_passes(source, planned, target, passes, piece)
+        else:
+            work = self._work(source, planned, planned.mode, visible=_is_visible(target), target=target)
+            total, _ = self._done(work, piece, partial(self._show, planned, 0))
+        if target.nbytes:  # few chunks may be stored, and no other boxes are visited
+            self._report_progress(planned.name, target.nbytes, target)
+        return self._sizes(source, planned, target, total, planned.mode)
 
     @staticmethod
-    def _lost(planned: Prepared, loss: Loss) -> dict[str, Any]:
-        """Return the largest error of an array whose values change, for `entry_of`."""
-        return {} if planned.target.precision is None else {"loss": loss}
+    def _sizes(source: Array, planned: Prepared, target: Array, total: Mapping[str, int], mode: Mode) -> dict[str, Any]:
+        """Return for `entry_of` the stored chunks and bytes and, if values change, the largest error."""
+        if mode == "copy":
+            return {"copied": total["copied"], "stored": total["stored"], "before": total["read"],
+                "after": total["written"]}  # fmt: skip
+        stored, after = target.stored.amount_stored()
+        sizes: dict[str, Any] = {"stored": stored, "before": _bytes_stored(source), "after": after}
+        return sizes if planned.target.precision is None else {**sizes, "loss": loss_of(total)}
 
     def _two_passes(
         self, source: Array, planned: Prepared, target: Array, passes: Passes, piece: Piece
@@ -439,25 +475,25 @@ class ArrayJob:
         """Write the values to a temporary array, and from there to the target; return the sums over the second pass."""
         chunks, shape = passes.temporary, target.shape
         assert chunks is not None
-        where = self._store, target.path, self._options.temporary
+        where = target.store, target.path, self.options.temporary
         with temporary_array(*where, shape, chunks, source.metadata.data_type) as between:
             first = replace(piece, grid=regular_grid(passes.passes[0].unit))
             work = self._work(source, planned, "rewrite", visible=True, between=between)
             self._done(work, first, partial(self._show, planned, 0, half=0))
             whole = replace(planned, axes=[(0, 1, size) for size in shape])
-            work = self._work(between, whole, "rewrite", visible=_is_visible(target))
+            work = self._work(between, whole, "rewrite", visible=_is_visible(target), target=target)
             return self._done(work, piece, partial(self._show, planned, 0, half=1))[0]
 
     def _report_progress(self, name: str, done: int, target: Array) -> None:
         """Report how many bytes have been written and, with `verify`, read back."""
-        if self._options.progress is not None:
-            passes = 2 if self._options.verify else 1
-            self._options.progress(name, done, target.nbytes * passes)
+        if self.options.progress is not None:
+            passes = 2 if self.options.verify else 1
+            self.options.progress(name, done, target.nbytes * passes)
 
 
 def _is_visible(array: Array) -> bool:
     """Return whether an array under creation has its documents already."""
-    return bool(array.metadata.documents) and not engine.is_draft(array._stored)
+    return bool(array.metadata.documents) and not engine.is_draft(array.stored)
 
 
 def _limited(threads: int | None) -> AbstractContextManager[Any]:
@@ -488,9 +524,26 @@ def entry_of(
     )
 
 
+def _opened_anew(source: Array) -> Array:
+    """Return the array as its documents describe it now; consolidated metadata may describe one that has none."""
+    found = engine.read_metadata(source.store, source.path, source.format)
+    if not isinstance(found, ArrayMetadata):
+        return source
+    stored = engine.stored_array(source.store, source.path, found, allow_pickle=source.allow_pickle)
+    return Array(stored, source.path, read_only=True)
+
+
 def _bytes_stored(source: Array) -> int:
     """Return the stored bytes of an array; 0 if counting them would need a request for each chunk of the grid."""
     return source.nbytes_stored() if source.store.listable else 0
+
+
+def reserved_note(item: Format, name: str) -> list[str]:
+    """Return a note if a name is kept that the target's format reserves."""
+    last, prefix = name.rpartition("/")[2], item.reserved_prefix
+    if not prefix or not last.startswith(prefix):
+        return []
+    return [f"the name {last!r} is kept, though {item.name} reserves names that begin with {prefix!r}"]
 
 
 def label_of(source: Array, name: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from tegula import config
 from tegula.arrays.array import Array
-from tegula.engine.far import ShardReader
+from tegula.engine.reading.far import ShardReader
 from tegula.errors import MetadataError, UnsupportedError
 from tegula.jobs.converting.passes import Passes, TooSmall, plan_passes
 from tegula.jobs.converting.targets import Axis
@@ -98,8 +98,8 @@ def passes_of(
         return None
     # the chunks that are read, in steps of the selection
     inner = source.metadata.grid.largest_chunk()
-    if source._stored.chain.sharding is not None:
-        inner = source._stored.chain.sharding.inner_shape
+    if source.stored.chain.sharding is not None:
+        inner = source.stored.chain.sharding.inner_shape
     reads, depth = [], 1
     for axis, length in zip(axes, inner):
         if isinstance(axis, int):
@@ -111,7 +111,7 @@ def passes_of(
     sizes = [_itemsize(source), _itemsize(target)]
     itemsize = max(sizes) if source.dtype == target.dtype else sum(sizes)
 
-    far = max(source.store.concurrency, target.store.concurrency)
+    far = source.store.is_remote or target.store.is_remote
     writes = target.metadata.grid.largest_chunk()
     try:
         return plan_passes(

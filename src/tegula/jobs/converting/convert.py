@@ -5,15 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import Any, Literal
 
 from tegula.arrays.array import Array
-from tegula.engine.creating import check_path, check_reserved
+from tegula.engine.nodes.creating import check_path, check_reserved
+from tegula.engine.nodes.replacing import replacing
 from tegula.errors import MetadataError, NotFoundError, SelectionError, UnsupportedError
 from tegula.formats import find_format
 from tegula.hierarchy.group import Group
 from tegula.hierarchy.opening import open as open_any
-from tegula.jobs.converting.array_job import Conduct
+from tegula.jobs.converting.array_job import ArrayJob, Conduct
 from tegula.jobs.converting.budget import bounded, memory_of
 from tegula.jobs.converting.job import Job
 from tegula.jobs.converting.ledgers import convert_recorded, outline_recorded
@@ -111,7 +113,8 @@ def convert(
     path : str
         Path in the target's store.
     overwrite : bool
-        Delete an existing node at the target.
+        Replace an existing node at the target, with all its members, when the conversion is complete. In local files
+        both change places in one step; elsewhere the new node is made inside the old one, and copied at the end.
     dry_run : bool
         Report what would be done, and write nothing.
     verify : bool
@@ -143,7 +146,7 @@ def convert(
         finish completes the target. A ledger is kept.
     visible_early : bool
         Create arrays before their chunks are written, so that they can be opened early. Elements that are not written
-        yet read as the fill value.
+        yet read as the fill value. What replaces another node is seen when it is complete all the same.
     max_memory : int or str, optional
         Maximum memory for values in each worker, in bytes or as ``"2GB"``. If the chunks of source and
         target cut across each other, values go through a temporary array if that takes less time than reading chunks
@@ -262,14 +265,28 @@ def convert(
                 how: dict[str, Any] = {"resume": bool(resume), "part": share, "visible_early": visible_early}
                 report = convert_recorded(node, select, store, path, options, who, said=said, **how)
             else:
-                job = Job(store, path, options, ConvertReport(format, dry_run), Conduct(who, None, None, visible_early))
-                with nullcontext() if dry_run else claimed(store, path, overwrite=overwrite):
-                    report = job.run(node, select)
+                report = _at_once(node, select, store, path, options, Conduct(who, None, None, visible_early))
     if store is not target:
         store.close()
-    report.source, report.target = node._place, place(store, path)
+    report.source, report.target = node.location, place(store, path)
     report.seconds = time.perf_counter() - start
     return report
+
+
+def _at_once(
+    node: Array | Group | Table, select: Any, store: Store, path: str, options: Options, conduct: Conduct
+) -> ConvertReport:
+    """Convert a node without a ledger; what it replaces stays until it is complete."""
+    item, report = options.item, ConvertReport(options.item.name, options.dry_run)
+    if options.dry_run:
+        return Job(ArrayJob(store, path, options, report, conduct)).run(node, select)
+    with (
+        claimed(store, path, overwrite=options.overwrite),
+        replacing(store, path, item, options.overwrite, "lazy", reserved=True) as found,
+    ):
+        if found.is_staged:
+            options, conduct = replace(options, overwrite=False), replace(conduct, in_group=True)
+        return Job(ArrayJob(found.store, found.path, options, report, conduct)).run(node, select)
 
 
 def said_of(**options: Any) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""A conversion: walks a hierarchy and converts its arrays and tables."""
+"""A conversion: goes through a hierarchy, and has its arrays converted."""
 
 from __future__ import annotations
 
@@ -10,12 +10,20 @@ from typing import Any, Final
 from tegula import engine
 from tegula.arrays.array import Array
 from tegula.arrays.creation import new_group
-from tegula.engine.creating import create_node
-from tegula.engine.deleting import delete_node
-from tegula.engine.pool import results_of
-from tegula.errors import AlreadyExistsError, CodecError, MetadataError, StoreError, TegulaError, UnsupportedError
+from tegula.engine.concurrency.pool import results_of
+from tegula.engine.nodes.creating import create_node
+from tegula.engine.nodes.deleting import delete_node, remove_incomplete
+from tegula.errors import (
+    AlreadyExistsError,
+    CodecError,
+    MetadataError,
+    StoreError,
+    TegulaError,
+    UnsupportedError,
+    store_failed,
+)
 from tegula.hierarchy.group import Group, open_node
-from tegula.jobs.converting.array_job import ArrayJob, label_of
+from tegula.jobs.converting.array_job import ArrayJob, label_of, reserved_note
 from tegula.jobs.converting.report import ConvertedArray, ConvertReport
 from tegula.jobs.converting.rules import Rules, match_rules
 from tegula.jobs.converting.targets import selected_axes
@@ -31,38 +39,61 @@ _Attempt = tuple[str, ConvertedArray | str, tuple[Rules, ...]]
 """The path of an array, what was done or the reason why not, and the rules that do not fit."""
 
 
-class Job(ArrayJob):
-    """A conversion under way: walks a hierarchy and converts its arrays and tables; for parameters see `ArrayJob`."""
+class Job:
+    """A conversion under way: goes through a hierarchy, creates its groups, and fills its tables.
+
+    Parameters
+    ----------
+    arrays : ArrayJob
+        What is done with each array; it has the target, the options and the report.
+    """
+
+    def __init__(self, arrays: ArrayJob) -> None:
+        self._arrays = arrays
+        self._store, self._options, self._ledger = arrays.store, arrays.options, arrays.conduct.ledger
+        self._report = arrays.report
+        self._requests = max(arrays.store.concurrency, arrays.conduct.runner.workers)
+        self._misfits: dict[str, tuple[Rules, list[str], int]] = {}
+        self._to_consolidate: list[str] = []
+        self._columns_made: list[str] = []  # columns of tables, by their path below the target
 
     def run(self, source: Array | Group | Table, select: Any = None) -> ConvertReport:
         """Convert a node, or the selected part of an array; return the report."""
+        self._arrays.begin(source)
         if isinstance(source, Array):
-            self.one(source, select)
+            match_rules(self._options.rules, [(label_of(source, ""), source)])
+            self._report.arrays.append(self._arrays.array(source, "", select)[0])
+            self._arrays.finish()
         else:
-            self.hierarchy(source)
-        return self.report
+            self._hierarchy(source)
+        return self._report
 
-    def hierarchy(self, root: Group | Table) -> None:
+    def _hierarchy(self, root: Group | Table) -> None:
         """Convert a group or table with all its members; report members that can't be converted."""
-        self._root = root if isinstance(root, Group) else None
         self._requests = max(self._requests, root.store.concurrency)
         self._check_rules(root)
         self._nodes(root)
-        self._finish_arrays()
+        self._arrays.finish()
+        if not self._options.dry_run:
+            self._check_sources()
         for rules, names, count in self._misfits.values():
-            self.report.notes.setdefault("", []).append(rules.misfit(count, names))
-        if not self._options.dry_run and not self.report.units_left:
+            self._report.notes.setdefault("", []).append(rules.misfit(count, names))
+        if not self._options.dry_run and not self._report.units_left:
             for name in reversed(self._to_consolidate):
-                found = open_node(self._store, self._place(name), self._options.item.name, read_only=False)
+                found = open_node(self._store, self._arrays.place(name), self._options.item.name, read_only=False)
                 if isinstance(found, Group):
                     found.consolidate()
 
-    def one(self, source: Array, select: Any) -> None:
-        """Convert a single array."""
-        options = self._options
-        match_rules(options.rules, [(label_of(source, ""), source)])
-        self.report.arrays.append(self.array(source, "", select)[0])
-        self._finish_arrays()
+    def _check_sources(self) -> None:
+        """Compare groups and tables with the store; columns of a table that was replaced meanwhile are removed."""
+        for name in self._report.failed:
+            self._arrays.sources.see_path(f"{self._arrays.sources.root}/{name}".lstrip("/"))
+        try:
+            self._arrays.sources.check()
+        except BaseException:
+            for name in self._columns_made if self._ledger is None else ():
+                remove_incomplete(self._store, self._arrays.place(name))
+            raise
 
     def _check_rules(self, root: Group | Table) -> None:
         """Check the rules before anything is written: each matches an array, and shards are multiples of chunks."""
@@ -72,7 +103,7 @@ class Job(ArrayJob):
             return  # automatic ones are multiples of any chunks
         for name, source in _arrays_of(root):
             try:
-                self._planned(source, selected_axes(None, source.shape), name)
+                self._arrays.planned(source, selected_axes(None, source.shape), name)
             except TegulaError as error:
                 if isinstance(error, MetadataError) and error.field == "shards":
                     raise error.within(path=name) from None
@@ -82,89 +113,80 @@ class Job(ArrayJob):
         tables: dict[str, Mapping[str, Array]] = {}
         self._container(root, "", tables)
         if isinstance(root, Group):
-            for attempt in results_of(self._attempt, self._arrays(root, tables), self._requests):
+            for attempt in results_of(self._attempt, self._walked(root, tables), self._requests):
                 self._record(attempt)
 
-    def _arrays(self, root: Group, tables: dict[str, Mapping[str, Array]]) -> Iterator[tuple[str, Array]]:
+    def _walked(self, root: Group, tables: dict[str, Mapping[str, Array]]) -> Iterator[tuple[str, Array]]:
         """Yield path and node of the arrays to convert; create groups, and convert tables, on the way."""
-        for name, node in root.walk(self.report.failed, implicit=True):
+        for name, node in root.walk(self._report.failed, implicit=True, strict=True):
             table = next((path for path in tables if not path or name.startswith(f"{path}/")), None)
             if table is not None:
                 if name[len(table) :].strip("/") not in tables[table]:
-                    self.report.failed[name] = "a table can't have members other than its columns"
+                    self._report.failed[name] = "a table can't have members other than its columns"
                 continue
             if isinstance(node, Array):
+                self._arrays.sources.see(node)
                 yield name, node
                 continue
             try:
                 self._container(node, name, tables)
             except _REPORTED as error:
-                self.report.failed[name] = str(error)
+                self._report.failed[name] = str(error)
 
     def _attempt(self, item: tuple[str, Array], select: Any = None, *notes: str) -> _Attempt:
         """Convert one array of several."""
         name, source = item
         try:
-            return name, *self.array(source, name, select, *notes)
+            return name, *self._arrays.array(source, name, select, *notes)
         except (*_REPORTED, StoreError) as error:
-            if isinstance(error, StoreError) and error.path != source._place:
+            if isinstance(error, StoreError) and error.path != source.location:
                 raise  # the target can't be written
+            if store_failed(error):
+                self._arrays.leave(name)
             return name, str(error), ()
 
     def _record(self, attempt: _Attempt, *notes: str) -> bool:
         """Report the result for one array of several, and return whether it was converted."""
         name, result, misfits = attempt
         if isinstance(result, str):
-            self.report.failed[name] = result
+            self._report.failed[name] = result
             return False
-        self.report.arrays.append(replace(result, notes=(*notes, *result.notes)))
+        self._report.arrays.append(replace(result, notes=(*notes, *result.notes)))
         for rules in misfits:
             _, some, count = self._misfits.get(rules.field, (rules, [], 0))
             self._misfits[rules.field] = (rules, [*some, name] if len(some) < _NAMED else some, count + 1)
         return True
 
-    def _finish_arrays(self) -> None:
-        """Complete the arrays whose last units other parts of the job have done by now."""
-        again, self._unfinished = self._unfinished, []
-        if again:
-            self.report.units_left = 0
-            self.left_to.clear()
-        for source, name, *more in again:
-            entry, _ = self.array(source, name, *more)
-            self.report.arrays = [entry if item.path == name else item for item in self.report.arrays]
-
     # --- groups and tables
 
     def _container(self, node: Group | Table, name: str, tables: dict[str, Mapping[str, Array]]) -> None:
+        self._arrays.sources.see(node)
         columns = self._columns(node, name)
         attributes = node.attrs.asdict()
         if columns is not None:
             tables[name] = columns
             attributes.pop(ORDER, None)
         metadata = self._new_container(name, attributes, columns is not None)
-        self.report.groups.append(name)
-        if metadata is not None and self._options.item.has_groups:
-            self._made.add(name)
-        notes = [*self._reserved(name), *self._consolidated(node, name)]
+        self._report.groups.append(name)
+        self._arrays.container(node, name, made=metadata is not None and self._options.item.has_groups)
+        notes = [*reserved_note(self._options.item, name), *self._consolidated(node, name)]
         if notes:
-            self.report.notes[name] = notes
-        if not name:  # members are new, unless the format has no groups
-            options = self._options
-            self._options = replace(options, overwrite=options.overwrite and not options.item.has_groups)
+            self._report.notes[name] = notes
         if columns is not None:
             names = self._fill_table(name, columns)
             if metadata is None:
                 return
             if columns and not names and not self._options.item.has_groups:
-                delete_node(self._store, self._place(name))  # bcolz can't open a table without columns
-                self.report.groups.remove(name)
+                delete_node(self._store, self._arrays.place(name))  # bcolz can't open a table without columns
+                self._report.groups.remove(name)
             else:
-                engine.update_documents(self._store, self._place(name), metadata, lambda new: with_names(new, names))
+                path = self._arrays.place(name)
+                engine.update_documents(self._store, path, metadata, lambda new: with_names(new, names))
 
     def _consolidated(self, node: Group | Table, name: str) -> list[str]:
         """Remember a group that gets consolidated metadata; return a note if that of the source is lost."""
         wanted = self._options.consolidated
-        has = isinstance(node, Group) and node._is_consolidated()
+        has = isinstance(node, Group) and node.is_consolidated()
         if has and wanted is False:
             return ["the consolidated metadata are left out"]
         if has and self._options.item.consolidate is None:
@@ -174,22 +196,22 @@ class Job(ArrayJob):
         return []
 
     def _new_container(self, name: str, attributes: dict[str, Any], table: bool) -> GroupMetadata | None:
-        item, path, overwrite = self._options.item, self._place(name), self._options.overwrite
+        item, path, overwrite = self._options.item, self._arrays.place(name), self._arrays.replaces(name)
         if not item.has_groups and not (table and item.has_tables):
             if attributes:
-                self.report.failed[name] = f"{item.name} has no groups, so the attributes of one can't be stored"
+                self._report.failed[name] = f"{item.name} has no groups, so the attributes of one can't be stored"
             return None
         if self._options.dry_run:
             return None
         try:
             if item.has_groups:
-                options = {"overwrite": overwrite, "reserved": True, "has_parent": self._has_parent(name)}
+                options = {"overwrite": overwrite, "reserved": True, "has_parent": self._arrays.has_parent(name)}
                 return new_group(self._store, path, attributes=attributes, format=item.name, **options)
             metadata = GroupMetadata(attributes=attributes, format=item.name, members=())
             create_node(self._store, path, item, metadata, overwrite, reserved=True)
             return metadata
         except AlreadyExistsError:
-            found = engine.read_metadata(self._store, path) if self._conduct.ledger is not None else None
+            found = engine.read_metadata(self._store, path) if self._ledger is not None else None
             if isinstance(found, GroupMetadata) and found.format == item.name:
                 return self._with_attributes(path, found, attributes)
             raise
@@ -222,7 +244,7 @@ class Job(ArrayJob):
         try:
             found: Array = table[column]
         except TegulaError as error:
-            self.report.failed[f"{name}/{column}".lstrip("/")] = str(error)
+            self._report.failed[f"{name}/{column}".lstrip("/")] = str(error)
             return None
         return found
 
@@ -243,13 +265,14 @@ class Job(ArrayJob):
         for column, result in zip(columns, results_of(attempt, columns.items(), self._requests)):
             if self._record(result, *notes):
                 done.append(column)
+                self._columns_made.append(f"{name}/{column}".lstrip("/"))
                 notes = []
         return done
 
 
 def _arrays_of(root: Group | Table) -> Iterator[tuple[str, Array]]:
     """Yield path and array of all readable arrays below a group or in a table."""
-    nodes = [("", root)] if isinstance(root, Table) else root.walk({}, implicit=True)
+    nodes = [("", root)] if isinstance(root, Table) else root.walk({}, implicit=True, strict=True)
     for name, node in nodes:
         if isinstance(node, Array):
             yield name, node

@@ -9,12 +9,12 @@ from typing import Any
 
 from tegula import engine
 from tegula.arrays.array import Array
-from tegula.engine.creating import check_vacant, read_back
-from tegula.engine.deleting import clear_place, delete_node
-from tegula.engine.opening import stored_array
+from tegula.engine.nodes.creating import check_vacant, create_parents
+from tegula.engine.nodes.deleting import clear_place, delete_node
+from tegula.engine.nodes.opening import stored_array
 from tegula.errors import AlreadyExistsError, MetadataError, NotFoundError, UnsupportedError
 from tegula.hierarchy.group import Group
-from tegula.jobs.converting.array_job import Conduct, Prepared, entry_of
+from tegula.jobs.converting.array_job import ArrayJob, Conduct, Prepared, entry_of
 from tegula.jobs.converting.budget import unit_grid
 from tegula.jobs.converting.job import Job
 from tegula.jobs.converting.report import ConvertedArray, ConvertReport
@@ -22,7 +22,8 @@ from tegula.jobs.converting.rules import Rules
 from tegula.jobs.converting.targets import Options
 from tegula.jobs.converting.temporary import between_name
 from tegula.jobs.ledger import Ledger
-from tegula.jobs.plans import Plan, digest, fingerprint_of
+from tegula.jobs.misplaced import refuse_misplaced
+from tegula.jobs.plans import Plan, description_of, digest, fingerprint_of
 from tegula.jobs.recording import Recording
 from tegula.jobs.runners.runner import Runner
 from tegula.metadata.chunk_grids import ChunkGrid, regular_grid
@@ -65,26 +66,39 @@ def convert_recorded(
         The user's options as text, for the plan.
     """
     plan = plan_of(node, select, store, path, options, said)
-    recording = Recording(Ledger(store, path, part), plan, resume or part != (1, 1))
+    whole = Ledger(store, path, part)
+    recording = Recording(
+        whole,
+        plan,
+        resume or part != (1, 1),
+        lambda is_noted: is_noted and _has_documents(node, select, store, path, options),
+    )
+
+    def check() -> None:
+        if whole.replaces and options.item.has_groups:
+            create_parents(store, path, options.item)
+        elif not whole.replaces:
+            _check_vacant(node, select, store, path, options)
+
     with recording.under_way(
         overwrite=options.overwrite,
-        check=lambda: _check_vacant(node, select, store, path, options),
+        check=check,
         clear=lambda: clear_place(store, path),
         is_taken=lambda: is_taken(store, path),
     ) as ledger:
         if ledger is None:
             return _completed_before(node, select, store, path, options, runner, recording.left_out)
-        conduct = Conduct(runner, ledger, plan, visible_early)
-        job = Job(store, path, replace(options, overwrite=False), _report(options), conduct)
-        job.run(node, select)
-        if not job.report.units_left:
-            for name in job.report.failed:  # what was written of arrays that can't be converted
+        conduct = Conduct(runner, ledger, plan, visible_early, in_group=ledger.replaces)
+        arrays = ArrayJob(store, ledger.made, replace(options, overwrite=False), _report(options), conduct)
+        report = Job(arrays).run(node, select)
+        if not report.units_left:
+            for name in report.failed:  # what was written of arrays that can't be converted
                 if name in plan.pieces:
-                    delete_node(store, f"{path}/{name}".strip("/"))
-            recording.finish(job.report.failed)
+                    delete_node(store, f"{ledger.made}/{name}".strip("/"))
+            recording.finish(report.failed)
         elif recording.is_over():
-            job.report.units_left = 0
-    return job.report
+            report.units_left = 0
+    return report
 
 
 def outline_recorded(
@@ -110,8 +124,7 @@ def outline_recorded(
     elif outlook == "is complete":
         report.notes[""] = ["the target is complete already, so there is nothing left to do"]
         return report
-    job = Job(store, path, options, report, conduct)
-    job.run(node, select)
+    Job(ArrayJob(store, path, options, report, conduct)).run(node, select)
     report.notes.setdefault("", []).extend(notes)
     if not report.notes[""]:
         del report.notes[""]
@@ -129,41 +142,46 @@ def _without_writing(options: Options) -> Options:
 # --- plans
 
 
-class _Planner(Job):
+class _Planner(ArrayJob):
     """A dry run that plans the units of each array."""
 
     found: dict[str, tuple[tuple[int, ...], ChunkGrid, dict[str, Any], str, tuple[int, ...]]]
     groups: dict[str, dict[str, Any]]
+    described: dict[str, str]
 
     def array(
         self, source: Array, name: str, select: Any = None, *notes: str
     ) -> tuple[ConvertedArray, tuple[Rules, ...]]:
         """Plan the units of an array."""
-        prepared = self._prepared(source, name, select, *notes)
-        final = read_back(self._options.item, prepared.target.metadata, name)
+        refuse_misplaced(source)
+        prepared = self.prepared(source, name, select, *notes)
+        final = prepared.metadata
         how = [sorted(final.documents.items()), prepared.axes]
         how += [prepared.target.precision] if prepared.target.precision is not None else []
         target = digest(repr(how).encode())
-        draft, memory = prepared.draft, self._options.max_memory
+        draft, memory = prepared.draft, self.options.max_memory
         passes = self._passes(source, prepared, draft)
-        grid = unit_grid(source, prepared.axes, draft, memory, copies=2 if self._options.verify else 1)
+        grid = unit_grid(source, prepared.axes, draft, memory, copies=2 if self.options.verify else 1)
         if passes is not None and passes.temporary is not None:
             first, grid = (regular_grid(each.unit) for each in passes.passes)
             self.found[between_name(name)] = draft.shape, first, fingerprint_of(source), target, passes.temporary
         self.found[name] = draft.shape, grid, fingerprint_of(source), target, ()
+        self.described[name] = description_of(source)
         return entry_of(prepared.draft, name, before=0, notes=()), prepared.target.misfits
 
-    def _container(self, node: Group | Table, name: str, tables: dict[str, Mapping[str, Array]]) -> None:
-        super()._container(node, name, tables)
+    def container(self, node: Group | Table, name: str, made: bool) -> None:
+        """Plan a group or table."""
+        super().container(node, name, made)
         self.groups[name] = fingerprint_of(node.metadata)
 
 
 def plan_of(node: Node, select: Any, store: Store, path: str, options: Options, said: Mapping[str, Any]) -> Plan:
     """Return the plan of a conversion. Arrays are in the order of their names, and refused ones are left out."""
     planner = _Planner(store, path, _without_writing(options), _report(options))
-    planner.found, planner.groups = {}, {}
-    planner.run(node, select)
-    plan = Plan("convert", dict(said), node._place, place(store, path), groups=planner.groups)
+    planner.found, planner.groups, planner.described = {}, {}, {}
+    Job(planner).run(node, select)
+    plan = Plan("convert", dict(said), node.location, place(store, path), groups=planner.groups)
+    plan.described = planner.described
     for name, found in sorted(planner.found.items()):
         plan.add(name, *found)
     return plan
@@ -172,16 +190,16 @@ def plan_of(node: Node, select: Any, store: Store, path: str, options: Options, 
 # --- targets
 
 
-class _VacancyCheck(Job):
+class _VacancyCheck(ArrayJob):
     """A dry run that refuses a target that is not free."""
 
     def array(
         self, source: Array, name: str, select: Any = None, *notes: str
     ) -> tuple[ConvertedArray, tuple[Rules, ...]]:
         """Check that an array can be created."""
-        prepared = self._prepared(source, name, select, *notes)
-        where, item = self._place(name), self._options.item
-        check_vacant(self._store, where, item, prepared.target.metadata, **prepared.allowed)
+        prepared = self.prepared(source, name, select, *notes)
+        where, item = self.place(name), self.options.item
+        check_vacant(self.store, where, item, prepared.metadata, **prepared.allowed)
         return entry_of(prepared.draft, name, before=0, notes=()), prepared.target.misfits
 
 
@@ -192,7 +210,7 @@ def _check_vacant(node: Node, select: Any, store: Store, path: str, options: Opt
             "something already exists at this path; pass overwrite=True to replace it", path=place(store, path)
         )
     if next(iter(store.list_prefix(f"{path}/" if path else "")), None) is not None:
-        _VacancyCheck(store, path, _without_writing(options), _report(options)).run(node, select)
+        Job(_VacancyCheck(store, path, _without_writing(options), _report(options))).run(node, select)
 
 
 def is_taken(store: Store, path: str) -> bool:
@@ -203,7 +221,30 @@ def is_taken(store: Store, path: str) -> bool:
         return True
 
 
-class _CompletionReport(Job):
+class _DocumentsCheck(ArrayJob):
+    """A dry run that refuses a target whose arrays have other documents than a conversion would write."""
+
+    def array(
+        self, source: Array, name: str, select: Any = None, *notes: str
+    ) -> tuple[ConvertedArray, tuple[Rules, ...]]:
+        """Check that the documents of an array are those that would be written."""
+        prepared = self.prepared(source, name, select, *notes)
+        wanted = {**prepared.metadata.documents}
+        if engine.fetch_documents(self.store, self.place(name), wanted) != wanted:
+            raise NotFoundError("the array is not there, or another one", path=place(self.store, self.place(name)))
+        return entry_of(prepared.draft, name, before=0, notes=()), prepared.target.misfits
+
+
+def _has_documents(node: Node, select: Any, store: Store, path: str, options: Options) -> bool:
+    """Return whether all arrays at the target have the documents that a conversion would write."""
+    try:
+        Job(_DocumentsCheck(store, path, _without_writing(options), _report(options))).run(node, select)
+    except NotFoundError:
+        return False
+    return True
+
+
+class _CompletionReport(ArrayJob):
     """A dry run that reports complete arrays and, with `verify`, compares them with the source."""
 
     left_out: Mapping[str, str] = MappingProxyType({})
@@ -214,13 +255,14 @@ class _CompletionReport(Job):
         """Report an array as it is."""
         if name in self.left_out:
             raise UnsupportedError(self.left_out[name])
-        prepared = self._prepared(source, name, select, *notes)
+        prepared = self.prepared(source, name, select, *notes)
         compared: dict[str, Any] = {}
-        if self._options.verify:
-            found = stored_array(self._store, prepared.draft.path, self._stored_metadata(prepared), **prepared.allowed)
+        if self.options.verify:
+            found = stored_array(self.store, prepared.draft.path, self._stored_metadata(prepared), **prepared.allowed)
             target = Array(found, prepared.draft.path, read_only=True)
-            compared = dict(zip(("verified", "digest"), self._verified(source, prepared, target)))
-        stored, after = prepared.draft._stored.amount_stored()
+            read = self._source(source, "rewrite")
+            compared = dict(zip(("verified", "digest"), self._verified(source, prepared, target, read)))
+        stored, after = prepared.draft.stored.amount_stored()
         sizes: dict[str, Any] = {
             "before": source.nbytes_stored() if source.store.listable else 0,
             "after": after,
@@ -229,9 +271,9 @@ class _CompletionReport(Job):
         return entry_of(prepared.draft, name, notes=prepared.notes, **sizes, **compared), prepared.target.misfits
 
     def _stored_metadata(self, prepared: Prepared) -> ArrayMetadata:
-        found = engine.read_metadata(self._store, prepared.draft.path, self._options.item.name)
+        found = engine.read_metadata(self.store, prepared.draft.path, self.options.item.name)
         if not isinstance(found, ArrayMetadata):
-            raise NotFoundError("the array has been deleted", path=place(self._store, prepared.draft.path))
+            raise NotFoundError("the array has been deleted", path=place(self.store, prepared.draft.path))
         return found
 
 
@@ -245,8 +287,8 @@ def _completed_before(
     failed: Mapping[str, str],
 ) -> ConvertReport:
     """Return the report on a target that this job has completed before, for example just before it was killed."""
-    found = _CompletionReport(store, path, replace(options, dry_run=True), _report(options), Conduct(runner))
-    found.left_out = failed
-    found.run(node, select)
-    found.report.notes.setdefault("", []).append("the target was complete already")
-    return found.report
+    arrays = _CompletionReport(store, path, replace(options, dry_run=True), _report(options), Conduct(runner))
+    arrays.left_out = failed
+    report = Job(arrays).run(node, select)
+    report.notes.setdefault("", []).append("the target was complete already")
+    return report

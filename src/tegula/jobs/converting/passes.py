@@ -328,8 +328,12 @@ def _units(array: _Array, chunk: Shape, other: Shape, reads: Shape, writes: Shap
     shape = array.shape
     start = _clipped(chunk, shape)
 
+    # of the memory of a pass, only that of the unit's elements depends on the unit, which lies within the array
+    each = array.copies * array.itemsize
+    room = array.memory - _one(array, reads, start, writes).memory + prod(start) * each
+
     def fits(unit: Shape) -> bool:
-        return _one(array, reads, unit, writes).memory <= array.memory
+        return prod(unit) * each <= room
 
     if not fits(start):
         return

@@ -18,8 +18,8 @@ from tegula.arrays.array import Array
 from tegula.codecs.rounding import float_format, round_to_format
 from tegula.errors import CodecError, MetadataError, UnsupportedError
 from tegula.formats import find_format
-from tegula.jobs.converting.masks import attribute_of, missing_values
-from tegula.jobs.measuring.moments import missing_in
+from tegula.jobs.masks import attribute_of
+from tegula.metadata.conventions import missing_in
 from tegula.metadata.data_types import EXTENDED_DTYPES, DataType
 from tegula.metadata.nodes import ArrayMetadata, CodecSpec
 
@@ -192,7 +192,7 @@ class Precision:
         if source.metadata.fill_value is None:
             return None
         try:
-            return self.apply(source._stored.fill.reshape(1), (0,))[0].reshape(())
+            return self.apply(source.stored.fill.reshape(1), (0,))[0].reshape(())
         except CodecError:
             return self.missing
 
@@ -301,14 +301,14 @@ def precision_of(
         return None
     old = source.metadata.data_type
     new = dtype or old
-    place = source._place
+    place = source.location
     if not is_number(old.numpy):
         raise UnsupportedError(f"elements of type {old} can't be converted to another precision", path=place)
     if (old.numpy.kind == "c") != (new.numpy.kind == "c") and (packing is not None or old.numpy.kind == "c"):
         raise UnsupportedError(f"{old} can't become {new}", path=place, field="dtype")
 
     # packing, and the value for missing data
-    masks = tuple(missing_values(source))
+    masks = tuple(_masks_of(source))
     missing = None
     if packing is not None:
         attributes = source.metadata.attributes
@@ -340,6 +340,13 @@ def precision_of(
             )
     found = Precision(new, packing, keepbits, masks, missing)
     return None if replace(found, masks=(), missing=None) == Precision(old) else found
+
+
+def _masks_of(source: Array) -> list[Any]:
+    """Return the values that mark missing data, NaN included if ``_FillValue`` says so."""
+    conventions = source.conventions
+    fill, masks = conventions.fill, conventions.stored_masks
+    return [fill[()], *masks] if fill is not None and fill.dtype.kind == "f" and np.isnan(fill) else masks
 
 
 def _as_missing(mask: Any, dtype: np.dtype[Any], place: str) -> Values:

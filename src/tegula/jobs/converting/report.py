@@ -120,7 +120,8 @@ class ConvertReport:
     seconds : float
         Duration, including verification.
     units_left : int
-        Number of units that other parts of the job still have to do; until then the target is incomplete.
+        Number of units that are left to other parts of the job, or to a resumed one if an array could not be read;
+        until they are done the target is incomplete.
     estimate : Estimate
         In a dry run, what the conversion would take.
     source, target : str
@@ -215,7 +216,8 @@ class ConvertReport:
         if self.dry_run:
             parts.append(self.estimate.summary)
         if self.units_left:
-            parts.append(f"{counted(self.units_left, 'unit')} left to other parts")
+            others = "a resumed job" if self.failed else "other parts"
+            parts.append(f"{counted(self.units_left, 'unit')} left to {others}")
         parts.append(human_seconds(self.seconds))
         return ", ".join(parts)
 

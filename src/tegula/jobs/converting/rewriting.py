@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from math import prod
 from typing import Any, Final
 
@@ -10,18 +10,18 @@ import numpy as np
 import numpy.typing as npt
 
 from tegula.arrays.array import Array
-from tegula.engine.visiting import cells, check_number
+from tegula.engine.stored.visiting import check_number
 from tegula.errors import CodecError
+from tegula.formats.json_encoding import equal_json
 from tegula.indexing.normalise import as_slice
-from tegula.jobs.comparing.differences import equal_json
 from tegula.jobs.converting.precision import Loss, Precision
 from tegula.jobs.converting.targets import Axis
-from tegula.jobs.units import Box, block_grid, blocks_of, box_results, in_order
+from tegula.jobs.units import Box, blocks_of, in_order
 from tegula.metadata.chunk_grids import ChunkGrid
 from tegula.metadata.fill_values import is_empty
 
 __all__ = [
-    "check_amount", "rewrite", "rewrite_box", "same_attributes", "same_box", "same_values", "stored_blocks",
+    "check_amount", "rewrite_box", "same_attributes", "same_box", "stored_blocks",
 ]  # fmt: skip
 
 Coords = tuple[int, ...]
@@ -36,21 +36,9 @@ def check_amount(source: Array, target: Array, precision: Precision | None = Non
     UnsupportedError
         If it would: the target stores every chunk, or its fill value is not the new value of the source's.
     """
-    old, new = source._stored, target._stored
+    old, new = source.stored, target.stored
     if not old.metadata.dense and (new.stores_every_chunk or not _same_fill(source, target, precision)):
         check_number(new, target.nchunks if target.nshards is None else target.nshards, "storing every chunk")
-
-
-def rewrite(
-    source: Array, axes: list[Axis | int], target: Array, precision: Precision | None = None
-) -> Iterator[tuple[int, Loss]]:
-    """Write the selected values of an array to another; yield the number of elements of each block, and their error."""
-
-    def moved(block: Box) -> Loss:
-        return rewrite_box(source, axes, target, block, precision)[1]
-
-    blocks = _blocks(source, axes, target, precision, compared=False)
-    return ((size, loss) for loss, size in box_results(moved, blocks, target, source))
 
 
 def rewrite_box(
@@ -80,44 +68,12 @@ def _new_values(
     try:
         return precision.apply(values, [part.start for part in box])
     except CodecError as error:
-        raise error.within(path=source._place) from None
-
-
-def same_values(
-    source: Array, axes: list[Axis | int], target: Array, attributes: Mapping[str, Any], progress: Callable[[int], None]
-) -> bool:
-    """Return whether an array holds the selected values of another, and these attributes.
-
-    `progress` is called with the number of elements compared so far.
-    """
-    written = Array(target._stored, target.path, read_only=True)
-
-    def same(block: Box) -> bool:
-        return same_box(source, axes, written, block) is not None
-
-    done = 0
-    for equal, size in box_results(same, _blocks(source, axes, written, None, compared=True), written, source):
-        if not equal:
-            return False
-        done += size
-        progress(done)
-    return same_attributes(written, attributes)
+        raise error.within(path=source.location) from None
 
 
 def same_attributes(array: Array, attributes: Mapping[str, Any]) -> bool:
     """Return whether an array has these attributes."""
     return all(equal_json(array.attrs.get(name), value) for name, value in attributes.items())
-
-
-def _blocks(
-    source: Array, axes: list[Axis | int], target: Array, precision: Precision | None, *, compared: bool
-) -> Iterator[Box]:
-    """Yield the blocks of the target to visit."""
-    grid = block_grid(source, target)
-    stored = stored_blocks(source, axes, target, grid, precision, compared=compared)
-    every = cells([(0, count) for count in grid.counts(target.shape)])
-    for coords in every if stored is None else stored:
-        yield grid.region(coords, target.shape)
 
 
 def stored_blocks(
@@ -135,8 +91,8 @@ def stored_blocks(
     with stored chunks of the source are visited, and when they are `compared` also those with chunks of the target.
     """
     number = prod(grid.counts(target.shape))
-    stored = [source._stored, *([target._stored] if compared else [])]
-    may_lack = compared or not target._stored.stores_every_chunk
+    stored = [source.stored, *([target.stored] if compared else [])]
+    may_lack = compared or not target.stored.stores_every_chunk
     same_fill = may_lack and _same_fill(source, target, precision)
     if not (same_fill and all(array.is_sparse(number, target.nbytes) for array in stored)):
         return None
@@ -152,7 +108,7 @@ def stored_blocks(
 
 def _same_fill(source: Array, target: Array, precision: Precision | None) -> bool:
     """Return whether the fill value of the target is that of the source, changed like all values."""
-    old, new = source._stored.fill.reshape(1), target._stored.fill.reshape(1)
+    old, new = source.stored.fill.reshape(1), target.stored.fill.reshape(1)
     if precision is not None:
         try:
             old, _ = precision.apply(old, (0,))

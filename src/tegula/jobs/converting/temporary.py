@@ -11,23 +11,22 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from typing import Any
 
 from tegula.arrays.array import Array
 from tegula.arrays.creation import array_metadata, new_array_of
-from tegula.engine.deleting import delete_node
-from tegula.engine.documents import read_metadata
-from tegula.engine.opening import stored_array
+from tegula.engine.documents.reading import read_metadata
+from tegula.engine.nodes.deleting import delete_node
+from tegula.engine.nodes.opening import stored_array
 from tegula.errors import AlreadyExistsError, NotFoundError, StoreError, TegulaError
 from tegula.formats import Format, find_format
 from tegula.jobs.ledger import DIRECTORY
 from tegula.metadata.data_types import DataType
 from tegula.metadata.nodes import ArrayMetadata
-from tegula.stores import LocalStore, Store, ZipStore
-from tegula.stores.directories import make_directories, remove_temporary
+from tegula.stores import LocalStore, Store
+from tegula.stores.local.directories import make_directories, temporary_directory
 from tegula.stores.names import HIDDEN
-from tegula.stores.open_files import Held
 from tegula.targets.stores import store_of
 
 __all__ = ["between_name", "recorded_array", "temporary_array"]
@@ -67,11 +66,12 @@ def temporary_array(
     item, metadata = _described(shape, chunks, data_type)
     with ExitStack() as stack:
         place = store if where is None else store_of(where)
-        if isinstance(place, ZipStore):  # removing a value would mean rewriting the archive
-            place = LocalStore(os.path.dirname(place.path))
+        if place.in_archive and place.scratch_directory is not None:  # removing a value would rewrite the archive
+            place = LocalStore(place.scratch_directory)
         inside = "" if where is not None else path
-        if isinstance(place, LocalStore):
-            inner: Store = LocalStore(stack.enter_context(_directory(os.path.join(place.root, *inside.split("/")))))
+        if place.local_directory is not None:
+            folder = os.path.join(place.local_directory, *inside.split("/"))
+            inner: Store = LocalStore(stack.enter_context(_directory(folder)))
             name = "array"
         else:
             inner, name = place, f"{inside}/{HIDDEN}{secrets.token_hex(8)}.tmp".strip("/")
@@ -114,27 +114,13 @@ def _described(shape: tuple[int, ...], chunks: tuple[int, ...], data_type: DataT
     return item, item.adapt(array_metadata(item, shape, data_type, chunks, codecs=_CODECS))
 
 
-@contextmanager
-def _directory(above: str) -> Iterator[str]:
-    """Make a temporary directory, whose lock is held until it is removed when the context ends."""
-    path = os.path.join(above, f"{HIDDEN}{os.getpid()}-{secrets.token_hex(8)}.tmp")
-    with Held() as held:
-        try:
-            make_directories(above, sync=False)
-            os.mkdir(path)
-            if os.name != "nt":  # which opens no directories; there it must be a day old to be removed
-                with suppress(OSError):
-                    held.lock(held.open(path, os.O_RDONLY), path, wait=False)
-        except OSError as error:
-            raise StoreError(f"can't make the temporary directory {path}: {error.strerror or error}") from error
-        try:
-            yield path
-        finally:
-            try:
-                remove_temporary(path)
-            except BaseException:  # a signal: try again, since nothing else removes the directory
-                remove_temporary(path)
-                raise
+def _directory(above: str) -> AbstractContextManager[str]:
+    """Make a temporary directory in another one, which is made, too."""
+    try:
+        make_directories(above, sync=False)
+    except OSError as error:
+        raise StoreError(f"can't make the directory {above}: {error.strerror or error}") from error
+    return temporary_directory(above)
 
 
 def _delete(store: Store, name: str) -> None:

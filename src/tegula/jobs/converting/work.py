@@ -11,23 +11,22 @@ import numpy as np
 import numpy.typing as npt
 
 from tegula.arrays.array import Array
-from tegula.engine.chunk_copies import part_of, stores_all
-from tegula.engine.copying import chunks_with_values, copied_units, copy_chunks
-from tegula.engine.stored import StoredArray
-from tegula.engine.visiting import cells, in_order
+from tegula.engine.copying.chunk_copies import ChunkCopies, part_of, stores_all
+from tegula.engine.copying.chunks import chunks_with_values, copier_of, copy_chunks
+from tegula.engine.stored.array import StoredArray
+from tegula.engine.stored.visiting import batches, cells, in_order
 from tegula.errors import UnsupportedError
 from tegula.jobs.converting.budget import release
 from tegula.jobs.converting.precision import Loss, Precision
 from tegula.jobs.converting.rewriting import rewrite_box, same_box, stored_blocks
 from tegula.jobs.converting.targets import Axis
 from tegula.jobs.ledger import Ledger
+from tegula.jobs.modular import PRIME
 from tegula.jobs.plans import Unit
 from tegula.jobs.publishing import Place
 from tegula.jobs.runners.runner import Work
-from tegula.jobs.summing.checksum import digest_of_array
-from tegula.jobs.summing.modular import PRIME
-from tegula.jobs.summing.sums import Sums, sums_of_values
-from tegula.jobs.units import Box
+from tegula.jobs.sums import Sums, digest_of_array, sums_of_values
+from tegula.jobs.units import Box, itemsize_of
 from tegula.metadata.chunk_grids import ChunkGrid
 
 __all__ = ["Converting", "digest_of", "loss_of"]
@@ -36,6 +35,7 @@ Coords = tuple[int, ...]
 Mode = Literal["copy", "rewrite", "verify"]
 _SUMS: Final = ("sum 0", "sum 1", "weight 0", "weight 1")
 _UNSUMMED: Final = "without a sum"
+_TOGETHER: Final = 256  # chunks
 _ERRORS: Final = ("largest error", "largest relative error")
 
 
@@ -76,6 +76,7 @@ class Converting(Work):
         self.name, self.source, self.axes, self.place = name, source, axes, place
         self.mode, self.ledger, self.limits, self.precision = mode, ledger, limits or {}, precision
         self.requests = max(source.store.concurrency, place.store.concurrency)
+        self.is_remote = source.store.is_remote or place.store.is_remote
         self._latest = 0  # size of the latest unit
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -88,8 +89,8 @@ class Converting(Work):
         return self.place.open()
 
     def nbytes(self, unit: Unit) -> int:
-        """Return approximately how many bytes a unit takes in memory."""
-        return unit.size * (self.source.itemsize + self.target.itemsize)
+        """Return approximately how many bytes a unit takes in memory; chunks that are copied take room one by one."""
+        return 0 if self.mode == "copy" else unit.size * (itemsize_of(self.source) + itemsize_of(self.target))
 
     def do(self, unit: Unit) -> dict[str, int]:
         """Do one unit; return the bytes read and written, chunks copied, the largest error, or sums of the values."""
@@ -97,13 +98,12 @@ class Converting(Work):
             release()  # units of one size reuse the memory of the last one
             self._latest = unit.size
         if self.mode == "copy":
-            total = {"read": 0, "written": 0, "copied": 0}
-            for moved in copy_chunks(
-                self.source._stored, self.target._stored, unit.chosen or self._chunks_in(unit.box)
-            ):
+            total = {"read": 0, "written": 0, "copied": 0, "stored": 0}
+            for moved in copy_chunks(self.copier, unit.chosen or self._chunks_in(unit.box)):
                 total["read"] += moved.before
                 total["written"] += moved.after
                 total["copied"] += moved.copied
+                total["stored"] += moved.stored
             return total
         if self.mode == "rewrite":
             values, loss = rewrite_box(self.source, self.axes, self.target, unit.box, self.precision)
@@ -117,9 +117,14 @@ class Converting(Work):
         return {"read": 2 * same.nbytes, **_sums(unit.box, same, self.target)}
 
     @cached_property
+    def copier(self) -> ChunkCopies:
+        """The function that copies chunks or shards one by one."""
+        return copier_of(self.source.stored, self.target.stored)
+
+    @property
     def units(self) -> StoredArray:
         """The array whose chunks or shards are copied one by one."""
-        return copied_units(self.source._stored, self.target._stored)
+        return self.copier.units
 
     def _chunks_in(self, box: Box) -> Iterator[Coords]:
         """Yield the coordinates of the chunks that begin in a box: each begins in one box only."""
@@ -136,9 +141,9 @@ class Converting(Work):
             compared = self.mode == "verify"
             found = stored_blocks(self.source, self.axes, self.target, grid, self.precision, compared=compared)
             return None if found is None else ((coords, ()) for coords in found)
-        old = self.source._stored
+        old = self.source.stored
         number = prod(old.metadata.grid.counts(old.metadata.shape))
-        if stores_all(self.target._stored) or not old.is_sparse(number):
+        if stores_all(self.target.stored) or not old.is_sparse(number):
             return None
 
         def pairs() -> Iterator[Coords]:
@@ -147,7 +152,14 @@ class Converting(Work):
                 yield (*(int(axis.locate(p.start)) for axis, p in zip(grid.axes, part)), *coords)
 
         ndim = old.metadata.ndim
-        return ((pair[:ndim], pair[ndim:]) for pair in in_order(pairs))
+        chunks = ((pair[:ndim], pair[ndim:]) for pair in in_order(pairs))
+        return chunks if self.ledger is not None else _together(chunks)
+
+
+def _together(found: Iterator[tuple[Coords, Coords]]) -> Iterator[tuple[Coords, Coords]]:
+    """Put chunks into the box of the first of several, since threads share the chunks of one unit."""
+    for some in batches(found, _TOGETHER):
+        yield from ((some[0][0], chunk) for _, chunk in some)
 
 
 def _sums(box: Box, values: npt.NDArray[Any], array: Array) -> dict[str, int]:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from tegula.arrays.array import Array
 from tegula.errors import UnsupportedError
 from tegula.formats import find_format
-from tegula.hierarchy.group import Group
+from tegula.hierarchy.group import Group, open_node
 from tegula.hierarchy.opening import open as open_any
 from tegula.jobs.converting.budget import bounded, memory_of
 from tegula.jobs.converting.convert import for_reading, said_of
@@ -23,6 +23,7 @@ from tegula.jobs.downsampling.levels import Reduction
 from tegula.jobs.downsampling.ome import Level, axes_of, multiscales, per_axis
 from tegula.jobs.downsampling.pyramid import Pyramid, level_of
 from tegula.jobs.ledger import Ledger, share_of
+from tegula.jobs.misplaced import refuse_misplaced
 from tegula.jobs.recording import Recording
 from tegula.jobs.runners.runner import check_reachable, runner_of
 from tegula.jobs.units import Progress, one_at_a_time
@@ -65,6 +66,8 @@ def downsample(
 
     The pyramid is a Zarr v3 group with the arrays ``s0``, ``s1``, …, each computed from the one before. If the
     target is the group that holds the array, the array stays where it is, and is the first level under its own name.
+    A group with other variables, such as coordinates, can't be the target: the levels would have other lengths of its
+    dimensions.
     Each array can be opened once it is complete, and the group once all of them are. After an error, everything created
     is deleted, unless the job can be resumed.
 
@@ -76,9 +79,10 @@ def downsample(
     source : str, path, mapping, Store or Array
         The array, or where it is stored.
     target : str, path, mapping or Store, optional
-        Where to write the group; by default the group that holds the array.
+        Where to write the group; by default the group that holds the array or, if that has other variables, a new
+        group in it, named after the array: ``t_pyramid``.
     path : str
-        Path of the group in the target's store.
+        Path of the group in the target's store; without a target, in the group that holds the array.
     factors : int, sequence of int, or mapping
         How many times smaller each level is than the one before: one number for all spatial axes, one for each axis, or
         numbers by name.
@@ -104,7 +108,8 @@ def downsample(
     name : str
         Name of the pyramid in its metadata.
     overwrite : bool
-        Delete what exists at the target: the group, or in the group that holds the array the old levels.
+        Replace what exists at the target when the pyramid is complete: the group, or in the group that holds the array
+        the old levels.
     progress : callable, optional
         Called with the path of a level, the bytes done, and its total bytes.
     storage_options : mapping, optional
@@ -122,7 +127,8 @@ def downsample(
     dry_run : bool
         Report what would be written and what it takes, and write nothing; with `resume`, what is left to do.
     visible_early : bool
-        Create the group and the arrays before their chunks are written.
+        Create the group and the arrays before their chunks are written. A node that replaces another one is created
+        when it is complete all the same.
     max_memory : int or str, optional
         Maximum memory for values in each worker, in bytes or as ``"2GB"``.
 
@@ -158,8 +164,9 @@ def downsample(
     opened = isinstance(source, (Array, Group, Table))
     array = source if opened else open_any(source, mode, storage_options=storage_options)
     if not isinstance(array, Array):
-        raise UnsupportedError("only arrays have pyramids; name an array in the group", path=array._place)
+        raise UnsupportedError("only arrays have pyramids; name an array in the group", path=array.location)
     check_arguments(array, method, levels)
+    refuse_misplaced(array)
     known = axes_of(axes, array.dimension_names, array.ndim)
     spatial = [axis.type == "space" for axis in known]
     steps = factors_of(per_axis(factors, known, "factors", 1, spatial))
@@ -175,10 +182,12 @@ def downsample(
     )  # fmt: skip
 
     # the group that holds the array, or another one
+    above = None
     if target is None:
         if not dry_run:
-            array._check_writable()
-        target, path = group_of(array, path)
+            array.check_writable()
+        target, above, own = group_of(array, path)
+        path = f"{above}/{own}".strip("/")
     found: Any = creating(target, target_options)
     if dry_run or isinstance(target, Store):
         found = nullcontext(target if isinstance(target, Store) else for_reading(target, target_options))
@@ -199,7 +208,16 @@ def downsample(
             left = job.recorded(who, metadata, overwrite, recording)
         else:
             job.at_once(who, metadata, overwrite)
+        if above is not None and job.is_copied and not left and not dry_run:
+            _consolidate_again(store, above)
     if store is not target:
         store.close()
     about: dict[str, Any] = {"dry_run": dry_run, "units_left": left, "estimate": amount}
     return Pyramid(place(store, group), method, known, tuple(listed), perf_counter() - start, **about)
+
+
+def _consolidate_again(store: Store, path: str) -> None:
+    """Consolidate a group again if it has consolidated metadata, since it has a pyramid now."""
+    group = open_node(store, path, "zarr3", read_only=False)
+    if isinstance(group, Group) and group.metadata.documents and group.is_consolidated():
+        group.consolidate()

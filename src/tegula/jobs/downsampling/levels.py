@@ -13,8 +13,8 @@ import numpy as np
 
 from tegula.arrays.array import Array
 from tegula.arrays.creation import sharded
-from tegula.engine.copying import part_of
-from tegula.engine.visiting import cells, check_number, is_inside
+from tegula.engine.copying.chunks import part_of
+from tegula.engine.stored.visiting import cells, check_number, is_inside
 from tegula.errors import UnsupportedError
 from tegula.formats import find_format
 from tegula.jobs import units
@@ -110,7 +110,7 @@ def share_of_memory(source: Array, target: Array, factors: Sequence[int], max_me
     """
     if max_memory is None:
         return units.BLOCK_BYTES
-    far = 2 if max(source.store.concurrency, target.store.concurrency) else 1
+    far = 2 if source.store.is_remote or target.store.is_remote else 1
     whole = target.metadata.grid.largest_chunk()
     needed = _COPIES * max(prod(whole) * itemsize_of(target), piece_nbytes(source, target, factors))
     if needed > granted(max_memory) // far:
@@ -138,17 +138,17 @@ def check_amount(source: Array, target: Array, reduction: Reduction) -> None:
     """Refuse a level of more than ``max_chunks`` chunks that must all be computed, though few may be stored."""
     if not _is_sparse_alike(source, target, reduction):
         number = target.nchunks if target.nshards is None else target.nshards
-        check_number(target._stored, number, "downsampling")
+        check_number(target.stored, number, "downsampling")
 
 
 def _is_sparse_alike(source: Array, target: Array, reduction: Reduction) -> bool:
     """Return whether chunks that are not stored become chunks that need not be stored."""
-    return not target._stored.stores_every_chunk and _keeps_fill(source, reduction)
+    return not target.stored.stores_every_chunk and _keeps_fill(source, reduction)
 
 
 def _keeps_fill(source: Array, reduction: Reduction) -> bool:
     """Return whether a block of fill values, whole or cut at the edges, becomes the fill value."""
-    fill = source._stored.fill
+    fill = source.stored.fill
     for shape in product(*({step, size % step or step} for size, step in zip(source.shape, reduction.factors))):
         block = np.empty(shape, source.dtype)
         block[...] = fill
@@ -195,6 +195,7 @@ class Reducing(Work):
         self.name, self.source, self.place, self.reduction = name, source, place, reduction
         self.most, self.ledger, self.limits = most, ledger, limits
         self.requests = max(source.store.concurrency, place.store.concurrency)
+        self.is_remote = source.store.is_remote or place.store.is_remote
 
     def __reduce__(self) -> tuple[Any, ...]:
         facts = self.name, self.source, self.place, self.reduction, self.most, self.ledger, self.limits
@@ -255,7 +256,7 @@ class Reducing(Work):
 
     def stored(self, grid: ChunkGrid) -> Iterator[tuple[Coords, Coords]] | None:
         """Return the boxes and chunks to compute, in order, if few chunks are stored; ``None`` for all boxes."""
-        own, old, target = self.target.metadata.grid, self.source._stored, self.target
+        own, old, target = self.target.metadata.grid, self.source.stored, self.target
         number = prod(own.counts(target.shape))
         if not (_is_sparse_alike(self.source, target, self.reduction) and old.is_sparse(number, target.nbytes)):
             check_amount(self.source, target, self.reduction)

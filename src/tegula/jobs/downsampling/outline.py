@@ -10,16 +10,17 @@ from typing import Any, Final
 
 from tegula import engine
 from tegula.arrays.array import Array
-from tegula.engine.creating import read_back
+from tegula.engine.nodes.creating import read_back
 from tegula.errors import AlreadyExistsError, MetadataError, UnsupportedError
 from tegula.formats import find_format
-from tegula.jobs.converting.array_job import Conduct, label_of
+from tegula.jobs.converting.array_job import ArrayJob, Conduct, label_of
 from tegula.jobs.converting.estimating import Estimate
 from tegula.jobs.converting.job import Job
 from tegula.jobs.converting.ledgers import is_taken, plan_of
 from tegula.jobs.converting.report import ConvertReport
 from tegula.jobs.converting.rules import match_rules
 from tegula.jobs.converting.targets import Options
+from tegula.jobs.downsampling.arguments import other_variables
 from tegula.jobs.downsampling.levels import (
     Reduction,
     check_amount,
@@ -44,7 +45,7 @@ _ZARR3: Final = find_format("zarr3")
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """A level to compute: its name, its metadata, and the array that it will be."""
+    """A level to compute: its name, its metadata with the documents, and the array that it will be."""
 
     name: str
     metadata: ArrayMetadata
@@ -89,12 +90,13 @@ class PyramidOutline:
         self.array, self.first, self.is_copied = array, own or "s0", own is None
         self._store, self._path, self._reduction, self._options = store, path, reduction, options
         self._visible_early = visible_early
+        self._made: dict[str, tuple[Store, str]] = {}
         # what the arrays will be
         if self.is_copied:
             match_rules(options.rules, [(label_of(array, ""), array)])
         else:
             self._check_array(names)
-        copied = self._copying(Conduct())._prepared(array, "", None).draft if self.is_copied else array
+        copied = self._copying(Conduct()).prepared(array, "").draft if self.is_copied else array
         self.base = copied
         self.levels = []
         shapes = shapes_of(copied.shape, longest_chunk(copied), reduction.factors, levels)
@@ -104,9 +106,9 @@ class PyramidOutline:
                 raise AlreadyExistsError(
                     "the array itself has the name of a level: pass a target", path=self._place(name)
                 )
-            metadata = level_metadata(copied, shape)
             path = self._place(name)
-            stored = engine.stored_array(store, path, read_back(_ZARR3, metadata, path), **self._allowed)
+            metadata = read_back(_ZARR3, level_metadata(copied, shape), path)
+            stored = engine.stored_array(store, path, metadata, **self._allowed)
             self.levels.append(Level(name, metadata, Array(stored, path, read_only=True)))
         for before, level in zip([copied, *(each.draft for each in self.levels)], self.levels):
             check_amount(before, level.draft, reduction)
@@ -118,18 +120,26 @@ class PyramidOutline:
             raise MetadataError("an array that stays where it is keeps its chunks, shards and codecs; pass a target")
         if self.array.metadata.format != "zarr3":
             raise UnsupportedError(
-                f"OME-Zarr 0.5 is Zarr v3, not {self.array.metadata.format}: pass a target", path=self.array._place
+                f"OME-Zarr 0.5 is Zarr v3, not {self.array.metadata.format}: pass a target", path=self.array.location
             )
         if self.array.dimension_names != names:
             raise MetadataError(
                 f"OME-Zarr 0.5 demands the names {names} for the dimensions, and the array has "
                 f"{self.array.dimension_names}: pass a target, where a copy gets them",
-                path=self.array._place,
+                path=self.array.location,
+            )
+        if others := other_variables(self._store, self._path, self.first):
+            listed = f"{', '.join(others[:3])}{', …' * (len(others) > 3)}"
+            raise MetadataError(
+                f"the group holds other variables ({listed}), and levels beside them would have other lengths of the "
+                "same dimensions, so that it would be no data set: name a group of its own for the pyramid, such as "
+                f"{self._place(self.array.name or self.first)}_pyramid",
+                path=place(self._store, self._path),
             )
 
     def plan(self, said: Mapping[str, Any]) -> Plan:
         """Return the plan, with the user's options as text."""
-        plan = Plan("downsample", dict(said), self.array._place, place(self._store, self._path))
+        plan = Plan("downsample", dict(said), self.array.location, place(self._store, self._path))
         source: dict[str, Any] = fingerprint_of(self.array)
         if self.is_copied:
             self._copy_plan = plan_of(self.array, None, self._store, self._place("s0"), self._options, {})
@@ -160,7 +170,7 @@ class PyramidOutline:
         total = Estimate()
         if self.is_copied:
             outline = self._copying(Conduct(), replace(self._options, dry_run=True, progress=None))
-            total = outline.run(self.array).estimate
+            total = Job(outline).run(self.array).estimate
             total = total if ledger is None else total.left(ledger, plan, "s0")
         before = self.base
         for level in self.levels:
@@ -175,23 +185,31 @@ class PyramidOutline:
             before = draft
         return total
 
-    def _copying(self, conduct: Conduct, options: Options | None = None) -> Job:
+    def _copying(self, conduct: Conduct, options: Options | None = None) -> ArrayJob:
         """Return the conversion of the array to the first level."""
-        options, where = self._options if options is None else options, (self._store, self._place("s0"))
+        options, where = self._options if options is None else options, self._where("s0")
         progress = options.progress
         if progress is not None:
             options = replace(options, progress=lambda _, done, total: progress("s0", done, total))
-        return Job(*where, options, ConvertReport("zarr3"), conduct)
+        return ArrayJob(*where, options, ConvertReport("zarr3"), conduct)
 
     @property
     def _allowed(self) -> dict[str, Any]:
-        return {"allow_pickle": self.array._allow_pickle}
+        return {"allow_pickle": self.array.allow_pickle}
 
     def _most(self, before: Array, level: Array) -> int:
         return share_of_memory(before, level, self._reduction.factors, self._options.max_memory)
 
     def _place(self, name: str) -> str:
         return f"{self._path}/{name}".strip("/")
+
+    def _where(self, name: str) -> tuple[Store, str]:
+        """Return store and path where an array, or with an empty name the group, is made; see `PyramidJob`."""
+        for above in (name, ""):
+            if above in self._made:
+                store, path = self._made[above]
+                return store, path if above == name else f"{path}/{name}".lstrip("/")
+        return self._store, self._place(name)
 
 
 def _values_of(array: Array) -> int:

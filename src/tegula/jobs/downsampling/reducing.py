@@ -21,8 +21,8 @@ from tegula.jobs.downsampling.blocks import (
     mode_of,
     reduce_blocks,
 )
-from tegula.jobs.measuring.moments import missing_in
 from tegula.jobs.units import pieces
+from tegula.metadata.conventions import missing_in
 
 __all__ = ["METHODS", "check_method", "reduced"]
 

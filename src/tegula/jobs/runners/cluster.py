@@ -9,7 +9,7 @@ from tegula.errors import StoreError, TegulaError
 from tegula.jobs.plans import Unit
 from tegula.jobs.runners.runner import Result, Runner, Work, unpacked
 from tegula.optional import library
-from tegula.stores.open_files import GaveUp, waiting
+from tegula.stores.local.open_files import GaveUp, waiting
 
 __all__ = ["Cluster"]
 

@@ -15,11 +15,11 @@ from queue import Empty, SimpleQueue
 from typing import Any, Final
 
 from tegula import config
-from tegula.engine.pool import results_of
+from tegula.engine.concurrency.pool import results_of
 from tegula.errors import StoreError, TegulaError
 from tegula.jobs.plans import Unit
 from tegula.jobs.runners.runner import Result, Runner, Work, unpacked
-from tegula.stores.open_files import GaveUp, waiting
+from tegula.stores.local.open_files import GaveUp, waiting
 
 __all__ = ["Processes"]
 
@@ -153,7 +153,7 @@ def _check_wanted() -> None:
 def _serve(connection: Connection, threads: int) -> None:
     """Do units until the connection ends, as it does when the process at the other end dies."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in a terminal goes to all; the first process decides
-    config._put(threads=threads)
+    config.put(threads=threads)
     while True:
         try:
             packed, unit = connection.recv()

@@ -11,8 +11,8 @@ from types import MappingProxyType
 from typing import Any
 
 from tegula import config
-from tegula.engine.far import UNITS
-from tegula.engine.pool import results_of
+from tegula.engine.concurrency.pool import results_of
+from tegula.engine.reading.far import UNITS
 from tegula.errors import MetadataError, UnsupportedError
 from tegula.jobs.ledger import Ledger, is_shared
 from tegula.jobs.plans import Unit
@@ -34,6 +34,8 @@ class Work(ABC):
         Where the worker records that a unit is done.
     requests : int
         How many units should be under way at once in a process: the `concurrency` of the stores.
+    is_remote : bool
+        Whether one of the stores is remote, so that the units under way take memory at the same time.
     limits : mapping
         Settings of `tegula.config` that keep a process within its memory; they only ever lower a setting.
     """
@@ -41,6 +43,7 @@ class Work(ABC):
     name: str = ""
     ledger: Ledger | None = None
     requests: int = 0
+    is_remote: bool = False
     limits: Mapping[str, int] = MappingProxyType({})
 
     @abstractmethod
@@ -53,7 +56,7 @@ class Work(ABC):
 
     def __call__(self, unit: Unit) -> Any:
         """Do one unit, and record in the ledger that it is done."""
-        with UNITS.hold(self.nbytes(unit) if self.requests else 0):
+        with UNITS.hold(self.nbytes(unit) if self.is_remote else 0):
             result = self.do(unit)
         if self.ledger is not None and (record := self.record_of(result)) is not None:
             self.ledger.record(unit.number, record)
@@ -83,7 +86,7 @@ def unpacked(raw: bytes) -> Work:
     assert isinstance(found, Work)
     now = config.current()
     if lower := {name: value for name, value in found.limits.items() if value < getattr(now, name)}:
-        config._put(**lower)
+        config.put(**lower)
     return found
 
 

@@ -1,7 +1,7 @@
 """Zarr v3 codec chains as constraints: reading and merging them.
 
 A chain has array→array codecs, at most one array→bytes codec (none means the default) and bytes→bytes codecs. Each
-codec keeps the options that were given; `tegula.tensorstore.drivers.zarr3_resolution` chooses the others.
+codec keeps the options that were given; `tegula.tensorstore.drivers.zarr3.resolution` chooses the others.
 """
 
 from __future__ import annotations

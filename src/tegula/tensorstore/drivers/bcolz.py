@@ -7,7 +7,8 @@ from math import prod
 from typing import Any, ClassVar
 
 import tegula
-from tegula.formats.bcolz_chunks import automatic_chunklen
+from tegula.formats.bcolz.chunks import automatic_chunklen
+from tegula.formats.numpy_types import dtype_to_text
 from tegula.tensorstore.constraints.codec_spec import CodecSpec
 from tegula.tensorstore.drivers.documented import DocumentedSpec, chunk_shape_of, fill_json, shape_of
 from tegula.tensorstore.json.binding import dump, invalid, member, string
@@ -53,7 +54,7 @@ class BcolzSpec(DocumentedSpec):
         # the documents; members of `metadata` take precedence over the rest of the spec
         codec = {} if self.schema.codec is None else self.schema.codec._members.get("compressor") or {"clevel": 0}
         storage: dict[str, Any] = {
-            "dtype": str(wanted.numpy_dtype),
+            "dtype": dtype_to_text(wanted.numpy_dtype),
             "cparams": {**_CPARAMS, **{name: value for name, value in codec.items() if name != "id"}},
             "chunklen": chunklen,
             "expectedlen": expected,

@@ -19,6 +19,7 @@ from tegula.arrays.creation import new_array_of
 from tegula.errors import TegulaError
 from tegula.formats import find_format
 from tegula.hierarchy.group import open_node
+from tegula.metadata.data_types import dtype_of_text
 from tegula.metadata.nodes import ArrayMetadata
 from tegula.tables.table import Table
 from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
@@ -213,7 +214,7 @@ class DocumentedDriver(NodeDriver):
             array.refresh()
             shape = new_shape(array.shape, options)
             if shape != array.shape and options.metadata_only:
-                array._update(lambda metadata: replace(metadata, shape=shape))
+                array.update_metadata(lambda metadata: replace(metadata, shape=shape))
             elif shape != array.shape:
                 array.resize(shape)
         except TegulaError as error:
@@ -234,7 +235,7 @@ class DocumentedDriver(NodeDriver):
 
 def _data_type(value: Any) -> dtype:
     try:
-        return dtype(np.dtype(value) if isinstance(value, str) else np.dtype([tuple(item) for item in value]))
+        return dtype(dtype_of_text(value) if isinstance(value, str) else np.dtype([tuple(item) for item in value]))
     except (TypeError, ValueError) as error:
         raise invalid(f"{dump(value)} is not a data type: {error}") from None
 

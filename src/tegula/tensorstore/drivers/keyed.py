@@ -14,8 +14,9 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy.typing as npt
 
-from tegula.engine.creating import create_node
-from tegula.engine.deleting import delete_node
+from tegula.engine.nodes.creating import create_node
+from tegula.engine.nodes.deleting import delete_node
+from tegula.engine.nodes.replacing import replacing
 from tegula.errors import TegulaError
 from tegula.formats import Format, find_format
 from tegula.metadata.nodes import ArrayMetadata, NodeMetadata
@@ -195,12 +196,21 @@ class KeyedSpec(ArraySpec):
         except StatusError as error:
             raise self.not_written(kvstore, error) from None
         driver = self.driver(kvstore, metadata)
-        if overwrite:  # delete all keys below the path, not only those of a node
-            if kvstore.transaction is None:
-                delete_node(store, path)  # deletes the document first: an interrupted deletion leaves no array
-            kvstore.delete_range(KvStore.KeyRange()).result()
+        item, array = self.format(kvstore), driver.array.stored
         node = replace(driver.array.metadata, documents={self.key: raw})
-        create_node(store, path, self.format(kvstore), node, overwrite, driver.array._stored, anywhere=True)
+        done = False
+        if overwrite:  # all keys below the path, not only those of a node
+            if kvstore.transaction is None:
+                with replacing(store, path, item, True, "none", anywhere=True, whole=True) as place:
+                    if done := place.is_staged:
+                        create_node(place.store, place.path, item, node, False, array, anywhere=True)
+                if not done:
+                    delete_node(store, path)  # deletes the document first: an interrupted deletion leaves no array
+            if not done:
+                kvstore.delete_range(KvStore.KeyRange()).result()
+        if not done:
+            create_node(store, path, item, node, overwrite, array, anywhere=True)
+        array.created()
         return driver
 
     def _determined(self) -> tuple[bytes, Metadata]:

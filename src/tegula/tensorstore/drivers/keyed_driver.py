@@ -12,7 +12,6 @@ from tegula.arrays.attributes import Attributes
 from tegula.engine import StoredArray
 from tegula.errors import NotFoundError, TegulaError
 from tegula.metadata.nodes import ArrayMetadata
-from tegula.stores.staging import StagedStore
 from tegula.tensorstore.drivers.array_spec import path_of
 from tegula.tensorstore.drivers.keyed import KeyedSpec
 from tegula.tensorstore.drivers.metadata import Metadata
@@ -80,7 +79,7 @@ class KeyedDriver(NodeDriver):
                 store, path, node, lambda found: replace(found, attributes=how(dict(found.attributes))), item=item
             )
 
-        return Attributes(look, change, self.array._get_place)
+        return Attributes(self.array, look, change)
 
     def _kvstore(self) -> KvStore:
         kvstore = self.kvstore
@@ -98,9 +97,9 @@ class KeyedDriver(NodeDriver):
 
     def _depend_on_document(self, *, writes: bool) -> None:
         """Add the document to the keys that an atomic transaction depends on."""
-        store = self.array._stored.store
-        if isinstance(store, StagedStore):
-            store.depend(self._kvstore()._path + self.source.key, writes=writes)
+        kvstore = self.kvstore
+        if kvstore is not None and (staged := kvstore._staged) is not None:
+            staged.depend(kvstore._path + self.source.key, writes=writes)
 
     def _current(self) -> ArrayMetadata:
         """Return the array that the stored document describes now.
@@ -134,9 +133,9 @@ class KeyedDriver(NodeDriver):
         if self.source.flags.assume_metadata:
             return self
         array = self.shared()
-        with array._metadata_lock():
+        with array.metadata_lock():
             found = self._current()
-            array._stored = array._restored(found)
+            array.stored = array.reopened(found)
         return self if found.shape == self.array.shape else self.at(array)
 
     def resize(self, options: ResizeOptions) -> Driver:
@@ -158,14 +157,14 @@ class KeyedDriver(NodeDriver):
                 raise annotate(error, f"Error writing {self.source.shown_key(kvstore)}") from None
 
         def update(change: Callable[[ArrayMetadata], ArrayMetadata]) -> StoredArray:
-            return array._update(change, item=item, shape_only=True)
+            return array.update_metadata(change, item=item, shape_only=True)
 
         # the engine stores the shape, and deletes the elements outside it
         try:
             if options.metadata_only:
                 resized = update(lambda node: replace(node, shape=shape_of(node)))
             else:
-                resized = engine.resize(array.path, shape_of, update, array._restored, self._holds)
+                resized = engine.resize(array.path, shape_of, update, array.reopened, self._holds)
         except NotFoundError:
             raise self._gone() from None
         except StatusError:

@@ -71,7 +71,7 @@ class NodeDriver(Driver):
         fill_missing: bool = True,
     ) -> None:
         self.array = array
-        metadata = array._stored.metadata
+        metadata = array.stored.metadata
         self.elements = elements = Elements(metadata.data_type) if elements is None else elements
         field = elements.field
         self.dtype = elements.dtype
@@ -85,7 +85,7 @@ class NodeDriver(Driver):
 
     def _note_shape(self) -> None:
         inner = self.elements.shape
-        outer = self.array._stored.metadata.shape
+        outer = self.array.stored.metadata.shape
         shape, upper = (*outer, *inner), (True,) * len(outer) + (False,) * len(inner)
         rank = len(shape)
         labels = ("",) * rank if self._labels is None else self._labels
@@ -97,7 +97,7 @@ class NodeDriver(Driver):
     # --- reading and writing
 
     def load(self, indices: Indices | None) -> None:
-        engine.load(self.array._stored)
+        engine.load(self.array.stored)
 
     def read(self, indices: Indices) -> _Values:
         if self._direct:
@@ -161,7 +161,7 @@ class NodeDriver(Driver):
         return vectorized(selection, self.array.shape, self.array.metadata.grid)
 
     def _refuse_missing(self, selection: tuple[Any, ...]) -> None:
-        stored = self.array._stored
+        stored = self.array.stored
         for coords, *_ in self._plan(selection):
             key = stored.key(coords)
             if not stored.store.exists(key):
@@ -187,7 +187,7 @@ class NodeDriver(Driver):
 
     def count_stored(self, plan: Plan) -> tuple[int, int]:
         """Return the number of stored chunks, and of all chunks, that a plan touches."""
-        stored = self.array._stored
+        stored = self.array.stored
         if plan.nchunks > _FEW_CHUNKS and plan.is_basic:
             return sum(plan.at(coords) is not None for coords, _ in stored.stored_chunks()), plan.nchunks
         return sum(stored.store.exists(stored.key(coords)) for coords, *_ in plan), plan.nchunks
@@ -201,8 +201,9 @@ class NodeDriver(Driver):
         other.kvstore = self.kvstore.with_transaction(transaction)
         vars(other).pop("newest", None)
         array = self.array
-        stored = replace(array._stored, store=other.kvstore._store, shared={})
-        other.array = tegula.Array(stored, array.path, read_only=array.read_only, allow_pickle=array._allow_pickle)
+        # the document is read by the transaction itself, which checks that it is still the same one
+        stored = replace(array.stored, store=other.kvstore._store, shared={}, document=None)
+        other.array = tegula.Array(stored, array.path, read_only=array.read_only, allow_pickle=array.allow_pickle)
         return other
 
     def at(self, array: tegula.Array) -> Driver:
@@ -234,7 +235,7 @@ class NodeDriver(Driver):
 
 def _same(array: tegula.Array) -> tegula.Array:
     """Return a new object for an array, with bounds of its own; `copy` would read the bounds from the store."""
-    return tegula.Array(array._stored, array.path, read_only=array.read_only, allow_pickle=array._allow_pickle)
+    return tegula.Array(array.stored, array.path, read_only=array.read_only, allow_pickle=array.allow_pickle)
 
 
 def _is_slice(item: Any) -> bool:

@@ -11,11 +11,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, TypeAlias, TypeVar
 
-from tegula.engine.caches import forget
+from tegula.engine.documents.forgetting import forget
 from tegula.errors import ConflictError, NotFoundError, TegulaError
 from tegula.stores import ABSENT, Store
 from tegula.stores.capabilities import delete_if
-from tegula.stores.memory_keys import MemoryKeys
 from tegula.stores.staging import StagedStore
 from tegula.tensorstore.batch import Batch
 from tegula.tensorstore.context import Context, SpecBuilder
@@ -215,8 +214,8 @@ class KvStore:
             store, key = self._located(name)
             request = None if wanted is None else wanted.request
             value, generation = store.get(key, request, with_generation=True)
-            if isinstance(store, StagedStore):
-                store.confirm(key, generation)
+            if (staged := self._staged) is not None:
+                staged.confirm(key, generation)
             changed = encode_generation(generation) != known
             if value is not None and changed and wanted is not None and wanted.is_doubtful(value):
                 wanted.check(store.size(key) or 0)
@@ -272,8 +271,7 @@ class KvStore:
     def _list(self, range: _KeyRange, strip: int) -> _Keys:
         if range.empty:
             return []
-        staged = None if self._transaction is None else self._store
-        if isinstance(staged, StagedStore) and staged.stage.repeatable_read:
+        if (staged := self._staged) is not None and staged.stage.repeatable_read:
             message = "repeatable_read mode not supported for transactional list operations"
             raise status("UNIMPLEMENTED", message)
         return [name[strip:] for name, _ in sorted(self._names(range))]
@@ -331,8 +329,8 @@ class KvStore:
     def _write(self, name: str, value: bytes | None, expected: Any) -> _Generation:
         try:
             store, key = self._located(name)
-            if isinstance(store, StagedStore):
-                return stamp(encode_generation(store.change_if(key, value, expected)))
+            if (staged := self._staged) is not None:
+                return stamp(encode_generation(staged.change_if(key, value, expected)))
             try:
                 if value is not None:
                     return stamp(encode_generation(store.set(key, value, if_generation=expected)))
@@ -374,7 +372,7 @@ class KvStore:
         self._refuse_atomic(range)
         with self._listing():
             prefix = prefix_of_range(self._path, range)
-            if prefix is not None and not isinstance(self._found, MemoryKeys):
+            if prefix is not None:
                 try:
                     self._store.delete_prefix(prefix)
                 finally:
@@ -412,10 +410,20 @@ class KvStore:
     @property
     def _store(self) -> Store:
         """The store; in a transaction, the staged store."""
+        return self._staged or self._base_store
+
+    @property
+    def _staged(self) -> StagedStore | None:
+        """The store as the transaction sees it; ``None`` without a transaction."""
+        return None if self._transaction is None else self._transaction._staged(self._base_store)
+
+    @property
+    def _base_store(self) -> Store:
+        """The store without the changes of the transaction."""
         found = self._found
         if found is None:
             found = self._found = store_of(self._spec)
-        return found if self._transaction is None else self._transaction._staged(found)
+        return found
 
     def _describe_key(self, key: str) -> str:
         """Return the name of one of this store's keys for messages.
@@ -447,9 +455,17 @@ class KvStore:
             return self._store.concurrency
         return 0
 
+    @property
+    def _is_remote(self) -> bool:
+        """Whether a request takes long; false if the store can't be opened, as above."""
+        with suppress(Exception):
+            return self._store.is_remote
+        return False
+
     def _run_read(self, function: Callable[..., T], *args: Any) -> Future[T]:
-        requests = 0 if self._transaction is not None else self._requests
-        return background(function, *args, requests=requests) if requests else immediate(function, *args)
+        if self._transaction is not None or not self._is_remote:
+            return immediate(function, *args)
+        return background(function, *args, requests=self._requests)
 
     def _run_write(self, function: Callable[..., T], *args: Any) -> Future[T]:
         at_once = self._transaction is not None or self._spec._driver == "memory"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from urllib.parse import quote, unquote_to_bytes
 
-from tegula.stores import LocalStore, Store
+from tegula.stores import Store
 from tegula.tensorstore.errors import StatusError, invalid, key_bytes, quoted
 
 __all__ = [
@@ -28,13 +28,13 @@ def key_name(store: Store, key: str) -> str:
 
     Examples
     --------
-    >>> from tegula import MemoryStore
+    >>> from tegula import LocalStore, MemoryStore
     >>> key_name(MemoryStore(), "a/0"), key_name(LocalStore("/data"), "a/0")
     ('"a/0"', 'local file "/data/a/0"')
     """
-    if not isinstance(store, LocalStore):
+    if store.local_directory is None:
         return quoted(key)
-    return f"local file {quoted(store.root.rstrip('/') + '/' + key)}"
+    return f"local file {quoted(store.local_directory.rstrip('/') + '/' + key)}"
 
 
 def encode_url_path(path: str) -> str:

@@ -39,10 +39,10 @@ def remote_store(spec: KvStoreSpec) -> Store:
     found = _stores.get(name)
     if found is None:
         if (profile := options.pop("profile", None)) is not None:
-            library = import_module("tegula.stores.object_credentials")
+            library = import_module("tegula.stores.objects.credentials")
             options["credential_provider"] = library.ProfileCredentials(profile)
         # imported here, as most programs need no remote storage
-        found = _stores[name] = import_module("tegula.stores.object_urls").open_url(url, options)
+        found = _stores[name] = import_module("tegula.stores.objects.urls").open_url(url, options)
     return found
 
 

@@ -9,7 +9,7 @@ from weakref import WeakValueDictionary
 from tegula.errors import StoreError
 from tegula.stores import LocalStore, Store
 from tegula.stores.memory_keys import MemoryKeys
-from tegula.stores.zip_keys import ZipKeys
+from tegula.stores.zip.keys import ZipKeys
 from tegula.tensorstore.errors import status
 from tegula.tensorstore.kvstore.errors import NotDirectoryError
 from tegula.tensorstore.kvstore.paths import check_file_key, split_directory

@@ -12,10 +12,10 @@ import threading
 from collections.abc import Callable
 from typing import Any, Literal, NoReturn, TypeVar
 
-from tegula.engine.caches import forget
-from tegula.engine.pool import for_each
+from tegula.engine.concurrency.pool import for_each
+from tegula.engine.documents.forgetting import forget
 from tegula.errors import ConflictError, TegulaError
-from tegula.stores import LocalStore, Store
+from tegula.stores import Store
 from tegula.stores.staging import Changeable, Entry, Place, Stage, StagedStore
 from tegula.tensorstore.errors import StatusError, annotate, as_status, invalid, status, type_error
 from tegula.tensorstore.future import Caught, Future, Promise, background, ready
@@ -47,8 +47,8 @@ def _conflict(entry: Entry) -> StatusError:
 
 def _failure(entry: Entry, error: TegulaError) -> StatusError:
     """Return the error for a key that could not be written."""
-    if isinstance(entry.store, LocalStore):
-        error = file_error(error, f"{entry.store.root.rstrip('/')}/{entry.key}")
+    if entry.store.local_directory is not None:
+        error = file_error(error, f"{entry.store.local_directory.rstrip('/')}/{entry.key}")
     return annotate(error, f"Error writing {key_name(entry.store, entry.key)}")
 
 
@@ -145,7 +145,7 @@ class Transaction:
         """Abort with the error that prevents the commit."""
         self._abort(error)
 
-    def _staged(self, store: Store) -> Store:
+    def _staged(self, store: Store) -> StagedStore:
         """Return a store with the changes of the transaction.
 
         Raises

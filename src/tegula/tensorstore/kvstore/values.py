@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Any, Final, Literal, TypeAlias, cast
 
 from tegula.stores import ABSENT, Generation
-from tegula.stores.object_generations import ObjectGeneration
+from tegula.stores.objects.generations import ObjectGeneration
 from tegula.tensorstore.errors import type_error
 
 __all__ = [

@@ -62,17 +62,17 @@ def mode_of(read: bool, write: bool) -> Mode:
 
 
 DRIVERS: Final[dict[str, str]] = {
-    "zarr": "tegula.tensorstore.drivers.zarr2:ZarrSpec",
-    "zarr2": "tegula.tensorstore.drivers.zarr2:ZarrSpec",
-    "zarr3": "tegula.tensorstore.drivers.zarr3:Zarr3Spec",
+    "zarr": "tegula.tensorstore.drivers.zarr2.driver:ZarrSpec",
+    "zarr2": "tegula.tensorstore.drivers.zarr2.driver:ZarrSpec",
+    "zarr3": "tegula.tensorstore.drivers.zarr3.driver:Zarr3Spec",
     "zarr1": "tegula.tensorstore.drivers.zarr1:Zarr1Spec",
     "bcolz": "tegula.tensorstore.drivers.bcolz:BcolzSpec",
     "json": "tegula.tensorstore.drivers.json:JsonSpec",
     "auto": "tegula.tensorstore.drivers.auto:AutoSpec",
     "array": "tegula.tensorstore.drivers.array:ArraySpec",
-    "cast": "tegula.tensorstore.drivers.cast:CastSpec",
-    "downsample": "tegula.tensorstore.drivers.downsample:DownsampleSpec",
-    "stack": "tegula.tensorstore.drivers.stack:StackSpec",
+    "cast": "tegula.tensorstore.drivers.adapting.cast:CastSpec",
+    "downsample": "tegula.tensorstore.drivers.adapting.downsample:DownsampleSpec",
+    "stack": "tegula.tensorstore.drivers.adapting.stack:StackSpec",
     "virtual_chunked": "tegula.tensorstore.drivers.virtual_chunked:VirtualChunkedSpec",
 }
 """Drivers by name, as ``module:class``; each is imported when it is first used."""
@@ -265,6 +265,11 @@ class Driver(ABC):
     def requests(self) -> int:
         """The number of concurrent requests to the storage; 0 unless the storage is far."""
         return 0 if self.kvstore is None else self.kvstore._requests
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether a request to the storage takes long."""
+        return self.kvstore is not None and self.kvstore._is_remote
 
     @abstractmethod
     def read(self, indices: Indices) -> npt.NDArray[Any]:

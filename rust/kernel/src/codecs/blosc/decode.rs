@@ -14,6 +14,7 @@ pub(super) fn frame(header: &Header, data: &[u8], out: &mut [MaybeUninit<u8>]) -
     if header.content != out.len() {
         return Err(Error::wrong_size("blosc", header.content, out.len()));
     }
+    let data = data.get(..header.total).unwrap_or(data);
     if header.is_stored() {
         // the header has been checked against the length of the frame
         copy(&data[SIZE..], out);

@@ -62,26 +62,37 @@ pub(super) struct Header {
 }
 
 impl Header {
-    /// Read and check the header of a frame of `total` bytes.
-    pub(super) fn read(head: &[u8], total: u64) -> Result<Header> {
-        let Some(&bytes) = head.first_chunk::<SIZE>() else {
-            return Err(damaged(format!("a frame of {} bytes is shorter than its header", head.len())));
-        };
-        let header = Header::decode(bytes);
-        if header.total as u64 != total {
-            return Err(damaged(format!("the frame says it is {} bytes long, but it is {total}", header.total)));
-        }
-        header.check()?;
+    /// Read and check the header of a frame, and the zeros that may follow the frame in `data`.
+    pub(super) fn read(data: &[u8]) -> Result<Header> {
+        let header = Header::read_within(data, data.len() as u64)?;
+        header.check_padding(data)?;
         Ok(header)
     }
 
     /// Read and check the header of a frame that other bytes may follow; `available` is the length of both, in bytes.
     pub(super) fn read_within(head: &[u8], available: u64) -> Result<Header> {
-        let total = head.first_chunk::<SIZE>().map_or(0, |bytes| Header::decode(*bytes).total as u64);
-        if total > available {
-            return Err(damaged(format!("the frame says it is {total} bytes long, but there are {available}")));
+        let Some(&bytes) = head.first_chunk::<SIZE>() else {
+            return Err(damaged(format!("a frame of {} bytes is shorter than its header", head.len())));
+        };
+        let header = Header::decode(bytes);
+        if header.total as u64 > available {
+            return Err(damaged(format!(
+                "the frame says it is {} bytes long, but there are {available}",
+                header.total
+            )));
         }
-        Header::read(head, total)
+        header.check()?;
+        Ok(header)
+    }
+
+    /// Check that only zeros follow the frame in `data`, as some writers leave there.
+    pub(super) fn check_padding(&self, data: &[u8]) -> Result<()> {
+        match data.get(self.total..) {
+            Some(rest) if rest.iter().any(|&byte| byte != 0) => {
+                Err(damaged(format!("{} bytes follow the frame", rest.len())))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Decode the fields of the header without checking them.

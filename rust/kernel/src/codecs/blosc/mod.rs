@@ -56,7 +56,7 @@ impl Codec for Blosc {
     }
 
     fn decoded_size(&self, data: &[u8]) -> Result<Option<usize>> {
-        Header::read(data, data.len() as u64).map(|header| Some(header.content))
+        Header::read(data).map(|header| Some(header.content))
     }
 
     fn is_slow(&self) -> bool {
@@ -64,12 +64,12 @@ impl Codec for Blosc {
     }
 
     fn decode(&self, data: &[u8], out: &mut [u8]) -> Result<()> {
-        let header = Header::read(data, data.len() as u64)?;
+        let header = Header::read(data)?;
         decode::frame(&header, data, as_uninit_mut(out))
     }
 
     fn decode_up_to(&self, data: &[u8], limit: usize, out: &mut Vec<u8>) -> Result<()> {
-        let header = Header::read(data, data.len() as u64)?;
+        let header = Header::read(data)?;
         let size = header.content;
         if size > limit {
             return Err(Error::wrong_size("blosc", size, limit));
@@ -109,7 +109,7 @@ impl Codec for Blosc {
 
 /// The blocks of a frame that begins `offset` bytes after the start of the encoded data.
 ///
-/// With an offset, other bytes may follow the frame; without one it has to be as long as the data.
+/// With an offset, other bytes may follow the frame, without one only zeros.
 pub(super) struct FrameBlocks {
     /// Start of the frame.
     pub(super) offset: usize,
@@ -130,7 +130,13 @@ impl Blocks for FrameBlocks {
             return Ok(Layout::More(least));
         };
         let total = total - self.offset as u64;
-        let header = if self.offset == 0 { Header::read(frame, total) } else { Header::read_within(frame, total) }?;
+        let header = Header::read_within(frame, total)?;
+        if self.offset == 0 && (header.total as u64) < total {
+            if (frame.len() as u64) < total {
+                return Ok(Layout::More(total as usize));
+            }
+            header.check_padding(frame)?;
+        }
         if header.content != content {
             return Err(Error::wrong_size("blosc", header.content, content));
         }

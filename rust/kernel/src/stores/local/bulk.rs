@@ -69,7 +69,8 @@ fn answers<T: Send + Sync>(keys: &[String], threads: usize, one: impl Fn(&str) -
 }
 
 impl LocalFiles {
-    /// Whether a file or directory is in the place of one of these keys; keys of one directory should be adjacent.
+    /// Whether a file or directory is in the place of one of these keys; keys of one directory should be adjacent. Another
+    /// node may have taken the place: the caller relies on the answer only if it can change the document afterwards.
     ///
     /// # Errors
     ///
@@ -95,7 +96,8 @@ impl LocalFiles {
     /// Delete the files of these keys, as long as `holds` returns true.
     ///
     /// `holds` is called while a directory is locked, before some of its files are deleted. So a writer that relies on the
-    /// state that `holds` checks puts its file in place either before that call, or after the files have been deleted.
+    /// state that `holds` checks puts its file in place either before that call, or after the files have been deleted. It
+    /// checks as well that the chunks are those of the same array still.
     /// Returns whether `holds` has always returned true.
     ///
     /// # Errors

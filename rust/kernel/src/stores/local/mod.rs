@@ -1,13 +1,14 @@
-//! Files below a directory, as `tegula.stores.local` keeps them. Both may work in the same directory at the same time:
+//! Files below a directory, as `tegula.stores.local.store` keeps them. Both may work in the same directory at the same time:
 //! `docs/design/local-files.md` describes the steps that they share.
 //!
 //! Only the plain case is handled here: files at the paths of their keys, in directories that are not reached through
-//! links. Anything else is `Error::Unusual`, so that the Python store handles it. No directory stays open from one
-//! operation to the next: if a directory was removed and made again, the values in the new one would seem missing.
+//! links. Anything else is `Error::Unusual`, so that the Python store handles it. An operation opens the directory of its
+//! node once; `node` says when that stays open for the next one.
 
 pub mod bulk;
 mod errno;
 pub mod faults;
+mod node;
 mod reading;
 mod system;
 mod waiting;
@@ -19,51 +20,57 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError, RwLock, TryLockError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, TryLockError};
 
+pub use node::Found;
+use node::{Guard, Learnt, Node, Place};
 use reading::{LocalValue, SizeHint};
 use system::{BENEATH, Errno, Outcome, THROUGH_NO_LINK};
 use writing::{Condition, Directory, Failure, HIDDEN};
 
 use crate::stores::{Expected, Generation, Piece, Store, Value};
-use crate::{Error, Result};
+use crate::{Error, Result, backoff};
 
 /// Checks the directory of a prefix (without its last slash) and makes it if it is missing; an error means that this
 /// was refused. Returns whether values may be put into it; links on the way to it are followed.
 pub type Prepare = Box<dyn Fn(&str) -> Result<bool> + Send + Sync>;
 
+/// Reads the document of the node, checks that it still describes the node, and returns what it has found. With `true` the
+/// directory is another one, which is an error.
+pub type Confirm = Box<dyn Fn(bool) -> Result<Found> + Send + Sync>;
+
 // O_NONBLOCK: otherwise opening a named pipe among the files would block until it has a writer.
 const READ: i32 = libc::O_RDONLY | libc::O_NONBLOCK | libc::O_NOFOLLOW;
 const DIRECTORY: i32 = libc::O_RDONLY | libc::O_DIRECTORY;
 const PLACE: i32 = libc::O_PATH | libc::O_DIRECTORY;
-const LOOK: i32 = libc::O_PATH | libc::O_NOFOLLOW;
 const ATTEMPTS: usize = 50;
 const REMEMBERED: usize = 65536;
 const KEPT_OPEN: usize = 16;
-const USUAL_SIZE: usize = 1 << 16;
 
 /// Puts a file with a given name into a directory.
 type InDirectory<'w> = dyn FnMut(&mut Directory, &[u8]) -> std::result::Result<(), Failure> + 'w;
 
-/// A store of files below a directory.
-///
-/// Each operation walks the whole path; use a [`Session`] for many operations in a row.
+/// A store of files below a directory; a [`Session`] reads and writes them.
 pub struct LocalFiles {
     base: PathBuf,
     sync: bool,
     prepare: Prepare,
     anchor: Option<String>,
-    hint: SizeHint,
+    node: Option<(Node, Confirm)>,
     prepared: RwLock<HashSet<Box<str>>>,
     base_has_links: AtomicBool,
     has_no_locks: AtomicBool,
 }
 
-/// The values below a prefix, during one operation of a user: the directory is opened once.
+/// The values below a prefix, during one operation of a user: the directory is opened once, and a directory that takes its
+/// place meanwhile is not seen.
 pub struct Session<'a> {
     files: &'a LocalFiles,
     prefix: String,
-    place: Option<OwnedFd>,
+    place: Option<Arc<Place>>,
+    /// For a read, whether the directory was open before.
+    reads: Option<bool>,
+    guard: Mutex<Option<Arc<Guard>>>,
     hint: SizeHint,
     directories: Mutex<Vec<(Box<str>, Directory)>>,
 }
@@ -78,7 +85,7 @@ impl LocalFiles {
             sync,
             prepare,
             anchor: None,
-            hint: SizeHint::new(USUAL_SIZE),
+            node: None,
             prepared: RwLock::default(),
             base_has_links: AtomicBool::new(false),
             has_no_locks: AtomicBool::new(false),
@@ -92,14 +99,84 @@ impl LocalFiles {
         self
     }
 
-    /// Begin an operation on the values whose keys start with `prefix`, which is empty or ends in a slash; most are
-    /// `hint` bytes long, or shorter.
+    /// Let all values belong to the node whose document has a key; all keys begin with `prefix`.
+    pub fn of_node(mut self, document: &str, prefix: &str, confirm: Confirm) -> LocalFiles {
+        self.node = Some((Node::new(document, prefix), confirm));
+        self
+    }
+
+    /// Begin a read of values whose keys start with `prefix`, which is empty or ends in a slash; most are `hint` bytes
+    /// long, or shorter. If all values belong to a node, its prefix is taken.
+    ///
+    /// # Errors
+    ///
+    /// The node is gone.
+    pub fn reading(&self, prefix: &str, hint: usize) -> Result<Session<'_>> {
+        match self.node.as_ref().and_then(|(node, _)| node.open()) {
+            Some(place) => Ok(self.session_at(prefix, hint, Some(place)).reading(true)),
+            None => Ok(self.writing(prefix, hint)?.reading(false)),
+        }
+    }
+
+    /// Begin any other operation on such values; errors are as for `reading`.
+    pub fn writing(&self, prefix: &str, hint: usize) -> Result<Session<'_>> {
+        let Some((node, _)) = &self.node else { return Ok(self.session(prefix, hint)) };
+        if !node.is_known() {
+            self.confirm()?;
+        }
+        for attempt in 0..backoff::ATTEMPTS {
+            match self.open_path(node.prefix(), PLACE) {
+                Ok(file) => return Ok(self.session_at(prefix, hint, Some(Arc::new(Place::new(file))))),
+                // gone, or only for a moment
+                Err(Errno(libc::ENOENT)) => self.confirm()?,
+                Err(_) => return Ok(self.session_at(prefix, hint, None)),
+            }
+            backoff::wait(attempt);
+        }
+        Err(Error::Changed)
+    }
+
+    /// Begin an operation that may be the first one on a node.
     pub fn session(&self, prefix: &str, hint: usize) -> Session<'_> {
-        // If the directory is missing or reached through a link, each value is looked for by its whole path.
+        let prefix = self.node.as_ref().map_or(prefix, |(node, _)| node.prefix());
+        self.session_at(prefix, hint, self.open_place(prefix))
+    }
+
+    fn session_at(&self, prefix: &str, hint: usize, place: Option<Arc<Place>>) -> Session<'_> {
+        let prefix = self.node.as_ref().map_or(prefix, |(node, _)| node.prefix()).to_owned();
+        let (hint, guard) = (SizeHint::new(hint), Mutex::default());
+        Session { files: self, prefix, place, reads: None, guard, hint, directories: Mutex::default() }
+    }
+
+    /// The shape that the node's array is known to have now, if an array of `shape` would end beyond it along some axis.
+    pub fn cuts(&self, shape: &[u64]) -> Option<Vec<u64>> {
+        self.node.as_ref().and_then(|(node, _)| node.cuts(shape))
+    }
+
+    fn base(&self) -> &[u8] {
+        self.base.as_os_str().as_bytes()
+    }
+
+    /// Learn the present state of the node's document, which has to describe the node still.
+    fn confirm(&self) -> Result<()> {
+        let Some((node, confirm)) = &self.node else { return Ok(()) };
+        for attempt in 0..backoff::ATTEMPTS {
+            let found = confirm(false)?;
+            let place = self.open_place(node.prefix());
+            match node.learn(found, place.as_ref().map(|place| place.file.as_fd()), self.base()) {
+                Learnt::Known => return Ok(()),
+                Learnt::Changed => backoff::wait(attempt),
+                Learnt::Replaced => return confirm(true).map(|_| ()),
+            }
+        }
+        Err(Error::Changed)
+    }
+
+    /// Open the directory of a prefix. If it is missing or reached through a link, each value is looked for by its path.
+    fn open_place(&self, prefix: &str) -> Option<Arc<Place>> {
         let plain = prefix.is_empty() || prefix.strip_suffix('/').is_some_and(|prefix| check_key(prefix).is_ok());
-        let place = if plain { self.open_path(prefix, PLACE).ok() } else { None };
-        let hint = SizeHint::new(hint);
-        Session { files: self, prefix: prefix.to_owned(), place, hint, directories: Mutex::default() }
+        let opened = if plain { self.open_path(prefix, PLACE).ok() } else { None };
+        opened.map(|file| Arc::new(Place::new(file)))
     }
 
     /// Open a path below the base that is reached through no link, except in the path of the base itself.
@@ -124,7 +201,7 @@ impl LocalFiles {
     }
 
     /// Open the directory of a key for changes; check it and make it first if that has not been done yet.
-    fn directory(&self, parent: &str, again: bool) -> Result<Option<Directory>> {
+    fn directory(&self, session: &Session<'_>, parent: &str, again: bool) -> Result<Option<Directory>> {
         if again || !self.is_prepared(parent) {
             let made = !again && self.make_directory(parent)?;
             if !made && !(self.prepare)(parent)? {
@@ -132,17 +209,21 @@ impl LocalFiles {
             }
             self.remember(parent);
         }
-        match self.open_path(parent, DIRECTORY) {
-            Ok(file) => Ok(Some(Directory::new(file, self.sync))),
-            Err(Errno(libc::ENOENT)) => Ok(None),
+        let opened = match session.open_directory(parent) {
+            Ok(file) => file,
+            // made in a directory that has taken the place of the session's
+            Err(Errno(libc::ENOENT)) if again && self.node.is_some() && session.is_replaced() => {
+                return Err(Error::Changed);
+            }
+            Err(Errno(libc::ENOENT)) => return Ok(None),
             Err(Errno(libc::ELOOP)) if again => {
                 let pieces = [self.base.as_os_str().as_bytes(), parent.as_bytes()];
-                let file = system::open_at(system::anywhere(), &pieces, DIRECTORY).map_err(|_| Error::Unusual)?;
-                Ok(Some(Directory::new(file, self.sync)))
+                system::open_at(system::anywhere(), &pieces, DIRECTORY).map_err(|_| Error::Unusual)?
             }
-            Err(Errno(libc::ELOOP)) => Ok(None),
-            Err(_) => Err(Error::Unusual),
-        }
+            Err(Errno(libc::ELOOP)) => return Ok(None),
+            Err(_) => return Err(Error::Unusual),
+        };
+        Ok(Some(Directory::new(opened, self.sync).guarded(session.guard()?)))
     }
 
     /// Make a missing directory in one that exists, if `prepare` has allowed a directory of this store before. Returns
@@ -192,13 +273,7 @@ impl LocalFiles {
         }
     }
 
-    fn put(
-        &self,
-        session: Option<&Session<'_>>,
-        key: &str,
-        parts: &[&[u8]],
-        expected: Option<&Expected>,
-    ) -> Result<()> {
+    fn put(&self, session: &Session<'_>, key: &str, parts: &[&[u8]], expected: Option<&Expected>) -> Result<()> {
         let expected = condition(expected)?;
         self.change(session, key, &mut |directory, name| directory.replace(name, parts, expected).map(|_| ()))
     }
@@ -206,7 +281,7 @@ impl LocalFiles {
     /// Replace a file, and return the state of the new one; see `Store::replace`.
     fn put_reporting(
         &self,
-        session: Option<&Session<'_>>,
+        session: &Session<'_>,
         key: &str,
         value: &[u8],
         expected: &Expected,
@@ -223,7 +298,7 @@ impl LocalFiles {
     /// Store a copy of a file with changes; see `Store::set_like`.
     fn put_like(
         &self,
-        session: Option<&Session<'_>>,
+        session: &Session<'_>,
         key: &str,
         old: &dyn Value,
         changes: &[Piece<'_>],
@@ -238,41 +313,49 @@ impl LocalFiles {
         Ok(done)
     }
 
-    /// Call `work` with the directory of a key and the name of the file there; call it again if another
-    /// process removes the directory before `work` is done.
-    fn change(&self, session: Option<&Session<'_>>, key: &str, work: &mut InDirectory<'_>) -> Result<()> {
+    /// Call `work` with the directory of a key and the name of the file there; call it again if another process removes
+    /// the directory before `work` is done, or if the document of the node has changed and describes it still.
+    fn change(&self, session: &Session<'_>, key: &str, work: &mut InDirectory<'_>) -> Result<()> {
         check_key(key)?;
         if self.has_no_locks.load(Ordering::Relaxed) {
             return Err(Error::Unusual);
         }
         let (parent, name) = key.rsplit_once('/').unwrap_or(("", key));
-        let mut again = false;
+        // a directory that was made for nothing goes
+        self.change_in(session, (parent, name), key, work).inspect_err(|_| self.prune(parent))
+    }
+
+    fn change_in(
+        &self,
+        session: &Session<'_>,
+        (parent, name): (&str, &str),
+        key: &str,
+        work: &mut InDirectory<'_>,
+    ) -> Result<()> {
+        let (mut again, mut changed) = (false, false);
         for _ in 0..ATTEMPTS {
-            let kept = session.and_then(|session| session.take(parent));
+            let kept = session.take(parent);
             let found = match kept {
                 Some(directory) => Some(directory),
-                None => self.directory(parent, again)?,
+                None => self.directory(session, parent, again)?,
             };
             again = true;
             let Some(mut directory) = found else { continue };
             match work(&mut directory, name.as_bytes()) {
                 Ok(()) => {
-                    if let Some(session) = session {
-                        session.keep(parent, directory);
-                    }
+                    session.keep(parent, directory);
                     return Ok(());
                 }
                 // Other processes remove an empty directory, so it may be gone before the file is in it.
-                Err(Failure::System(Errno(libc::ENOENT))) => {}
-                Err(failure) => {
-                    drop(directory);
-                    self.prune(parent);
-                    return Err(self.failed(key, failure));
+                Err(Failure::System(Errno(libc::ENOENT))) => changed = false,
+                Err(Failure::Changed) => {
+                    session.renew()?;
+                    changed = true;
                 }
+                Err(failure) => return Err(self.failed(key, failure)),
             }
         }
-        self.prune(parent);
-        Err(self.error(key, "its directory keeps vanishing"))
+        if changed { Err(Error::Changed) } else { Err(self.error(key, "its directory keeps vanishing")) }
     }
 
     /// Remove a directory and the directories above it as long as they hold nothing but temporary files of dead
@@ -310,6 +393,7 @@ impl LocalFiles {
     fn failed_to(&self, action: &str, key: &str, failure: Failure) -> Error {
         match failure {
             Failure::Conflict => Error::Conflict,
+            Failure::Changed => Error::Changed,
             Failure::Unshared | Failure::Coarse => Error::Unusual,
             Failure::Busy => Error::Unusual, // the Python store waits on: its wait can be interrupted and is reported
             Failure::NoLocks => {
@@ -355,6 +439,7 @@ pub fn put_file(
     let opened = system::open_at(system::anywhere(), &[directory], DIRECTORY).map_err(failed)?;
     Directory::new(opened, sync).put(name, value, expected).map_err(|failure| match failure {
         Failure::Conflict => Error::Conflict,
+        Failure::Changed => Error::Changed,
         Failure::System(error) => failed(error),
         // the Python store waits on for the lock, which can be interrupted and is reported
         Failure::NoLocks | Failure::Busy | Failure::Unshared | Failure::Coarse => Error::Unusual,
@@ -362,17 +447,99 @@ pub fn put_file(
 }
 
 impl Session<'_> {
+    fn reading(mut self, is_kept: bool) -> Self {
+        self.reads = Some(is_kept);
+        self
+    }
+
     /// Open the file of a key; `None` if there is none.
     fn open_file(&self, key: &str, flags: i32) -> Result<Option<OwnedFd>> {
         let (Some(place), Some(name)) = (&self.place, key.strip_prefix(&*self.prefix)) else {
             return self.files.open_file(key, flags);
         };
         check_key(key)?;
-        let answer = found(system::open_beneath(place.as_fd(), &[name.as_bytes()], flags, BENEATH))?;
-        if answer.is_none() && is_gone(place.as_fd()) {
+        let answer = found(system::open_beneath(place.file.as_fd(), &[name.as_bytes()], flags, BENEATH))?;
+        if answer.is_none() && self.files.node.is_none() && is_gone(place.file.as_fd()) {
             return self.files.open_file(key, flags);
         }
         Ok(answer)
+    }
+
+    /// Open the directory of keys, given without its last slash.
+    fn open_directory(&self, parent: &str) -> Outcome<OwnedFd> {
+        match (&self.place, self.files.node.is_some()) {
+            (Some(place), true) if parent.len() + 1 == self.prefix.len() && self.prefix.starts_with(parent) => {
+                system::open_beneath(place.file.as_fd(), &[b"."], DIRECTORY, BENEATH)
+            }
+            (Some(place), true) if parent.starts_with(&self.prefix) => {
+                let name = &parent[self.prefix.len()..];
+                let name = if name.is_empty() { "." } else { name };
+                system::open_beneath(place.file.as_fd(), &[name.as_bytes()], DIRECTORY, BENEATH)
+            }
+            _ => self.files.open_path(parent, DIRECTORY),
+        }
+    }
+
+    /// Whether another directory than that of the session, or none, is at its path.
+    fn is_replaced(&self) -> bool {
+        let identity = |file: BorrowedFd<'_>| system::status(file).map(|status| status.identity()).ok();
+        let now = self.files.open_place(&self.prefix);
+        let (then, now) = (self.place.as_ref(), now.as_ref());
+        then.and_then(|place| identity(place.file.as_fd())) != now.and_then(|place| identity(place.file.as_fd()))
+    }
+
+    /// What each write of this session has to compare.
+    fn guard(&self) -> Result<Option<Arc<Guard>>> {
+        let Some((node, _)) = &self.files.node else { return Ok(None) };
+        let mut guard = self.guard.lock().unwrap_or_else(PoisonError::into_inner);
+        if guard.is_none() {
+            *guard = Some(Arc::new(node.guard(self.place.as_ref(), self.files.base())?));
+        }
+        Ok(guard.clone())
+    }
+
+    /// Learn the state of the document after a write has found that it has changed. If the array has become shorter, the
+    /// write has to begin again: it may lead beyond the end.
+    fn renew(&self) -> Result<()> {
+        let before = self.files.node.as_ref().map(|(node, _)| node.shape());
+        self.files.confirm()?;
+        if before.is_some_and(|shape| self.files.cuts(&shape).is_some()) {
+            return Err(Error::Changed);
+        }
+        self.directories.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        *self.guard.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        Ok(())
+    }
+
+    /// Delete the file of a key, if it is in the expected state, and directories that become empty.
+    fn remove(&self, key: &str, expected: Option<Condition>) -> Result<()> {
+        check_key(key)?;
+        let (parent, name) = key.rsplit_once('/').unwrap_or(("", key));
+        for _ in 0..ATTEMPTS {
+            let file = match self.open_directory(parent) {
+                Ok(file) => file,
+                Err(Errno(libc::ENOENT)) if expected.flatten().is_none() => return Ok(()),
+                Err(Errno(libc::ENOENT)) => return Err(Error::Conflict),
+                Err(_) => return Err(Error::Unusual),
+            };
+            let directory = Directory::new(file, self.files.sync).guarded(self.guard()?);
+            let mut removed = false;
+            let done = directory.locked(|directory| {
+                directory.check(name.as_bytes(), expected)?;
+                removed = directory.remove(name.as_bytes())?;
+                Ok(())
+            });
+            let done = done.and_then(|()| if removed { directory.sync_names() } else { Ok(()) });
+            drop(directory);
+            if removed {
+                self.files.prune(parent);
+            }
+            match done {
+                Err(Failure::Changed) => self.renew()?,
+                done => return done.map_err(|failure| self.files.failed_to("delete", key, failure)),
+            }
+        }
+        Err(Error::Changed)
     }
 
     fn take(&self, parent: &str) -> Option<Directory> {
@@ -400,11 +567,11 @@ impl Store for Session<'_> {
     }
 
     fn set(&self, key: &str, parts: &[&[u8]], expected: Option<&Expected>) -> Result<()> {
-        self.files.put(Some(self), key, parts, expected)
+        self.files.put(self, key, parts, expected)
     }
 
     fn replace(&self, key: &str, value: &[u8], expected: &Expected) -> Result<Option<Generation>> {
-        self.files.put_reporting(Some(self), key, value, expected)
+        self.files.put_reporting(self, key, value, expected)
     }
 
     fn waits(&self, key: &str) -> bool {
@@ -412,41 +579,30 @@ impl Store for Session<'_> {
     }
 
     fn set_like(&self, key: &str, old: &dyn Value, changes: &[Piece<'_>], expected: &Expected) -> Result<bool> {
-        self.files.put_like(Some(self), key, old, changes, expected)
+        self.files.put_like(self, key, old, changes, expected)
     }
 
     fn delete(&self, key: &str, expected: Option<&Expected>) -> Result<()> {
-        agree_absent(self.open_file(key, LOOK)?, expected)
-    }
-}
-
-impl Store for LocalFiles {
-    fn open(&self, key: &str) -> Result<Option<Box<dyn Value + '_>>> {
-        Ok(boxed(self.open_file(key, READ)?, &self.hint))
+        self.remove(key, condition(expected)?)
     }
 
-    fn open_for_change(&self, key: &str) -> Result<Option<Box<dyn Value + '_>>> {
-        open_locked(|| self.open_file(key, READ), &self.hint)
-    }
-
-    fn set(&self, key: &str, parts: &[&[u8]], expected: Option<&Expected>) -> Result<()> {
-        self.put(None, key, parts, expected)
-    }
-
-    fn replace(&self, key: &str, value: &[u8], expected: &Expected) -> Result<Option<Generation>> {
-        self.put_reporting(None, key, value, expected)
-    }
-
-    fn waits(&self, key: &str) -> bool {
-        self.open_file(key, READ).is_ok_and(|file| file.is_some_and(|file| system::would_wait(file.as_fd(), 0)))
-    }
-
-    fn set_like(&self, key: &str, old: &dyn Value, changes: &[Piece<'_>], expected: &Expected) -> Result<bool> {
-        self.put_like(None, key, old, changes, expected)
-    }
-
-    fn delete(&self, key: &str, expected: Option<&Expected>) -> Result<()> {
-        agree_absent(self.open_file(key, LOOK)?, expected)
+    fn check(&self, absent: bool) -> Result<()> {
+        let Some((node, _)) = &self.files.node else { return Ok(()) };
+        let (place, base) = (self.place.as_ref(), self.files.base());
+        let held = match self.reads {
+            // the directory may have been moved since it was opened: then nothing is known about what is absent
+            Some(true) if absent => {
+                node.close();
+                return Err(Error::Changed);
+            }
+            Some(is_kept) => node.held(place, base, is_kept),
+            None => node.holds(place, base),
+        };
+        if held {
+            return Ok(());
+        }
+        self.files.confirm()?;
+        Err(Error::Changed)
     }
 }
 
@@ -475,15 +631,6 @@ fn open_locked<'a>(
         }
     }
     Ok(boxed(open()?, hint))
-}
-
-/// Succeed if there is nothing to delete. If there is, the Python store deletes it, and directories that become empty.
-fn agree_absent(file: Option<OwnedFd>, expected: Option<&Expected>) -> Result<()> {
-    match (file, condition(expected)?) {
-        (Some(_), _) => Err(Error::Unusual),
-        (None, Some(Some(_))) => Err(Error::Conflict),
-        (None, _) => Ok(()),
-    }
 }
 
 fn condition(expected: Option<&Expected>) -> Result<Option<Condition>> {

@@ -48,6 +48,11 @@ impl Status {
         self.kind == libc::S_IFDIR
     }
 
+    /// Device and inode number, which no other file that exists has.
+    pub fn identity(&self) -> (u64, u64) {
+        (self.device, self.generation.0[0])
+    }
+
     /// A state that no other file or earlier content has, unless changes are too close in time for the system's clock;
     /// `None` if the file system keeps no fine times.
     pub fn state(&self) -> Option<State> {

@@ -1,11 +1,13 @@
 //! A directory opened for changes: whole files are put in place in one step, under a lock that ends with its holder.
 //!
-//! Other processes and threads follow the same steps at the same time, in Python (`tegula.stores.directories`) or here:
+//! Other processes and threads follow the same steps at the same time, in Python (`tegula.stores.local.directories`) or here:
 //! `docs/design/local-files.md` describes them.
 
 use std::cell::Cell;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 
+use super::node::Guard;
 use super::system::{self, Errno, Outcome, Status};
 use super::waiting;
 use crate::stores::{Generation, Piece};
@@ -33,6 +35,8 @@ pub enum Failure {
     System(Errno),
     /// The old file is not in the expected state.
     Conflict,
+    /// The directory belongs to another node, or its node has changed.
+    Changed,
     /// The directory can't be locked.
     NoLocks,
     /// Another writer has held the lock of the directory for long, or a signal came during the wait.
@@ -80,6 +84,8 @@ pub struct Directory {
     replaced_last: bool,
     /// Whether the caller needs the states of new files.
     reports: bool,
+    /// What has to hold before a change.
+    guard: Option<Arc<Guard>>,
 }
 
 impl Directory {
@@ -94,7 +100,13 @@ impl Directory {
             takes_unnamed: is_local,
             replaced_last: false,
             reports: false,
+            guard: None,
         }
+    }
+
+    /// Let all changes fail unless `guard` holds.
+    pub fn guarded(self, guard: Option<Arc<Guard>>) -> Directory {
+        Directory { guard, ..self }
     }
 
     /// Put a file that holds `value` in the place of `name`, as `replace` does, and return the state of the new file.
@@ -324,7 +336,7 @@ impl Directory {
     }
 
     /// Return the state of the file at a name; compare it with the expected one, if there is one.
-    fn check(&self, name: &[u8], expected: Option<Condition>) -> Result<Option<Generation>, Failure> {
+    pub fn check(&self, name: &[u8], expected: Option<Condition>) -> Result<Option<Generation>, Failure> {
         let current = match system::status_at(self.file.as_fd(), &[name], 0) {
             Ok(status) if status.is_directory() => None,
             Ok(status) => Some(status.generation),
@@ -342,7 +354,8 @@ impl Directory {
             code if NO_LOCKS.contains(&code) => Failure::NoLocks,
             _ => error.into(),
         })?;
-        let result = work(self);
+        let holds = self.guard.as_ref().is_none_or(|guard| guard.holds());
+        let result = if holds { work(self) } else { Err(Failure::Changed) };
         unlock(self.file.as_fd());
         result
     }
@@ -351,7 +364,9 @@ impl Directory {
 /// Unlock a file or a directory. To close it would leave the lock to a child that was forked since: the child has the same
 /// file open, and a temporary file may have become the file of a key.
 fn unlock(file: BorrowedFd<'_>) {
-    let _ = system::lock(file, libc::LOCK_UN);
+    if system::lock(file, libc::LOCK_UN).is_err() {
+        let _ = system::lock(file, libc::LOCK_UN); // the directory may stay open, and its lock would keep all writers out
+    }
 }
 
 /// Make a name that no other file has.
@@ -378,7 +393,7 @@ fn new_time() -> Outcome<i64> {
     Ok(now - now.rem_euclid(10_000) + drawn / 900 * 1000 + 100 + drawn % 900)
 }
 
-/// Return a time that shows whether the file system keeps it, at most 100 ns later; see `tegula.stores.generations`.
+/// Return a time that shows whether the file system keeps it, at most 100 ns later; see `tegula.stores.local.generations`.
 fn fine_time(time: i64) -> i64 {
     if time.rem_euclid(1000) < 100 { time.saturating_add(100) } else { time }
 }

@@ -1,0 +1,26 @@
+//! What the tests of local files share.
+
+use std::ops::Deref;
+
+use tegula_kernel::stores::local::{LocalFiles, Session};
+
+/// A store, and a session of all its values: the methods of both at the same time. It lives until the process ends.
+pub struct Whole {
+    pub files: &'static LocalFiles,
+    all: Session<'static>,
+}
+
+impl Whole {
+    pub fn new(files: LocalFiles) -> Whole {
+        let files: &LocalFiles = Box::leak(Box::new(files));
+        Whole { files, all: files.session("", 1 << 16) }
+    }
+}
+
+impl Deref for Whole {
+    type Target = Session<'static>;
+
+    fn deref(&self) -> &Session<'static> {
+        &self.all
+    }
+}

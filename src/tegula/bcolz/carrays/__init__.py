@@ -1,0 +1,1 @@
+"""`carray`: compressed arrays."""

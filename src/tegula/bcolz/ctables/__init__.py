@@ -1,0 +1,1 @@
+"""`ctable`: tables of compressed columns."""

@@ -1,0 +1,1 @@
+"""Expressions over columns, evaluated block by block."""

@@ -1,0 +1,74 @@
+"""``tegula head``."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from tegula.arrays.array import Array
+from tegula.cli.reporting import AllowPickle, AsJson, Raw, columns, print_json, say_decoded
+from tegula.cli.targets import StorageOptions, Target, open_target
+from tegula.display.info import counted
+from tegula.display.markup import printable
+from tegula.errors import UnsupportedError
+from tegula.extracts.values import array_to_json
+from tegula.extracts.windows import window
+from tegula.hierarchy.group import Group
+
+__all__ = ["head"]
+
+
+def head(
+    target: Target,
+    rows: Annotated[int, typer.Option("-n", "--rows", min=0, help="The number of rows to print.")] = 10,
+    raw: Raw = False,
+    as_json: AsJson = False,
+    allow_pickle: AllowPickle = False,
+    storage_option: StorageOptions = None,
+) -> None:
+    """Print the first rows of an array or a table.
+
+    The middle of wide arrays is abbreviated, as NumPy does; `tegula cat` prints all elements. Values are decoded by the
+    attributes of CF, as xarray does.
+    """
+    with open_target(target, "r", storage_option, allow_pickle=allow_pickle) as node:
+        if isinstance(node, Group):
+            raise UnsupportedError("this is a group; name one of its arrays as PATH::INNER", path=target)
+        part = window(node, (slice(0, rows), ...) if node.shape else (...,), decodes=not raw)
+        if not part.fits:
+            raise UnsupportedError("a row does not fit into memory; print a part of it with `tegula cat`", path=target)
+        values = next(part.blocks())
+    say_decoded(part)
+    if as_json:
+        print_json(array_to_json(values))
+    elif values.dtype.names is not None and values.ndim == 1:
+        typer.echo(_as_table(values))
+    else:
+        typer.echo(_as_array(values))
+    left = (node.shape[0] if node.shape else 0) - len(values) if values.ndim else 0
+    if left > 0 and not as_json:
+        kind = "index" if isinstance(node, Array) and node.ndim > 1 else "row"
+        typer.echo(f"... and {counted(left, 'row') if kind == 'row' else f'{left:,} more along the first axis'}")
+
+
+def _as_table(values: np.ndarray[Any, Any]) -> str:
+    names = values.dtype.names or ()
+    cells = [[_cell(item[name]) for name in names] for item in array_to_json(values)]
+    right = [column for column, name in enumerate(names) if values.dtype[name].kind in "biuf"]
+    return columns([[printable(name) for name in names], *cells], right=right)
+
+
+def _cell(value: Any) -> str:
+    text = value if isinstance(value, str) else "" if value is None else json.dumps(value, ensure_ascii=False)
+    return printable(text)
+
+
+def _as_array(values: np.ndarray[Any, Any]) -> str:
+    width = shutil.get_terminal_size().columns
+    if values.dtype.kind == "M" and np.datetime_data(values.dtype)[0] == "generic":
+        values = values.view(values.dtype.str.replace("M", "m"))  # dates without a unit have no text
+    return np.array2string(values, max_line_width=width, threshold=1000)

@@ -1,0 +1,236 @@
+"""``tegula plot``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from math import prod
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import numpy as np
+import typer
+
+from tegula import optional
+from tegula.arrays.array import Array
+from tegula.cli.files import output as open_output
+from tegula.cli.reporting import Quiet, Raw, print_message, say_decoded
+from tegula.cli.targets import StorageOptions, open_target, target_argument
+from tegula.display.markup import printable
+from tegula.errors import SelectionError, TegulaError, UnsupportedError
+from tegula.extracts.selections import split_selection
+from tegula.extracts.windows import Window, window
+from tegula.hierarchy.group import Group, open_node
+from tegula.indexing.normalise import as_slice
+from tegula.stores.secrets import redacted
+from tegula.tables.table import Table
+
+__all__ = ["plot"]
+
+_MOST_BYTES: Final = 2**28
+_MOST_PIXELS: Final = 4000  # along an axis of an image; of more elements every second, third, … is drawn
+_MOST_POINTS: Final = 200_000  # of a line
+_MOST_LINES: Final = 20
+_FORMATS: Final = (".png", ".svg", ".pdf", ".jpg", ".jpeg", ".webp")
+
+
+def plot(
+    target: Annotated[str, target_argument("PATH", "The array or table, maybe with a selection: PATH[SELECTION].")],
+    output: Annotated[
+        Path, typer.Option("-o", "--output", metavar="FILE", help="The file to write: .png, .svg, .pdf, .jpg or .webp.")
+    ],
+    colors: Annotated[
+        str, typer.Option("--colors", metavar="NAME", help="The colour map of an image, one of matplotlib's.")
+    ] = "viridis",
+    size: Annotated[
+        str, typer.Option("--size", metavar="WIDTHxHEIGHT", help="The size of the picture in inches.")
+    ] = "8x5",
+    raw: Raw = False,
+    quiet: Quiet = False,
+    storage_option: StorageOptions = None,
+) -> None:
+    """Draw an array or a table: a line for one axis, an image for two, a line for each numeric column of a table.
+
+    Select two axes of an array that has more, as in tegula plot "x.zarr::t[0, :, :]" -o t.png. Values are decoded by
+    the attributes of CF, as xarray does, unless --raw asks for what is stored; missing ones are left blank. Axes show
+    the coordinates from arrays next to it that are named after a dimension, and the attributes long_name and units.
+    Needs matplotlib.
+    """
+    if output.suffix.lower() not in _FORMATS:
+        raise typer.BadParameter(f"the suffix must be one of {' '.join(_FORMATS)}", param_hint="--output")
+    inches = _inches(size)
+    try:
+        path, items = split_selection(target)
+    except SelectionError as error:
+        raise typer.BadParameter(str(error), param_hint="PATH") from error
+    matplotlib = optional.library("matplotlib")  # says how to install it
+    matplotlib.use("agg")  # needs no display
+    if colors not in matplotlib.colormaps:
+        raise typer.BadParameter(f"{colors!r} is not a colour map of matplotlib", param_hint="--colors")
+    with open_target(path, "r", storage_option) as node, _drawing(matplotlib):
+        if isinstance(node, Group):
+            raise UnsupportedError("this is a group; name one of its arrays as PATH::INNER", path=path)
+        part = window(node, items if items is not None else (...,), decodes=not raw)
+        figure, axes = optional.library("matplotlib.pyplot").subplots(figsize=inches, layout="constrained")
+        if isinstance(node, Table) or part.dtype.names is not None:
+            note = _draw_columns(axes, part)
+        elif len(part.shape) == 1:
+            note = _draw_line(axes, node, part)
+        elif len(part.shape) == 2:
+            note = _draw_image(figure, axes, node, part, colors)
+        else:
+            raise UnsupportedError(
+                f"the selection has {len(part.shape)} axes; select one or two of them, as in {path}[0, :, :]", path=path
+            )
+        title = printable(redacted(target))
+        axes.set_title(title if len(title) < 80 else f"…{title[-79:]}")
+    with open_output(output) as stream, _drawing(matplotlib):
+        figure.savefig(stream, format=output.suffix[1:].lower(), dpi=150)
+    if note and not quiet:
+        print_message("note", note)
+    if not quiet:
+        say_decoded(part)
+
+
+@contextmanager
+def _drawing(matplotlib: Any) -> Iterator[None]:
+    """Draw text as it is, and report what matplotlib refuses, such as years after 9999."""
+    try:
+        with matplotlib.rc_context({"text.parse_math": False}):
+            yield
+    except (TegulaError, OSError):
+        raise
+    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+        raise UnsupportedError(f"matplotlib can't draw this: {error}") from error
+
+
+def _inches(text: str) -> tuple[float, float]:
+    width, _, height = text.partition("x")
+    try:
+        found = float(width), float(height)
+    except ValueError:
+        found = 0.0, 0.0
+    if not all(0.5 <= length <= 100 for length in found):
+        raise typer.BadParameter("give the size as WIDTHxHEIGHT, each from 0.5 to 100", param_hint="--size")
+    return found
+
+
+# --- what is drawn
+
+
+def _draw_image(figure: Any, axes: Any, array: Array, part: Window, colors: str) -> str:
+    numbers = [number for number, axis in enumerate(part.axes) if isinstance(axis, range)]
+    if 0 in part.shape:
+        raise UnsupportedError("the selection has no elements")
+    part, step = _thinned(part, _MOST_PIXELS, _MOST_PIXELS)
+    values = _masked(part)
+    if values.dtype.kind == "M":
+        raise UnsupportedError("times can't be drawn as an image; select one axis")
+    edges = []
+    for number, label in zip(numbers, (axes.set_ylabel, axes.set_xlabel)):
+        coordinates, text = _coordinates(array, part, number)
+        label(text)
+        edges.append(coordinates)
+    rows, columns = edges
+    image = axes.pcolormesh(columns, rows, values, cmap=colors, shading="nearest", rasterized=True)
+    if array.dimension_names is None:
+        axes.invert_yaxis()  # the first row on top, as NumPy prints it
+    figure.colorbar(image, label=_title(array, part))
+    return step
+
+
+def _draw_line(axes: Any, array: Array, part: Window) -> str:
+    number = next(number for number, axis in enumerate(part.axes) if isinstance(axis, range))
+    part, step = _thinned(part, _MOST_POINTS)
+    coordinates, text = _coordinates(array, part, number)
+    axes.plot(coordinates, _masked(part), linewidth=1, marker="." if part.shape[0] < 50 else "")
+    axes.set_xlabel(text)
+    axes.set_ylabel(_title(array, part))
+    return step
+
+
+def _draw_columns(axes: Any, part: Window) -> str:
+    if len(part.shape) != 1:
+        raise UnsupportedError(f"records along {len(part.shape)} axes can't be drawn; select one axis, or a field")
+    part, step = _thinned(part, _MOST_POINTS)
+    values = part.read()
+    names = [name for name in values.dtype.names or () if values.dtype[name].kind in "biufMm"]
+    if not names:
+        raise UnsupportedError("there are no columns of numbers")
+    index = next(axis for axis in part.axes if isinstance(axis, range))
+    for name in names[:_MOST_LINES]:
+        axes.plot(index, values[name], linewidth=1, label=printable(name))
+    axes.set_xlabel("row")
+    axes.legend()
+    left = f"only the first {_MOST_LINES} columns are drawn" if len(names) > _MOST_LINES else ""
+    return "; ".join(text for text in (step, left) if text)
+
+
+def _thinned(part: Window, *most: int) -> tuple[Window, str]:
+    """Return a window with at most `most` elements along each axis, and a note if some are left out."""
+    kept: list[int | range] = []
+    limits, steps = iter(most), []
+    for axis in part.axes:
+        if isinstance(axis, range):
+            step = -(-len(axis) // next(limits))
+            steps.append(step)
+            kept.append(axis[:: max(1, step)])
+        else:
+            kept.append(axis)
+    thinned = replace(part, axes=tuple(kept))
+    nbytes = prod(thinned.shape) * (64 if part.dtype.hasobject else part.dtype.itemsize)
+    if nbytes > _MOST_BYTES:
+        raise UnsupportedError(f"the selection has {nbytes} bytes; select less")
+    if max(steps, default=1) <= 1:
+        return part, ""
+    left = " × ".join(f"1 of {step}" for step in steps)
+    return thinned, f"the selection is larger than the picture: {left} elements are drawn"
+
+
+def _masked(part: Window) -> Any:
+    """Read values as numbers; missing ones are masked."""
+    values = part.read()
+    if part.conventions is not None and part.conventions.stored.kind == "b":
+        values = values.astype("f8")
+    if values.dtype.kind not in "biufMm":
+        raise UnsupportedError(f"elements of the type {values.dtype} can't be drawn")
+    mask = np.zeros(values.shape, bool)
+    if values.dtype.kind in "fMm":
+        mask = np.isnat(values) if values.dtype.kind in "Mm" else np.isnan(values)
+    if values.dtype.kind == "m" or values.dtype.kind == "b":
+        values = values.astype("f8" if values.dtype.kind == "m" else "u1")
+    return np.ma.masked_array(values, mask)
+
+
+# --- axes
+
+
+def _title(array: Array, part: Window) -> str:
+    """Return name and unit of what is drawn; what is stored has other units than the values that it stands for."""
+    conventions = array.conventions
+    name = conventions.title or array.name
+    if conventions.changes_values and part.conventions is None:
+        return printable(f"{name} (as stored)")
+    has_units = conventions.units and part.dtype.kind not in "mM"
+    return printable(f"{name} ({conventions.units})" if has_units else name)
+
+
+def _coordinates(array: Array, part: Window, number: int) -> tuple[Any, str]:
+    """Return the coordinates along an axis: those of the array of that name next to it, else the indices."""
+    axis = part.axes[number]
+    assert isinstance(axis, range)
+    name = array.dimension_names[number] if array.dimension_names is not None else None
+    if name is None:
+        return np.asarray(axis), f"axis {number}"
+    above = array.path.rpartition("/")[0]
+    try:
+        beside = open_node(array.store, f"{above}/{name}".lstrip("/"), read_only=True)
+        if isinstance(beside, Array) and beside.shape == (array.shape[number],) and beside.dtype.kind in "iufM":
+            found = window(beside, (as_slice(axis),), decodes=True)
+            values = found.read()
+            if np.isfinite(values).all():
+                return values, _title(beside, found)
+    except TegulaError:  # the axis then shows indices
+        pass
+    return np.asarray(axis), printable(str(name))

@@ -1,0 +1,112 @@
+"""``tegula stats``."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from typing import Final
+
+import typer
+
+from tegula.cli.progress import progress_line
+from tegula.cli.reporting import AllowPickle, AsJson, QuietButJson, Raw, columns, print_json, print_message
+from tegula.cli.running import Dask, Ledger, Workers, running
+from tegula.cli.targets import StorageOptions, Target, open_target
+from tegula.display.info import counted
+from tegula.display.markup import printable
+from tegula.jobs.statistics.statistics import Statistics, short, statistics
+
+__all__ = ["stats"]
+
+_RIGHT: Final = range(1, 7)  # columns of numbers
+_WIDEST_HISTOGRAM: Final = 32  # characters
+_NARROWEST_HISTOGRAM: Final = 8
+_SHORTEST_NAME: Final = 10
+
+
+def stats(
+    target: Target,
+    workers: Workers = None,
+    dask: Dask = None,
+    ledger: Ledger = None,
+    raw: Raw = False,
+    as_json: AsJson = False,
+    quiet: QuietButJson = False,
+    allow_pickle: AllowPickle = False,
+    storage_option: StorageOptions = None,
+) -> None:
+    """Print count, missing values, minimum, maximum, mean, standard deviation and a histogram.
+
+    A group has a line for each array in it, a table one for each column. Missing values are NaN, NaT, and the values of
+    the attributes _FillValue and missing_value. Packed numbers and times are decoded by their attributes (CF), unless
+    --raw asks for what is stored. Memory is bounded, and chunks that are not stored count as fill values without being
+    visited.
+
+    The exit code is 1 if an array could not be read.
+    """
+    with (
+        open_target(target, "r", storage_option, allow_pickle=allow_pickle) as node,
+        progress_line(quiet, node) as progress,
+    ):
+        found = statistics(node, raw=raw, progress=progress, ledger=ledger, **running(workers, dask))
+    if as_json:
+        print_json(found.as_dict())
+    elif not quiet:
+        _print(found)
+    if not quiet and not as_json and (decoded := [part.decoded for _, part in found.leaves() if part.decoded]):
+        what = decoded[0] if found.kind == "array" else f"{counted(len(decoded), 'array')} decoded by their attributes"
+        print_message("note", f"{what}; --raw takes what is stored")
+    for path, reason in found.failed.items():
+        print_message("error", f"/{path}: {reason}")
+    if found.failed:
+        raise typer.Exit(1)
+
+
+def _print(found: Statistics) -> None:
+    if found.kind == "array" and not found.parts:
+        typer.echo(columns(_facts(found)))
+        return
+    rows = _fitted(found)
+    if len(rows) > 1:
+        typer.echo(columns(rows, right=_RIGHT))
+    if not found.parts and not found.failed:
+        typer.echo(f"there are no arrays in this {found.kind}")
+
+
+def _facts(found: Statistics) -> list[list[str]]:
+    total = found.count + found.missing
+    share = f" ({found.missing / total:.1%} of {total})" if found.missing else ""
+    rows = [
+        ["Data type", found.dtype],
+        ["Count", str(found.count)],
+        ["Missing", f"{found.missing}{share}"],
+        *([name, short(value)] for name, value in (("Min", found.min), ("Max", found.max))),
+        *([name, short(value)] for name, value in (("Mean", found.mean), ("Std", found.std)) if value is not None),
+    ]
+    shown = found.histogram
+    if shown is not None:
+        rows.append(["Histogram", f"{short(shown.edges[0])} {shown} {short(shown.edges[-1])}"])
+    return rows
+
+
+def _fitted(found: Statistics) -> list[list[str]]:
+    """Return the rows of a table; shorten histograms, then names, to fit the width of a terminal."""
+    rows = _rows(found, _WIDEST_HISTOGRAM)
+    if not sys.stdout.isatty():
+        return rows
+    terminal_width = shutil.get_terminal_size().columns
+    excess = _width(rows) - terminal_width
+    if excess > 0:
+        rows = _rows(found, max(_NARROWEST_HISTOGRAM, max(len(row[-1]) for row in rows[1:]) - excess))
+        excess = _width(rows) - terminal_width
+    width = max(_SHORTEST_NAME, max(len(row[0]) for row in rows) - max(0, excess))
+    return [[name if len(name) <= width else f"…{name[1 - width :]}", *rest] for name, *rest in rows]
+
+
+def _rows(found: Statistics, width: int) -> list[list[str]]:
+    """Return the rows of a table without the data types, which `tegula ls -l` prints."""
+    return [[printable(row[0]), *row[2:]] for row in found.rows(width)]
+
+
+def _width(rows: list[list[str]]) -> int:
+    return sum(max(map(len, column)) for column in zip(*rows)) + 2 * (len(rows[0]) - 1)

@@ -1,0 +1,1 @@
+"""Codecs from arrays to bytes."""

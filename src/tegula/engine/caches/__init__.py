@@ -1,0 +1,1 @@
+"""Caches of values, documents, shard indexes and decoded chunks."""

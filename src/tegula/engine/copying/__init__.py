@@ -1,0 +1,1 @@
+"""Copying and verifying stored chunks without decoding them for the caller."""

@@ -1,0 +1,215 @@
+"""Stored chunks copied one by one: read, checked and written, or copied by the storage itself."""
+
+from __future__ import annotations
+
+from copy import copy
+from typing import Any, Final, Self
+
+import numpy as np
+
+from tegula.codecs.equivalence import Transfer, transfer
+from tegula.codecs.serializers.sharding import Sharding
+from tegula.engine.documents.forgetting import forget
+from tegula.engine.reading.chunks import index_range
+from tegula.engine.reading.executors import read, write
+from tegula.engine.reading.far import UNITS
+from tegula.engine.stored.array import StoredArray
+from tegula.errors import StoreError, TegulaError
+from tegula.indexing import basic
+from tegula.stores.capabilities import Copying, blocked_by
+
+__all__ = ["ChunkCopies", "part_of", "stores_all"]
+
+Coords = tuple[int, ...]
+_LARGE: Final = 2**16  # bytes
+
+
+def stores_all(target: StoredArray) -> bool:
+    """Return whether a target has to store even chunks that are missing in the source."""
+    return target.metadata.dense or target.write_empty is True
+
+
+def part_of(array: StoredArray, coords: Coords) -> tuple[slice, ...]:
+    """Return the part of an array that a chunk holds."""
+    return array.metadata.grid.region(coords, array.metadata.shape)
+
+
+class ChunkCopies:
+    """A function that copies one chunk, and keeps count.
+
+    Attributes
+    ----------
+    units : StoredArray
+        The array whose chunks the function is called for.
+    moved : list of (bool, int, int)
+        For each value, whether it was copied unchanged, and its size in bytes before and after.
+    """
+
+    def __init__(self, source: StoredArray, target: StoredArray) -> None:
+        self.source = source
+        self.target = target
+        self.units = source
+        self.pads = source.metadata.dense and not target.metadata.dense
+        self.blank: Any = None
+        self.sharding = source.chain.sharding
+        self.transfer: Transfer | None = None
+        if self.sharding is None:
+            self.transfer = transfer(source.chain, source.metadata.codecs, target.chain, target.metadata.codecs)
+        # in a far store the chunks of several arrays are under way at the same time
+        self.far = source.store.is_remote
+        self.room = source.chunk_nbytes if self.far or target.store.is_remote else 0
+        keeps = self.transfer is None or self.transfer.keeps
+        self.by_storage = keeps and isinstance(target.store, Copying) and target.store.copies_from(source.store)
+        # whether a value can be judged without being read
+        self.unread = self.by_storage and (
+            self.transfer is None or self.transfer.has_size or (self.transfer.may_be_unseen and self.far)
+        )
+        # threads can append, but not add
+        self.moved: list[tuple[bool, int, int]] = []
+
+    def anew(self) -> Self:
+        """Return a function that copies as this one does, with a count of its own."""
+        made = copy(self)
+        made.moved = []
+        return made
+
+    def __call__(self, coords: Coords) -> None:
+        """Copy a chunk."""
+        with UNITS.hold(self.room):
+            self._move(coords)
+
+    def _move(self, coords: Coords) -> None:
+        source = self.source
+        if self.pads and self._overhangs(coords):
+            self._decode(coords)
+            return
+        key = source.key(coords)
+        if self.unread and key and self._copied(coords, key):
+            return
+        data = self.value(key) if key else None
+        if data is None:
+            self._fill(coords)
+            return
+        new = self._converted(data, coords)
+        if new is None:
+            self._decode(coords)
+            return
+        self._store(coords, new, key)
+        self.moved.append((True, len(data), len(new)))
+
+    def value(self, key: str) -> bytes | None:
+        """Return a stored value of the source."""
+        source = self.source
+        try:
+            data = source.store.get(key)
+            if data is None and (cause := blocked_by(source.store, key)):
+                raise StoreError(f"the chunk can't be used: {cause}")
+        except TegulaError as error:
+            source.locate(error, key)
+            raise
+        return data
+
+    def _copied(self, coords: Coords, key: str) -> bool:
+        """Let the storage copy a value, if no check has to read it; return whether the storage copied it."""
+        source, shape = self.source, self.source.metadata.grid.chunk_shape(coords)
+        try:
+            nbytes = source.store.size(key)
+            if nbytes is None or not self._is_sound(key, nbytes, shape):
+                return False
+        except TegulaError as error:
+            source.locate(error, key)
+            raise
+        if not self._store_copy(coords, key, nbytes):
+            return False
+        self.moved.append((True, nbytes, nbytes))
+        return True
+
+    def _is_sound(self, key: str, nbytes: int, shape: Coords) -> bool:
+        """Return whether a value can be copied undecoded, by a shard's index, or in a far store by its size alone."""
+        if self.sharding is not None:
+            raw = self.source.store.get(key, index_range(self.sharding, shape))
+            return raw is not None and _holds_index(self.sharding, raw, shape, nbytes)
+        assert self.transfer is not None
+        size = self.transfer.size(shape)
+        return nbytes == size if size is not None else self.transfer.may_be_unseen and self.far
+
+    def _converted(self, data: bytes, coords: Coords) -> Any:
+        """Return the bytes to store; ``None`` if the chunk is damaged, or has to be decoded and encoded again."""
+        shape = self.source.metadata.grid.chunk_shape(coords)
+        if self.transfer is not None:
+            return self.transfer(data, shape)
+        assert self.sharding is not None
+        size = self.sharding.index_nbytes(shape)
+        raw = data[:size] if self.sharding.index_at_start else data[max(0, len(data) - size) :]
+        return data if _holds_index(self.sharding, raw, shape, len(data)) else None
+
+    def _fill(self, coords: Coords) -> None:
+        """Handle a missing chunk: store the fill value where the target stores every chunk."""
+        target = self.target
+        if self.source.metadata.dense or (target.metadata.dense and self._overhangs(coords)):
+            self._decode(coords)
+        elif stores_all(target):
+            shape = self.source.metadata.grid.chunk_shape(coords)
+            if self.blank is None or not target.metadata.grid.is_regular:
+                self.blank = target.chain.encode(np.full(shape, self.source.fill, target.dtype))
+            self._store(coords, self.blank)
+            self.moved.append((False, 0, len(self.blank)))
+
+    def _store(self, coords: Coords, data: Any, key: str = "") -> None:
+        """Store a value; `key` is its key in the source if it is unchanged, so that the storage itself may copy it."""
+        # a small value is written faster from memory, a large one perhaps shared by the file system
+        by_storage = self.by_storage and key and not self.far and len(data) >= _LARGE
+        if by_storage and self._store_copy(coords, key, len(data)):
+            return
+        key = self.target.key(coords)
+        try:
+            self.target.store.set(key, data)
+        except TegulaError as error:
+            self.target.locate(error, key)
+            raise
+        finally:
+            forget(self.target.store, key)
+
+    def _store_copy(self, coords: Coords, old: str, nbytes: int) -> bool:
+        store: Any = self.target.store
+        key = self.target.key(coords)
+        try:
+            done: int | None = store.copy_from(self.source.store, old, key, nbytes=nbytes)
+        except TegulaError as error:
+            self.target.locate(error, key)
+            raise
+        finally:
+            forget(store, key)
+        return done is not None
+
+    def _overhangs(self, coords: Coords) -> bool:
+        grid, shape = self.source.metadata.grid, self.source.metadata.shape
+        return any(axis.start(n) + axis.length(n) > size for axis, n, size in zip(grid.axes, coords, shape))
+
+    def _decode(self, coords: Coords) -> None:
+        """Read the part of the source that a chunk holds, and write it to the target."""
+        source, target = self.source, self.target
+        part = part_of(self.units, coords)
+        plan = basic(part, source.metadata.shape, source.metadata.grid)
+        # in the source's dtype: reading does not convert, and writing swaps bytes if the target's byte order differs
+        values = np.empty(plan.work_shape, source.dtype)
+        read(source, plan, values)
+        write(target, basic(part, target.metadata.shape, target.metadata.grid), values)
+        self.moved.append((False, *self._sizes(coords)))
+
+    def _sizes(self, coords: Coords) -> tuple[int, int]:
+        """Return the size of a value in bytes, before and after."""
+        sizes = (array.store.size(key) if (key := array.key(coords)) else None for array in (self.source, self.target))
+        before, after = (size or 0 for size in sizes)
+        return before, after
+
+
+def _holds_index(sharding: Sharding, raw: bytes, shape: Coords, nbytes: int) -> bool:
+    """Return whether the index of a shard is valid and all inner chunks lie within the shard."""
+    if len(raw) != sharding.index_nbytes(shape):
+        return False
+    try:
+        sharding.decode_index(raw, shape, nbytes)
+    except TegulaError:
+        return False
+    return True

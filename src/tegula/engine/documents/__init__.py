@@ -1,0 +1,1 @@
+"""The metadata documents of nodes, and finding nodes."""

@@ -1,0 +1,163 @@
+"""Finding nodes: which prefixes of a store have one, without opening it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, TypeVar
+
+from tegula.engine.concurrency.pool import gather
+from tegula.engine.documents.reading import fetch_documents
+from tegula.errors import StoreError, TegulaError
+from tegula.formats import FORMATS, Format, find_format
+from tegula.formats.documents import load_attributes
+from tegula.metadata.nodes import GroupMetadata
+from tegula.stores import Store
+
+__all__ = [
+    "JOB_DIRECTORY", "children", "has_document", "has_node", "implicit_group", "is_node", "members_of_folder",
+    "nodes_below", "without_jobs",
+]  # fmt: skip
+
+JOB_DIRECTORY: Final = ".tegula_job"
+"""Beginning of the names of directories with the ledger of a job, or a node that will replace another: no members."""
+
+_AHEAD = 16  # nodes that are looked up together, as a multiple of the requests under way
+_DEPTH, _LISTINGS = 4, 200  # levels and listings of a search in a directory, which may hold any files
+T = TypeVar("T")
+
+
+def implicit_group(store: Store, path: str, format: str | None, *, deep: bool = False) -> GroupMetadata | None:
+    """Return an implicit group, which has no documents, if there are nodes directly below the path.
+
+    With `deep`, nodes of formats without group documents also count on deeper levels; that search ends after 4 levels
+    or 200 listings. In a store that can't be listed, only consolidated metadata make an implicit group.
+    """
+    if not store.listable:
+        return _of_copies(store, path, format)
+    wanted = [find_format(format)] if format else [*FORMATS.values()]
+    level = [f"{path}/" if path else ""]
+    listings = _LISTINGS
+    # level by level, until a node is found
+    for depth in range(_DEPTH if deep else 1):
+
+        def listed(prefix: str, depth: int = depth) -> list[str]:
+            try:
+                return children(store, prefix)
+            except StoreError:
+                if depth:
+                    return []  # the directory may belong to another user or program
+                raise
+
+        def is_there(place: tuple[str, Format], depth: int = depth) -> bool:
+            return has_node(store, *place) and (not depth or is_node(store, *place))
+
+        below: list[str] = []
+        for some in _batched(level[:listings], store):
+            found = [child for found in gather(listed, some, store.concurrency) for child in found]
+            places = [(child, item) for child in found for item in wanted]
+            for _, item in _chosen(store, places, is_there):
+                return _without_document(store, path, item)
+            below += found
+        wanted = [item for item in wanted if not item.has_groups]
+        listings -= len(level)
+        level = below
+        if not wanted or listings <= 0:
+            break
+    return None
+
+
+def _without_document(store: Store, path: str, item: Format) -> GroupMetadata:
+    """Return a group whose document is missing, with the attributes that the format keeps in another one."""
+    key = item.attributes_at[0] if item.attributes_at is not None else ""
+    if not key or key in item.node_keys:
+        return GroupMetadata(format=item.name)
+    return GroupMetadata(format=item.name, attributes=load_attributes(fetch_documents(store, path, [key]), key))
+
+
+def _of_copies(store: Store, path: str, format: str | None) -> GroupMetadata | None:
+    """Return the group whose document is missing, but whose consolidated metadata are there, in one of their own."""
+    for item in [find_format(format)] if format else FORMATS.values():
+        key = item.consolidated_key
+        if key and key not in item.keys and item.consolidated is not None:
+            documents = fetch_documents(store, path, [key])
+            if item.consolidated(documents) is not None:
+                return _without_document(store, path, item)
+    return None
+
+
+def _batched(items: Sequence[T], store: Store) -> Iterator[Sequence[T]]:
+    """Yield items in groups that are looked up together; single items if the store is not far away."""
+    size = _AHEAD * store.concurrency if store.is_remote else 1
+    return (items[start : start + size] for start in range(0, len(items), size))
+
+
+def children(store: Store, prefix: str) -> list[str]:
+    """Return, sorted, the prefixes directly below a prefix at which members may be: all but that of a job."""
+    return without_jobs(prefix, store.list_dir(prefix)[1])
+
+
+def without_jobs(prefix: str, found: Sequence[str]) -> list[str]:
+    """Return the prefixes found directly below a prefix, without those of jobs.
+
+    Examples
+    --------
+    >>> without_jobs("a/", ["a/.tegula_job/", "a/x/"])
+    ['a/x/']
+    """
+    return [child for child in found if not child.startswith(JOB_DIRECTORY, len(prefix))]
+
+
+def _chosen(store: Store, items: Sequence[T], test: Callable[[T], bool]) -> Iterator[T]:
+    """Yield the items for which `test`, which asks the store, is true."""
+    for some in _batched(items, store):
+        yield from (item for item, passes in zip(some, gather(test, some, store.concurrency)) if passes)
+
+
+def is_node(store: Store, prefix: str, item: Format) -> bool:
+    """Return whether the documents under a prefix are those of a node, and no other files of that name."""
+    try:
+        return item.parse(fetch_documents(store, prefix[:-1], item.keys)) is not None
+    except TegulaError:
+        return False
+
+
+def nodes_below(store: Store, prefix: str, item: Format) -> Iterator[str]:
+    """Yield, sorted, the prefixes directly below a prefix at which the format has a node."""
+    if not store.is_remote and not any("/" in key for key in item.node_keys):
+        return store.prefixes_with(prefix, item.node_keys)
+    return _chosen(store, children(store, prefix), lambda child: has_node(store, child, item))
+
+
+def members_of_folder(store: Store, prefix: str) -> Iterator[str]:
+    """Yield, sorted, the prefixes directly below a folder without documents that hold nodes of any format."""
+    formats = [*FORMATS.values()]
+    found: set[str] = set()
+    if not store.is_remote:  # `prefixes_with` may be faster than a lookup for each child
+        found = {*store.prefixes_with(prefix, [key for item in formats for key in item.node_keys if "/" not in key])}
+        formats = [item for item in formats if any("/" in key for key in item.node_keys)]
+
+    def is_member(child: str) -> bool:
+        return (
+            child in found
+            or next(_chosen(store, formats, lambda item: has_node(store, child, item)), None) is not None
+            or implicit_group(store, child[:-1], None, deep=True) is not None
+        )
+
+    return _chosen(store, children(store, prefix), is_member)
+
+
+def has_node(store: Store, prefix: str, item: Format) -> bool:
+    """Return whether the format has a node at a prefix, without reading its documents."""
+    if store.is_remote:
+        return any(gather(lambda key: has_document(store, prefix, key), item.node_keys, store.concurrency))
+    return any(has_document(store, prefix, key) for key in item.node_keys)
+
+
+def has_document(store: Store, prefix: str, key: str) -> bool:
+    """Return whether a document exists; it does not if a file stands in the place of its directory."""
+    try:
+        return store.exists(prefix + key)
+    except StoreError as error:
+        if "/" not in key or not isinstance(error.__cause__, NotADirectoryError):
+            raise
+        return False

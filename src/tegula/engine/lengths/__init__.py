@@ -1,0 +1,1 @@
+"""Changing the lengths of arrays: appending and resizing."""

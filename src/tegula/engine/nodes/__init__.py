@@ -1,0 +1,1 @@
+"""Creating, opening, changing, replacing and deleting nodes."""

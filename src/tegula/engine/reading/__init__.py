@@ -1,0 +1,1 @@
+"""Reading and writing the elements of an array with an executor."""

@@ -1,0 +1,1 @@
+"""The format of bcolz 1.x."""

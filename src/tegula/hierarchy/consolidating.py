@@ -1,0 +1,109 @@
+"""Consolidated metadata of a group: whether there is any, reading it, and writing it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from itertools import chain
+
+from tegula import engine
+from tegula.errors import ConflictError, MetadataError, TegulaError, UnsupportedError
+from tegula.formats import find_format
+from tegula.formats.consolidated import Consolidated
+from tegula.hierarchy.members import Documents
+from tegula.metadata.nodes import GroupMetadata
+from tegula.stores import Store
+from tegula.stores.capabilities import unchanged
+
+__all__ = ["below", "has_copy", "opened_copy", "read_copy", "write_copy"]
+
+
+def write_copy(
+    store: Store,
+    path: str,
+    format: str,
+    members: Callable[[], Iterable[tuple[str, Mapping[str, bytes]]]],
+) -> GroupMetadata:
+    """Write a copy of the documents of all members into a group, and return the description of the group.
+
+    Parameters
+    ----------
+    store, path, format : Store, str, str
+        The group.
+    members : callable
+        Returns the path of each member below the group, and its documents as they are now.
+
+    Raises
+    ------
+    UnsupportedError
+        If the format has no consolidated metadata.
+    MetadataError
+        If the group is implicit.
+    ConflictError
+        If other processes keep changing the group.
+    """
+    item, location = find_format(format), f"{store.url}/{path}".rstrip("/")
+    if item.consolidate is None:
+        raise UnsupportedError(f"{format} has no consolidated metadata", path=location)
+    key = f"{path}/{item.consolidated_key}".lstrip("/")
+    for attempt in range(10_000):
+        before = store.get(key, with_generation=True)[1]
+        current = engine.read_metadata(store, path, format)
+        if not isinstance(current, GroupMetadata):
+            raise MetadataError(
+                "an implicit group has no document to hold the copy; create the group with tegula.create_group",
+                path=location,
+            )
+        # listed anew in each attempt, since another process may have added a member
+        new = item.consolidate(current, chain([("", current.documents)], members()))
+        try:
+            store.set(key, new[item.consolidated_key], if_generation=before)
+        except ConflictError:  # the group's document has changed
+            engine.back_off(attempt)
+            continue
+        finally:
+            engine.forget(store, key)
+        return replace(current, documents={**current.documents, **new}, copies=None)
+    raise ConflictError("the metadata kept changing while it was being copied", path=location)
+
+
+def has_copy(store: Store, path: str, group: GroupMetadata) -> bool:
+    """Return whether a group has consolidated metadata that can be read."""
+    item = find_format(group.format)
+    if item.consolidated is None:
+        return False
+    if group.copies is not None:
+        return True
+    try:
+        return item.consolidated(engine.fetch_documents(store, path, [item.consolidated_key])) is not None
+    except TegulaError:
+        return False
+
+
+def read_copy(store: Store, path: str, group: GroupMetadata) -> Documents | None:
+    """Return the consolidated metadata of a group as it is now, ``None`` if there is none."""
+    item, known = find_format(group.format), group.copies
+    key = item.consolidated_key
+    generation = known.generation if isinstance(known, Consolidated) else None
+    if generation is not None and unchanged(store, f"{path}/{key}".lstrip("/"), generation):
+        return known
+    documents = engine.fetch_documents(store, path, [key] if key else [])
+    if known is not None and key in documents and documents[key] == group.documents.get(key):
+        return known  # parsed from the same bytes when the group was opened
+    return item.consolidated(documents) if item.consolidated is not None else None
+
+
+def opened_copy(group: GroupMetadata) -> Documents | None:
+    """Return the consolidated metadata that was read with the document of a group, ``None`` if none was."""
+    found, item = group.copies, find_format(group.format)
+    if found is None and item.consolidated is not None and item.consolidated_key in group.documents:
+        found = item.consolidated(group.documents)
+    return found
+
+
+def below(copy: Documents, path: str) -> Documents:
+    """Return consolidated metadata of the group at a path, by path in the store."""
+    prefix = f"{path}/" if path else ""
+    if isinstance(copy, Consolidated):
+        return copy.below(prefix)
+    return {prefix + name: nodes for name, nodes in copy.items() if name}

@@ -1,0 +1,394 @@
+"""`tegula.statistics`: measures arrays box by box, and merges the results."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from tegula.arrays.array import Array
+from tegula.hierarchy.sources import Sources
+from tegula.jobs.sharing import Code, Share, of_each_array, shared_results, sharing_arrays, sources_for
+from tegula.jobs.statistics.histograms import Bins, Histogram
+from tegula.jobs.statistics.moments import Moments, measure
+from tegula.jobs.units import Box, Progress, boxes, one_at_a_time, opened
+from tegula.tables.table import Table
+
+__all__ = [
+    "Measured", "Statistics", "measure_box", "measure_fill", "merged", "short", "statistics",
+    "statistics_of_blocks",
+]  # fmt: skip
+
+_LATEST: Final = 2**63 - 1  # units of the latest time; minus this of the earliest
+
+Measured = dict[str, Moments]
+"""Partial results by the path of a field, ``""`` for elements without fields."""
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """Statistics of an array; of a group, a table or structured elements, part by part.
+
+    Parameters
+    ----------
+    path : str
+        Path below the node, for a field with its name; ``""`` for the node itself.
+    kind : {"array", "field", "table", "group"}
+        Kind of the part; a column is an array.
+    dtype : str
+        Data type of the elements; ``""`` for tables and groups.
+    count, missing : int
+        Number of values and of missing ones; for tables and groups the sums.
+    min, max : scalar or None
+        The extremes; ``None`` without values or without an order. Text is ordered by code points.
+    mean, std : scalar or None
+        Mean and standard deviation (``ddof=0``) of numbers, booleans and times.
+    histogram : Histogram or None
+        Histogram of the finite values.
+    decoded : str
+        How stored values were decoded, such as ``"unpacked with scale_factor 0.1"``; ``""`` if they were not.
+    parts : dict of str to Statistics
+        Statistics of fields, columns, or the arrays of a group at any depth, by path.
+    failed : dict of str to str
+        Path and reason of each array that could not be read.
+
+    Examples
+    --------
+    >>> import numpy as np, tegula
+    >>> g = tegula.create_group({})
+    >>> g["x"] = [1.0, np.nan, 4.0]
+    >>> s = tegula.statistics(g["x"])
+    >>> s.count, s.missing, s.max, s.mean
+    (2, 1, 4.0, 2.5)
+    """
+
+    path: str
+    kind: str
+    dtype: str = ""
+    count: int = 0
+    missing: int = 0
+    min: Any = None
+    max: Any = None
+    mean: Any = None
+    std: Any = None
+    histogram: Histogram | None = None
+    parts: Mapping[str, Statistics] = field(default_factory=dict)
+    failed: Mapping[str, str] = field(default_factory=dict)
+    decoded: str = ""
+
+    def __getitem__(self, path: str) -> Statistics:
+        """Return the statistics of a part."""
+        return self.parts[path]
+
+    def leaves(self) -> Iterator[tuple[str, Statistics]]:
+        """Yield path and statistics of each array or field.
+
+        Examples
+        --------
+        >>> import tegula
+        >>> t = tegula.create_table({}, {"a": [1, 2], "b": [3, 4]})
+        >>> [(path, found.max) for path, found in tegula.statistics(t).leaves()]
+        [('a', 2), ('b', 4)]
+        """
+        if not self.parts and self.dtype:
+            yield self.path, self
+        for part in self.parts.values():
+            yield from part.leaves()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the statistics as JSON values, in nested dictionaries."""
+        names = ("path", "kind", "dtype", "count", "missing", "min", "max", "mean", "std")
+        out: dict[str, Any] = {name: getattr(self, name) for name in names}
+        shown = self.histogram
+        out["histogram"] = None if shown is None else {"counts": list(shown.counts), "edges": list(shown.edges)}
+        if self.decoded:
+            out["decoded"] = self.decoded
+        if self.parts or not self.dtype:
+            out["parts"] = {path: part.as_dict() for path, part in self.parts.items()}
+            out["failed"] = dict(self.failed)
+        return out
+
+    def __repr__(self) -> str:
+        """Return a line for each part."""
+        return "\n".join("  ".join(row).rstrip() for row in _aligned(self.rows()))
+
+    def rows(self, width: int = 32) -> list[list[str]]:
+        """Return the rows of the table that `print` shows, titles first.
+
+        Parameters
+        ----------
+        width : int
+            Width of a histogram in characters.
+
+        Examples
+        --------
+        >>> import tegula
+        >>> t = tegula.create_table({}, {"a": [1, 2, 4]})
+        >>> tegula.statistics(t).rows()[1]
+        ['a', 'int64', '3', '0', '1', '4', '2.333', '1.247', '██ █']
+        """
+        titles = ["name", "data type", "count", "missing", "min", "max", "mean", "std", "histogram"]
+        return [titles, *(_row(path, part, width) for path, part in self.leaves())]
+
+
+def _row(path: str, part: Statistics, width: int) -> list[str]:
+    numbers = [short(value) for value in (part.min, part.max, part.mean, part.std)]
+    dtype = part.dtype if len(part.dtype) <= 14 else f"{part.dtype[:13]}…"
+    drawn = part.histogram.drawn(width).rstrip() if part.histogram is not None else ""
+    return [path or "/", dtype, str(part.count), str(part.missing), *numbers, drawn]
+
+
+def _aligned(rows: list[list[str]]) -> Iterator[list[str]]:
+    widths = [max(map(len, column)) for column in zip(*rows)]
+    for row in rows:
+        yield [
+            cell.rjust(width) if 2 <= place < 8 else cell.ljust(width)
+            for place, (cell, width) in enumerate(zip(row, widths))
+        ]
+
+
+def short(value: Any) -> str:
+    """Return a number with up to four digits, or text of up to twelve letters.
+
+    Examples
+    --------
+    >>> short(0.123456), short(12345678), short(None), short("a long name of a station")
+    ('0.1235', '12345678', '-', "'a long name…")
+    """
+    if value is None:
+        return "-"
+    if isinstance(value, (float, complex)):
+        return f"{value:.4g}"
+    if isinstance(value, (np.datetime64, np.timedelta64)):
+        return str(value)
+    text = str(value) if isinstance(value, int) else repr(value)
+    return text if len(text) <= 20 and isinstance(value, int) else text if len(text) <= 13 else f"{text[:12]}…"
+
+
+# --- units: boxes of an array
+
+
+def measure_box(array: Array, box: Box, *, raw: bool = False) -> Measured:
+    """Measure one box of an array; with `raw`, the numbers as they are stored.
+
+    Examples
+    --------
+    >>> import tegula
+    >>> t = tegula.create_table({}, {"a": [1, 5, 9]})
+    >>> measure_box(t["a"], (slice(1, 3),))[""].low
+    5
+    """
+    return _measured(np.asarray(array[box]), array, raw)
+
+
+def measure_fill(array: Array, number: int, *, raw: bool = False) -> Measured:
+    """Measure `number` elements that hold the fill value, without reading any."""
+    fill = array.stored.fill.reshape(1)[: min(number, 1)]
+    return {name: found.times(number) for name, found in _measured(fill, array, raw).items()}
+
+
+def merged(one: Measured, other: Measured) -> Measured:
+    """Merge the results of two parts of an array."""
+    return {name: one[name].merge(found) if name in one else found for name, found in other.items()}
+
+
+_CODE = Code[Measured]((Moments, Bins))
+
+
+def _measured(values: npt.NDArray[Any], array: Array, raw: bool) -> Measured:
+    conventions = array.conventions
+    masks = conventions.stored_masks
+    if not raw:
+        values, left = conventions.unpacked(values)
+        masks = [mask[()] for mask in left]
+    return {name: measure(part, masks) for name, part in _fields("", values)}
+
+
+def _result_type(array: Array, raw: bool) -> tuple[np.dtype[Any], str]:
+    """Return the type of the measured values, and its name."""
+    conventions = array.conventions
+    if raw or not conventions.changes_values:
+        return array.dtype, str(array.metadata.data_type)
+    dtype = conventions.decode(np.zeros(0, array.dtype)).dtype
+    return dtype, str(dtype)
+
+
+def _fields(name: str, values: npt.NDArray[Any]) -> Iterator[tuple[str, npt.NDArray[Any]]]:
+    """Yield the fields of structured elements with their paths, other elements as they are."""
+    if values.dtype.names is None:
+        yield name, values
+        return
+    for inner in values.dtype.names:
+        yield from _fields(f"{name}.{inner}" if name else inner, values[inner])
+
+
+# --- the loop over units
+
+
+def statistics(
+    source: Any,
+    *,
+    path: str = "",
+    raw: bool = False,
+    progress: Progress | None = None,
+    allow_pickle: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
+    runner: Any = None,
+    workers: int | None = None,
+    ledger: Any = None,
+) -> Statistics:
+    """Find minimum, maximum, mean, standard deviation, missing values and a histogram.
+
+    Values are decoded as xarray does, by the attributes of CF: ``scale_factor`` and ``add_offset``, and ``units`` of
+    times. NaN, NaT and ``None`` are missing, and so are the values of ``_FillValue`` and ``missing_value``. In Zarr v2
+    arrays with dimension names the fill value takes the place of ``_FillValue``. Infinities count, but not in the
+    histogram.
+
+    Memory is bounded by one block of 64 MiB, or one chunk if that is larger; for remote storage by the setting
+    ``buffer_bytes``, since many arrays and blocks are read at once. If few chunks are stored, only these
+    are visited; all other elements count as fill values.
+
+    Parameters
+    ----------
+    source : str, path, mapping, Store, Array, Group or Table
+        The node, or where it is stored.
+    path : str
+        Path below it.
+    raw : bool
+        Take the values as they are stored, without scale, offset and units.
+    progress : callable, optional
+        Called with the path of an array, the bytes done, and its total bytes.
+    allow_pickle : bool
+        Allow unpickling of chunks, which can run any code.
+    storage_options : mapping, optional
+        Settings of the storage, if `source` is a URL; see `tegula.store_of`.
+    runner, workers : optional
+        How the work is done, as for `tegula.convert`.
+    ledger : str, path, mapping or Store, optional
+        A directory or bucket that records what has been measured, so that the same call continues after an
+        interruption. It is empty at the end.
+
+    Returns
+    -------
+    Statistics
+        Statistics of an array; those of a group or table are in `Statistics.parts`, for each array or column.
+
+    Raises
+    ------
+    NotFoundError
+        If there is no node.
+    CodecError, StoreError
+        If a chunk of an array can't be read. For a group or table, such an array is reported in `Statistics.failed`.
+
+    Examples
+    --------
+    >>> import numpy as np, tegula
+    >>> g = tegula.create_group({})
+    >>> g["x"] = np.arange(8)
+    >>> g["y"] = [0.5, np.nan]
+    >>> tegula.statistics(g)
+    name  data type  count  missing  min  max  mean    std  histogram
+    x     int64          8        0    0    7   3.5  2.291  ████████
+    y     float64        1        1  0.5  0.5   0.5      0  █
+    """
+    measured = "statistics of stored values" if raw else "statistics"
+    who = {"runner": runner, "workers": workers, "ledger": ledger}
+    opening = path, allow_pickle, storage_options
+    with opened(source, *opening) as node, sharing_arrays(measured, node, _CODE, **who) as share:
+        sources = sources_for(node, share)
+        if isinstance(node, Array):
+            return _of_array(node, "", progress, share, sources, raw)
+        shown = one_at_a_time(progress)
+        work = lambda name, array: _of_array(array, name, shown, share, sources, raw)  # noqa: E731
+        parts, failed = of_each_array(node, work, share, sources)
+        return _sum("", "table" if isinstance(node, Table) else "group", "", parts, failed)
+
+
+def _of_array(
+    array: Array, path: str, progress: Progress | None, share: Share[Measured] | None, sources: Sources, raw: bool
+) -> Statistics:
+    """Measure the boxes of an array and the elements they leave out, and merge the results."""
+    found: Measured = {}
+    done = 0
+    with sources.array(array):  # what is missing in another node would count as fill values
+        for part, size in shared_results(share, path, partial(measure_box, array, raw=raw), boxes(array), array):
+            found = merged(found, part)
+            done += size
+            if progress is not None:
+                progress(path, done * array.itemsize, array.nbytes)
+    found = merged(found, measure_fill(array, array.size - done, raw=raw))
+    if progress is not None:
+        progress(path, array.nbytes, array.nbytes)
+    return _with_decoding(_of_measured(*_result_type(array, raw), path, found), array, raw)
+
+
+def statistics_of_blocks(array: Array, blocks: Iterable[npt.NDArray[Any]]) -> Statistics:
+    """Return the statistics of some elements of an array, which are measured block by block.
+
+    Examples
+    --------
+    >>> import tegula
+    >>> g = tegula.create_group({})
+    >>> g["x"] = [1, 5, 9]
+    >>> statistics_of_blocks(g["x"], iter([g["x"][:2]])).max
+    5
+    """
+    found: Measured = {}
+    dtype, text = _result_type(array, raw=False)
+    for values in blocks:
+        dtype = values.dtype if array.dtype.names is not None else dtype
+        found = merged(found, _measured(values, array, raw=False))
+    return _with_decoding(_of_measured(dtype, text, "", found), array, raw=False)
+
+
+def _with_decoding(found: Statistics, array: Array, raw: bool) -> Statistics:
+    conventions = array.conventions
+    return found if raw or not conventions.changes_values else replace(found, decoded=conventions.describe())
+
+
+def _of_measured(dtype: np.dtype[Any], text: str, path: str, found: Measured) -> Statistics:
+    if dtype.names is None:
+        return _result(path, "array", text, dtype, found[""])
+    types = {name: part.dtype for name, part in _fields("", np.empty(0, dtype))}
+    parts = {name: _result(f"{path}.{name}".lstrip("."), "field", str(types[name]), types[name], found[name])
+             for name in types}  # fmt: skip
+    return _sum(path, "array", text, parts, {})
+
+
+def _sum(path: str, kind: str, dtype: str, parts: dict[str, Statistics], failed: Mapping[str, str]) -> Statistics:
+    count, missing = sum(part.count for part in parts.values()), sum(part.missing for part in parts.values())
+    return Statistics(path, kind, dtype, count, missing, parts=parts, failed=failed)
+
+
+def _result(path: str, kind: str, text: str, dtype: np.dtype[Any], found: Moments) -> Statistics:
+    mean: Any = found.average
+    std: Any = found.deviation
+    edges: tuple[Any, ...] = () if found.bins is None else found.bins.edges()
+    if dtype.kind in "Mm" and edges:
+        made: Any = type(found.low)
+        unit: Any = np.datetime_data(dtype)
+        mean = made(_in_range(mean), unit)
+        std = np.timedelta64(_in_range(std or 0), unit)
+        edges = tuple(made(_in_range(edge), unit) for edge in edges)
+    histogram = None
+    if found.bins is not None:
+        # the outermost edges are the finite extremes
+        first, last = _within(found.low, edges[0]), _within(found.high, edges[-1])
+        inner = edges[1:-1] if dtype.kind in "biuMm" else [float(edge) for edge in edges[1:-1]]
+        histogram = Histogram(found.bins.counts, (first, *inner, last))
+    return Statistics(path, kind, text, found.count, found.missing, found.low, found.high, mean, std, histogram)
+
+
+def _in_range(number: float) -> int:
+    """Return a number of time units, clipped to the range of times, which rounding and edges of bins may exceed."""
+    return min(max(round(number), -_LATEST), _LATEST)
+
+
+def _within(extreme: Any, edge: Any) -> Any:
+    if isinstance(extreme, (bool, np.datetime64, np.timedelta64)):
+        return extreme
+    return extreme if np.isfinite(extreme) else edge

@@ -1,1 +1,0 @@
-"""Checksums of values, whatever the format, the chunks and the codecs."""

@@ -1,0 +1,182 @@
+"""Times as CF has them: numbers of days, hours, … since a date, or durations.
+
+Dates of the Gregorian calendars become ``datetime64``; those of other calendars, in which a year may have 360 days,
+have no such type and stay numbers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from tegula.errors import UnsupportedError
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+__all__ = ["TimeUnits", "time_units"]
+
+_NANOSECONDS: Final = {
+    "nanosecond": 1,
+    "microsecond": 1000,
+    "millisecond": 10**6,
+    "second": 10**9,
+    "minute": 60 * 10**9,
+    "hour": 3600 * 10**9,
+    "day": 86400 * 10**9,
+}
+_DATE: Final = re.compile(
+    r"\s*(\d{1,4})-(\d{1,2})-(\d{1,2})(?:[T\s]+(\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,9})\d*)?)?)?"
+    r"\s*(?:Z|UTC|GMT|([+-])(\d{1,2}):?(\d{2})?)?\s*"
+)
+_REFORM: Final = np.datetime64("1582-10-15")
+_JULIAN_DAY_OF_1970: Final = 2440588
+_MOST: Final = 2**63 - 2**12  # ticks that NumPy holds, less the error of floating-point numbers
+
+
+@dataclass(frozen=True, slots=True)
+class TimeUnits:
+    """What numbers mean that are times.
+
+    Parameters
+    ----------
+    nanoseconds : int
+        Length of the unit.
+    reference : numpy.datetime64, optional
+        The date to which the number zero belongs; ``None`` for durations.
+    calendar : str
+        Name of the calendar, in lower case.
+    """
+
+    nanoseconds: int
+    reference: np.datetime64 | None
+    calendar: str = "standard"
+
+    @property
+    def is_known(self) -> bool:
+        """Whether NumPy has a type for these times."""
+        return self.reference is None or self.calendar in ("standard", "gregorian", "proleptic_gregorian")
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type of decoded times: of nanoseconds if these are the unit, else of microseconds, for 290,000 years."""
+        return np.dtype(f"{'m' if self.reference is None else 'M'}8[{'ns' if self.nanoseconds == 1 else 'us'}]")
+
+    def decode(self, values: npt.NDArray[Any], missing: npt.NDArray[np.bool_] | None = None) -> npt.NDArray[Any]:
+        """Return numbers as times.
+
+        Parameters
+        ----------
+        values : ndarray of numbers
+            The numbers, in a known calendar (`is_known`); NaN stands for a missing time.
+        missing : ndarray of bool, optional
+            Which others are missing.
+
+        Returns
+        -------
+        ndarray of datetime64 or timedelta64
+            The times, rounded to the unit of `dtype`.
+
+        Raises
+        ------
+        UnsupportedError
+            If a time is out of range, or before the Gregorian reform in a calendar that has it.
+
+        Examples
+        --------
+        >>> time_units({"units": "hours since 2000-01-01"}).decode(np.array([0, 36]))
+        array(['2000-01-01T00:00:00.000000', '2000-01-02T12:00:00.000000'],
+              dtype='datetime64[us]')
+        """
+        is_missing = np.isnan(values) if values.dtype.kind == "f" else np.zeros(values.shape, bool)
+        is_missing = is_missing if missing is None else is_missing | missing
+        known = np.where(is_missing, np.zeros((), values.dtype), values)
+        per_tick = 1 if self.nanoseconds == 1 else 1000
+        first = (
+            0
+            if self.reference is None
+            else int(self.reference.astype("M8[ns]" if per_tick == 1 else "M8[us]").astype("i8"))
+        )
+        # whole units and parts of them, as ticks of the type
+        whole = np.floor(known) if known.dtype.kind == "f" else known
+        most = max((abs(int(end)) for end in (whole.min(), whole.max())), default=0) if whole.size else 0
+        if most * self.nanoseconds // per_tick + abs(first) >= _MOST:
+            raise UnsupportedError("a time is out of range; read the numbers as they are stored")
+        ticks = (
+            whole.astype("i8") * self.nanoseconds // per_tick
+            if self.nanoseconds < per_tick
+            else (whole.astype("i8") * (self.nanoseconds // per_tick))
+        )
+        if known.dtype.kind == "f":
+            ticks += np.rint((known.astype("f8") - whole) * (self.nanoseconds / per_tick)).astype("i8")
+        found = (ticks + first).astype(self.dtype)
+        # dates before the reform are those of the Julian calendar, which NumPy does not know
+        if self.reference is not None and self.calendar != "proleptic_gregorian":
+            known_dates = found[~is_missing]
+            if known_dates.size and known_dates.min() < _REFORM:
+                raise UnsupportedError(
+                    f"a date is before the Gregorian reform in the calendar {self.calendar!r:.40}; read the numbers as "
+                    "they are stored"
+                )
+        found[is_missing] = "NaT"
+        return found
+
+
+def time_units(attributes: Mapping[str, Any]) -> TimeUnits | None:
+    """Return what attributes say about times; ``None`` if values are no times.
+
+    Examples
+    --------
+    >>> time_units({"units": "days since 2000-1-1 06:00"}).reference
+    np.datetime64('2000-01-01T06:00:00.000000')
+    >>> time_units({"units": "days"}) is None
+    True
+    """
+    units, calendar = attributes.get("units"), attributes.get("calendar", "standard")
+    if not isinstance(units, str) or not isinstance(calendar, str):
+        return None
+    unit, since, date = units.partition(" since ")
+    length = _NANOSECONDS.get(unit.strip().lower().removesuffix("s"))
+    if not since:
+        dtype = attributes.get("dtype")
+        is_duration = length is not None and isinstance(dtype, str) and dtype.startswith("timedelta64")
+        return TimeUnits(length, None) if is_duration and length is not None else None
+    calendar = calendar.lower()
+    reference = _date(date, is_julian=calendar in ("standard", "gregorian"))
+    return None if length is None or reference is None else TimeUnits(length, reference, calendar)
+
+
+def _date(text: str, *, is_julian: bool) -> np.datetime64 | None:
+    """Read a date, which before the Gregorian reform is one of the Julian calendar if the calendar is mixed."""
+    found = _DATE.fullmatch(text)
+    if found is None:
+        return None
+    year, month, day = (int(item) for item in found.groups()[:3])
+    hour, minute, second = (int(item or 0) for item in found.groups()[3:6])
+    if not 1 <= month <= 12 or not 1 <= day <= 31 or hour > 24 or minute > 59 or second > 60:
+        return None
+    if is_julian and (year, month, day) < (1582, 10, 15):
+        days = _julian_day(year, month, day) - _JULIAN_DAY_OF_1970
+    else:
+        try:
+            days = int(np.datetime64(f"{year:04}-{month:02}-{day:02}", "D").astype("i8"))
+        except ValueError:
+            return None
+    shift = (int(found[9]) * 60 + int(found[10] or 0)) * (1 if found[8] == "+" else -1) if found[8] else 0
+    seconds = days * 86400 + (hour * 60 + minute - shift) * 60 + second
+    date = np.datetime64(seconds, "s")
+    fraction = int((found[7] or "").ljust(9, "0"))
+    return (
+        date + np.timedelta64(fraction // 1000, "us") if fraction % 1000 == 0 else date + np.timedelta64(fraction, "ns")
+    )
+
+
+def _julian_day(year: int, month: int, day: int) -> int:
+    """Return the number of a day of the Julian calendar in the count of astronomers."""
+    shift = (14 - month) // 12
+    year, month = year + 4800 - shift, month + 12 * shift - 3
+    return day + (153 * month + 2) // 5 + 365 * year + year // 4 - 32083

@@ -1,0 +1,1 @@
+"""Copies of remote values in memory and on a local disk."""

@@ -1,0 +1,335 @@
+"""A store over any file system of fsspec: object storage, servers, archives, caches and file systems in memory."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from typing import Any, Final, NamedTuple
+
+from tegula.errors import ConflictError, ReadOnlyError, StoreError, UnsupportedError
+from tegula.stores.arguments import ABSENT, ByteRange, Generation, check_key, check_prefix, clip_range
+from tegula.stores.capabilities import BlockedKeys, Ranged
+from tegula.stores.checked_ranges import Limits
+from tegula.stores.fsspec.calls import FileCalls
+from tegula.stores.fsspec.file_systems import MISSING, is_file_system, overrides
+from tegula.stores.fsspec.listing import below, children, files
+from tegula.stores.names import HIDDEN
+
+__all__ = ["FsspecStore"]
+
+_ATTEMPTS: Final = 5
+_MAGIC: Final = frozenset("*?[")
+
+
+_VERSION: Final = frozenset({
+    "etag", "mtime", "created", "modified", "last_modified", "lastmodified", "last-modified", "md5hash", "ino",
+    "generation", "content-md5", "content_md5", "digest", "versionid", "version_id", "sha", "blob_id", "updated",
+})  # fmt: skip
+"""Fields of a file's info, in lower case, whose values differ for each state of the file; its size is also compared."""
+
+
+_STATE: Final = "state of a file"
+
+
+class FileState(NamedTuple):
+    """The state of a file, as far as its file system reports what distinguishes one state from another."""
+
+    version: tuple[tuple[str, str], ...]
+
+    @property
+    def plain(self) -> tuple[str, tuple[tuple[str, str], ...]]:
+        """The state as a plain tuple, for caches; `FsspecStore.generation_of` converts it back."""
+        return _STATE, self.version
+
+
+class FsspecStore(BlockedKeys, Ranged, FileCalls):
+    """Files below a directory of any file system of fsspec, such as ``hf``, ``sftp``, ``github``, ``memory``, ``s3``.
+
+    One process at a time may write, since fsspec has no conditional writes: conditions hold between the threads of this
+    process (`single_writer`). A file system that can't store and remove files is read-only: HTTP, archives, references,
+    GitHub, and content caches.
+
+    A value is stored by one call of the file system. On object storage, in memory, on this machine and over SFTP a
+    reader then sees the old value or the new one. Other file systems, such as FTP and SMB, write in place: a
+    reader may see part of a value, and a killed writer leaves part of one, which reading reports as a damaged
+    chunk or document.
+
+    Only a file that does not exist is a missing key; any other error is raised as `StoreError`. Listings bypass the
+    file system's cache of directories; web servers can't be listed (`listable`). The file system also limits the
+    number of requests under way at once: s3fs to 10, unless it is made with
+    ``config_kwargs={"max_pool_connections": 64}``. In a forked process the file system is made again from its
+    arguments. A pickled store includes these, and with them credentials, as in fsspec.
+
+    Parameters
+    ----------
+    fs : fsspec.AbstractFileSystem
+        The file system, synchronous or asynchronous.
+    root : str
+        The directory in it that keys are relative to, such as ``"bucket/path"``; it need not exist yet.
+    read_only : bool
+        Whether `set` and `delete` raise `ReadOnlyError`, as they always do where the file system can't be written.
+    url : str, optional
+        The URL that the store was opened with; the attribute `url` has it.
+
+    Raises
+    ------
+    StoreError
+        If `fs` is not an fsspec file system, or `root` is not text.
+
+    Examples
+    --------
+    >>> import fsspec
+    >>> store = FsspecStore(fsspec.filesystem("memory"), "measured/x.zarr")
+    >>> generation = store.set("c/0", b"abcdef")
+    >>> store.get("c/0", (2, 3)), store.url
+    (b'cde', 'memory:///measured/x.zarr')
+    >>> store.list_dir("c/"), store.single_writer
+    ((['c/0'], []), True)
+    >>> store.delete_prefix("")
+    """
+
+    def __init__(
+        self, fs: Any, root: str | os.PathLike[str] = "", *, read_only: bool = False, url: str | None = None
+    ) -> None:
+        if not is_file_system(fs):
+            raise StoreError(f"an FsspecStore needs a file system of fsspec, not {type(fs).__name__}")
+        if not isinstance(root, (str, os.PathLike)):
+            raise StoreError(f"the root of an FsspecStore must be text, not {root!r:.80}")
+        super().__init__(fs, os.fspath(root), read_only=read_only, url=url)
+
+    # --- values
+
+    def fetch(self, key: str, limits: Limits) -> bytes | Exception:
+        """Read the contents of a file, or a part of them; see `CheckedRanges`."""
+        path = self._names.path(key)
+        try:
+            found: bytes = self._call("cat_file", path, start=limits[0], end=limits[1])
+        except Exception as error:  # noqa: BLE001 - file systems raise anything, and `answer` tells what it means
+            return self._confirmed(path, error) if self._caches else error
+        return found
+
+    def get_many(self, requests: Iterable[tuple[str, ByteRange | None]]) -> list[bytes | None]:
+        """Return the results of `get` for each ``(key, byte_range)``, in order, with one wave of requests."""
+        wanted = [*requests]
+        if not self.is_remote:
+            return super().get_many(wanted)
+
+        # ranges that depend on the size of the value are read one by one
+        found: list[bytes | None] = [None] * len(wanted)
+        sent, paths, limits = [], [], []
+        for number, (key, byte_range) in enumerate(wanted):
+            check_key(key)
+            pair = self.limits(byte_range)
+            if pair is None:
+                found[number] = self.read_sized(key, byte_range)
+            else:
+                sent.append(number)
+                paths.append(self._names.path(key))
+                limits.append(pair)
+
+        # all others at once
+        if sent:
+            starts, ends = ([pair[side] for pair in limits] for side in (0, 1))
+            with self._asking("read", wanted[sent[0]][0], missing=True):
+                answers = self._call("cat_ranges", paths, starts, ends, on_error="return", **self._batch)
+            for number, answer in zip(sent, answers):
+                found[number] = self.answer(*wanted[number], answer)
+        return found
+
+    def get_ranges(
+        self, key: str, ranges: Sequence[ByteRange], generation: Generation | None = None
+    ) -> tuple[list[bytes] | None, Generation]:
+        """Return several ranges of one state of the value of `key`; see `Ranged`.
+
+        Generations of this store are digests of whole values. Here a state is what the file system reports of the file
+        before and after its parts are read, such as its ETag or time of change. If this does not distinguish states, or
+        a generation of `get` is given, the whole value is read.
+        """
+        for each in ranges:
+            clip_range(each, 0)  # raises if it is not valid
+        before = self._state(key)
+        if before is None or not (generation in (None, ABSENT) or isinstance(generation, FileState)):
+            whole, now = self.get(key, with_generation=True)
+            if generation is not None and now != generation:
+                raise ConflictError("the value has changed since it was read", key=key)
+            return (None if whole is None else [self.ranged(whole, each) or b"" for each in ranges]), now
+        if generation is not None and generation != before:
+            raise ConflictError("the value has changed since it was read", key=key)
+        if before == ABSENT or not ranges:
+            return (None if before == ABSENT else []), before
+        try:
+            found = self.get_many([(key, each) for each in ranges])
+        except StoreError:  # another writer may have stored a shorter value, which ends before the range
+            if self._state(key) != before:
+                raise ConflictError("the value has changed since it was read", key=key) from None
+            raise
+        if self._state(key) != before or None in found:
+            raise ConflictError("the value has changed since it was read", key=key)
+        return [value or b"" for value in found], before
+
+    def generation_of(self, plain: Any) -> Generation:
+        """Return the generation or state for a plain value; see `FileState.plain`."""
+        found: Generation = FileState(plain[1]) if type(plain) is tuple and plain[:1] == (_STATE,) else plain
+        return found
+
+    def version(self, key: str) -> tuple[tuple[str, str], ...] | None:
+        """Return what distinguishes one state of a file from another, as far as the file system reports it.
+
+        Returns ``None`` if there is no file.
+        """
+        info = self.info(key)
+        return None if info is None else self._version_of(info)
+
+    @staticmethod
+    def _version_of(info: dict[str, Any]) -> tuple[tuple[str, str], ...]:
+        return tuple(sorted((name.lower(), str(info[name])) for name in info if name.lower() in {"size", *_VERSION}))
+
+    def _state(self, key: str) -> Generation | None:
+        """Return the state of a key; ``None`` if the file system does not report it, or the path is a directory."""
+        info = self.info(key)
+        if info is None:
+            return ABSENT
+        found = self._version_of(info)
+        tells = info["type"] != "directory" and any(name in _VERSION and text != "None" for name, text in found)
+        return FileState(found) if tells else None
+
+    def size(self, key: str) -> int | None:
+        """Return the length of a value in bytes, or ``None`` if there is none."""
+        path = self._names.path(check_key(key))
+        try:
+            with self._asking("look up", key):
+                info = self._call("info", path, **self._refresh["info"])
+                if info["type"] == "directory":
+                    # in memory a file and a directory may have the same name
+                    is_file = self._names.scheme == "memory" and self._call("isfile", path)
+                    return len(self._call("cat_file", path)) if is_file else None
+                if info["size"] is None:  # the server does not report the size
+                    return len(self._call("cat_file", path))
+                return int(info["size"])
+        except MISSING:
+            return None
+
+    def write(self, key: str, value: bytes) -> None:
+        """Store a value as a file; the docstring of the class says what a reader may see during the write."""
+        path = self._names.path(key)
+        if HIDDEN in key and any(segment.startswith(HIDDEN) for segment in key.split("/")):
+            raise StoreError(f"names that begin with {HIDDEN!r} are the store's own", key=key)
+        with self._asking("write", key, missing=True):
+            for _ in range(_ATTEMPTS):  # another thread may remove the directory when it becomes empty
+                try:
+                    self._put(path, value)
+                    return
+                except Exception as error:
+                    parent = path.rpartition("/")[0]
+                    # the directory may exist now because another thread has just made it
+                    gone = isinstance(error, FileNotFoundError)
+                    if not self._directories or (not gone and self._call("isdir", parent)):
+                        raise
+                    self._call("makedirs", parent, exist_ok=True)
+            self._put(path, value)
+
+    def remove(self, key: str) -> None:
+        """Remove a file if it exists."""
+        path = self._names.path(key)
+        by_pattern = self.fs.async_impl and not overrides(self.fs, "_rm_file")
+        if by_pattern and not _MAGIC.isdisjoint(path):
+            raise StoreError(f"{self!r} would treat this name as a pattern, and delete other files, too", key=key)
+        try:
+            with self._asking("delete", key):
+                self._call("rm" if by_pattern else "rm_file", path)
+        except MISSING:
+            return
+        except StoreError:
+            if self.size(key) is not None:
+                raise
+
+    def delete_prefix(self, prefix: str) -> None:
+        """Remove every key that starts with `prefix`, and directories that become empty."""
+        check_prefix(prefix)
+        if self.read_only:
+            raise ReadOnlyError(f"{self!r} is read-only", key=prefix)
+        super().delete_prefix(prefix)
+        if self._directories:
+            self._remove_directories(prefix)
+
+    def blocked_by(self, key: str) -> str | None:
+        """Return a description of a directory in the place of `key`, or ``None`` if there is none."""
+        path = self._names.path(check_key(key))
+        if not self._directories or self.size(key) is not None:
+            return None
+        with self._asking("look up", key, missing=True):
+            return f"{path} is a directory" if self._call("isdir", path) else None
+
+    # --- listings
+
+    def list_prefix(self, prefix: str) -> Iterator[str]:
+        """Yield every key that starts with `prefix`, in no particular order."""
+        path = self._listed(prefix)
+        try:
+            with self._asking("list", prefix):
+                if self._finds:
+                    self._call("invalidate_cache")
+                    names: Iterable[str] = self._call("find", path)
+                else:
+                    names = files(self._entries, path)
+                found = [*names]
+        except MISSING:
+            found = []
+        return below(self._names.keys(found), prefix)
+
+    def list_dir(self, prefix: str) -> tuple[list[str], list[str]]:
+        """Return the keys and the prefixes (each ending in ``/``) directly below `prefix`, each sorted."""
+        path = self._listed(prefix)
+        try:
+            with self._asking("list", prefix):
+                names, directories = children(self._entries, path, only_filled=self._directories)
+        except MISSING:
+            return [], []
+        keys = below(self._names.keys(names), prefix)
+        prefixes = below((f"{key}/" for key in self._names.keys(directories)), prefix)
+        return sorted({*keys}), sorted({*prefixes})
+
+    # --- how it is done
+
+    def _put(self, path: str, value: bytes) -> None:
+        if not self._renames:
+            self._call("pipe_file", path, value)
+            return
+        parent, _, _ = path.rpartition("/")
+        temporary = f"{parent}/{HIDDEN}{os.getpid()}-{os.urandom(8).hex()}.tmp"
+        try:
+            self._call("pipe_file", temporary, value)
+            if self._names.scheme in ("file", "local"):
+                os.replace(temporary, path)  # the file system's own `mv` would move it into a directory
+            else:
+                self._call("mv", temporary, path)
+        except BaseException:
+            with suppress(Exception):  # the first error counts
+                self._call("rm_file", temporary)
+            raise
+
+    def _listed(self, prefix: str) -> str:
+        path = self._names.directory(check_prefix(prefix))
+        if not self.listable:  # pages of links may leave out names, and a missing page does not mean an empty directory
+            raise UnsupportedError(
+                f"{self!r} can't be listed, because it is a web server: open a member by its name, or the group by "
+                "tegula.open_group(…, consolidated=True) if it has consolidated metadata"
+            )
+        return path
+
+    def _remove_directories(self, prefix: str) -> None:
+        """Remove the empty directories below a prefix; a directory that gets a file meanwhile stays."""
+        root = self._names.directory(prefix)
+        pending, found = [root], []
+        while pending:
+            current = pending.pop()
+            try:
+                inside = [entry["name"] for entry in self._entries(current) if entry["type"] == "directory"]
+            except Exception:  # noqa: BLE001 - the keys are gone, and nothing depends on the directories
+                continue
+            pending += inside
+            found += inside
+        for path in [*reversed(found), *([root] if prefix else [])]:
+            with suppress(Exception):  # it is not empty, or gone
+                self._call("rmdir", path)

@@ -1,0 +1,77 @@
+"""The kernel for local files: whether it is in use, and what it looks up for many prefixes at once."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from itertools import repeat
+from typing import TYPE_CHECKING, Any
+
+from tegula import config, executors
+from tegula.deferred import Later
+
+if TYPE_CHECKING:
+    import threading
+else:
+    threading = Later("threading")
+
+__all__ = ["kernel_in_use", "with_one_of"]
+
+_modules = sys.modules
+_TYPE, _REGULAR = 0o170000, 0o100000
+
+
+def kernel_in_use(*, loads: bool = True) -> Any | None:
+    """Return the kernel if it is in use; only the main thread loads it, since other threads import nothing."""
+    if config.current().executor == "reference":
+        return None
+    found = _modules.get("tegula._kernel")
+    if found is None and loads and threading.current_thread() is threading.main_thread():
+        found = executors.kernel()
+    return found if hasattr(found, "put_file") else None  # otherwise it is still being loaded
+
+
+def with_one_of(
+    names: Sequence[str], found: list[tuple[str, os.DirEntry[str]]], exists: Callable[[str], bool], *, is_exact: bool
+) -> Iterator[str]:
+    """Yield the prefixes under which one of `names` has a value; the kernel looks up many plain files at once.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Keys relative to each prefix.
+    found : list of (str, os.DirEntry)
+        The prefixes, all in one directory, and their directories.
+    exists : callable
+        Says whether a key has a value that is not simply a file.
+    is_exact : bool
+        Whether the file system is known to distinguish all names.
+    """
+    kernel = kernel_in_use() if len(found) > 1 and is_exact else None
+    directory, threads = os.path.dirname(found[0][1].path), config.current().threads
+    there: set[str] = set()
+    left = found
+    for name in names:
+        paths = [f"{entry.name}/{name}" for _, entry in left]
+        answers = repeat(None) if kernel is None else kernel.find_files(directory, paths, threads)
+        for (child, entry), answer in zip(left, answers):
+            is_link = entry.is_symlink()
+            known = answer if answer is not None and not is_link else _has(entry, name, is_exact and not is_link)
+            if exists(child + name) if known is None else known:
+                there.add(child)
+        left = [place for place in left if place[0] not in there]
+    yield from (child for child, _ in found if child in there)
+
+
+def _has(entry: os.DirEntry[str], name: str, is_exact: bool) -> bool | None:
+    """Return whether a file is in a directory; ``None`` if that does not say whether its key has a value."""
+    try:
+        mode = os.lstat(f"{entry.path}{os.sep}{name}").st_mode
+    except FileNotFoundError:
+        return False
+    except PermissionError:
+        return True  # looking into it says why not
+    except (OSError, ValueError):
+        return None
+    return True if mode & _TYPE == _REGULAR and is_exact else None

@@ -1,0 +1,1 @@
+"""Drivers that show other stores in another form."""

@@ -1,0 +1,1 @@
+"""The driver ``zarr``, for Zarr v2."""

@@ -1,0 +1,249 @@
+"""Nodes of any format in terms of Zarr v3: their documents, and their chunks as these describe them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+
+from tegula import engine
+from tegula.codecs.equivalence import Transfer, decode_alike, transfer
+from tegula.errors import TegulaError, UnsupportedError
+from tegula.formats import find_format
+from tegula.formats.bcolz.codecs import portable
+from tegula.indexing import basic
+from tegula.jobs.masks import as_attribute
+from tegula.metadata.nodes import ArrayMetadata, CodecSpec, GroupMetadata, NodeMetadata
+from tegula.stores import Store
+
+__all__ = ["DOCUMENT", "ShownArray", "ShownGroup", "describe", "documents_of"]
+
+DOCUMENT: Final = "zarr.json"
+_ZARR3 = find_format("zarr3")
+_KNOWN: Final = frozenset(
+    ["bytes", "transpose", "sharding_indexed", "vlen-utf8", "vlen-bytes", "blosc", "gzip", "zstd", "crc32c"]
+    + [
+        f"numcodecs.{name}"
+        for name in (
+            "blosc lz4 zstd zlib gzip bz2 lzma shuffle crc32 crc32c adler32 fletcher32 jenkins_lookup3 delta bitround"
+            " fixedscaleoffset quantize packbits astype pcodec zfpy"
+        ).split()
+    ]
+)
+"""The codecs that zarr-python 3 registers, with the package numcodecs."""
+_FRAME_HEADER: Final = 16
+_SNAPPY: Final = 2  # in the flags of a Blosc frame
+
+
+def describe(metadata: ArrayMetadata) -> ArrayMetadata:
+    """Describe an array in Zarr v3, with codecs that zarr-python knows; other chunks must be encoded again.
+
+    Raises
+    ------
+    UnsupportedError
+        If Zarr v3 has no data type for its elements.
+
+    Examples
+    --------
+    >>> from tegula.hierarchy.creators import create_array
+    >>> old = create_array({}, shape=3, dtype=">i2", format="bcolz")
+    >>> [codec.name for codec in describe(old.metadata).codecs]
+    ['bytes', 'blosc']
+    """
+    draft = replace(metadata, codecs=portable(metadata.codecs), documents={}, dense=False)
+    if draft.dimension_names is not None and find_format(draft.format).mask == "fill_value":
+        draft = as_attribute(draft, [])
+    unknown = [codec for codec in draft.codecs if not _is_known(codec)]
+    if not unknown:
+        try:
+            return _ZARR3.adapt(draft)
+        except UnsupportedError as error:
+            if error.codec is None:
+                raise
+            unknown = [codec for codec in draft.codecs if codec.name == error.codec]
+    if metadata.data_type.variable == "object":
+        raise UnsupportedError("Zarr v3 has no data type for Python objects", codec=unknown[0].name)
+    kept = [codec for codec in draft.codecs if codec.name in ("bytes", "transpose")]
+    return _ZARR3.adapt(replace(draft, codecs=(*kept, *_ZARR3.compressors)))
+
+
+def _is_known(codec: CodecSpec) -> bool:
+    """Return whether zarr-python can decode what a codec has encoded."""
+    options = codec.configuration
+    if codec.name == "numcodecs.quantize" and options.get("astype", options.get("dtype")) != options.get("dtype"):
+        return False  # zarr-python mistakes the stored elements for those of the array
+    return codec.name in _KNOWN and options.get("cname") != "snappy"
+
+
+def _has_snappy(frame: Any) -> bool:
+    """Return whether a Blosc frame was compressed by Snappy, which numcodecs lacks, whatever the document says."""
+    return len(frame) >= _FRAME_HEADER and frame[2] >> 5 == _SNAPPY
+
+
+class ShownGroup:
+    """A group or table, and its document in Zarr v3.
+
+    Parameters
+    ----------
+    metadata : GroupMetadata
+        Its description in its own format.
+    members : iterable of (str, dict), optional
+        Consolidated metadata: paths below the group, and documents in Zarr v3.
+    """
+
+    def __init__(self, metadata: GroupMetadata, members: Iterable[tuple[str, Mapping[str, bytes]]] | None) -> None:
+        self.metadata = metadata
+        shown = GroupMetadata(attributes=metadata.attributes, format=_ZARR3.name)
+        if members is None:
+            self.document = _ZARR3.serialize(shown)[DOCUMENT]
+        else:
+            assert _ZARR3.consolidate is not None  # Zarr v3 has consolidated metadata
+            self.document = _ZARR3.consolidate(shown, members)[DOCUMENT]
+
+
+class ShownArray:
+    """An array, its document in Zarr v3, and its chunks as that document describes them.
+
+    Parameters
+    ----------
+    store, path, metadata
+        The array in its own format.
+
+    Attributes
+    ----------
+    path : str
+        Its path in the store.
+    described : ArrayMetadata
+        Its description in Zarr v3.
+    document : bytes
+        Its ``zarr.json``.
+    """
+
+    def __init__(self, store: Store, path: str, metadata: ArrayMetadata) -> None:
+        self.metadata = metadata
+        self.path = path
+        self._store = store
+        self._same = metadata.format == _ZARR3.name
+        self.described = metadata if self._same else describe(metadata)
+        self.document: bytes = (
+            metadata.documents[DOCUMENT] if self._same else _ZARR3.serialize(self.described)[DOCUMENT]
+        )
+
+    @cached_property
+    def stored(self) -> engine.StoredArray:
+        """The array for the engine, in its own format."""
+        return engine.stored_array(self._store, self.path, self.metadata)
+
+    @cached_property
+    def _target(self) -> Any:
+        """The codecs of the shown chunks."""
+        return engine.stored_array(self._store, self.path, self.described, document="").chain
+
+    @cached_property
+    def is_passed_on(self) -> bool:
+        """Whether stored chunks are shown byte for byte."""
+        own = self.metadata
+        return self._same or (not own.dense and self._is_alike and "blpk" not in [codec.name for codec in own.codecs])
+
+    @cached_property
+    def _is_alike(self) -> bool:
+        old, new = self.metadata, self.described
+        return decode_alike(old.codecs, old.data_type, new.codecs, new.data_type)
+
+    @cached_property
+    def _is_blosc(self) -> bool:
+        return self.described.codecs[-1].name == "blosc"
+
+    @cached_property
+    def _transfer(self) -> Transfer | None:
+        """The conversion of stored chunks without decoding them, if there is one."""
+        if not self._is_alike:
+            return None
+        return transfer(self.stored.chain, self.metadata.codecs, self._target, self.described.codecs)
+
+    def key(self, coords: tuple[int, ...]) -> str:
+        """Return the key of a stored chunk; ``""`` if its format has none."""
+        return self.stored.key(coords)
+
+    def shown_key(self, coords: tuple[int, ...]) -> str:
+        """Return the key of a shown chunk, below the array."""
+        return self.described.keys.encode(coords)
+
+    def coords(self, key: str) -> tuple[int, ...] | None:
+        """Return the coordinates of a shown chunk by its key below the array, ``None`` if it is no chunk's key."""
+        return self.described.keys.decode(key, self.metadata.ndim)
+
+    def show(self, data: bytes, coords: tuple[int, ...]) -> bytes:
+        """Convert a stored chunk to a shown one.
+
+        Raises
+        ------
+        CodecError
+            If it is damaged, or has fewer rows than the array needs.
+        """
+        if self.is_passed_on:
+            return data
+        # unchanged except for its container, if it is whole
+        stored, full = self.stored, self.metadata.grid.chunk_shape(coords)
+        try:
+            shape = stored.stored_shape(coords, data)
+            if shape == full and self._transfer is not None:
+                moved = self._transfer(data, shape)
+                if moved is not None and not (self._is_blosc and _has_snappy(moved)):
+                    return bytes(moved)
+            # a chunk that ends with the array is filled up, others are encoded with the shown codecs
+            chunk = self._decoded(data, shape, coords)
+            if chunk.shape != full:
+                whole = np.full(full, stored.fill, chunk.dtype)
+                whole[tuple(map(slice, chunk.shape))] = chunk
+                chunk = whole
+            return bytes(self._target.encode(chunk.astype(self.described.data_type.numpy, copy=False)))
+        except TegulaError as error:
+            stored.locate(error, self.key(coords))
+            raise
+
+    def _decoded(self, data: bytes, shape: tuple[int, ...], coords: tuple[int, ...]) -> np.ndarray[Any, Any]:
+        """Decode a chunk; one that only the kernel can decode ends where the array does."""
+        stored = self.stored
+        try:
+            return stored.chain.decode(data, shape)
+        except UnsupportedError:
+            region = self.metadata.grid.region(coords, self.metadata.shape)
+            plan = basic(region, self.metadata.shape, self.metadata.grid)
+            part = engine.empty(plan.work_shape, stored.dtype)
+            engine.read(stored, plan, part)
+            return part
+
+    def take(self, data: Any, coords: tuple[int, ...]) -> Any:
+        """Convert a shown chunk to one to store.
+
+        Raises
+        ------
+        CodecError
+            If it is damaged.
+        """
+        if self.is_passed_on:
+            return data
+        stored, shape = self.stored, self.metadata.grid.chunk_shape(coords)
+        try:
+            chunk = self._target.decode(data, shape)
+            return stored.chain.encode(chunk.astype(stored.fill.dtype, copy=False))
+        except TegulaError as error:
+            stored.locate(error, self.key(coords))
+            raise
+
+    def chunks(self) -> Iterator[tuple[int, ...]]:
+        """Yield the coordinates of the stored chunks."""
+        return (coords for coords, _ in self.stored.stored_chunks())
+
+
+def documents_of(metadata: NodeMetadata) -> dict[str, bytes]:
+    """Return the documents of a node in Zarr v3, for consolidated metadata."""
+    if isinstance(metadata, GroupMetadata):
+        return {DOCUMENT: ShownGroup(metadata, None).document}
+    if metadata.format == _ZARR3.name:
+        return {DOCUMENT: metadata.documents[DOCUMENT]}
+    return _ZARR3.serialize(describe(metadata))

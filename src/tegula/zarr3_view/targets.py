@@ -1,0 +1,44 @@
+"""The store to show for a target: its own store if it is Zarr v3, otherwise a view of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tegula import engine
+from tegula.arrays.node import Node
+from tegula.metadata.nodes import NodeMetadata
+from tegula.stores import Store
+from tegula.targets.paths import clean
+from tegula.targets.stores import check_options, store_of
+from tegula.zarr3_view.view import Zarr3View
+
+__all__ = ["shown"]
+
+
+def shown(target: Any, path: str, read_only: bool, storage_options: Mapping[str, Any] | None) -> tuple[Store, str]:
+    """Return a store in which a node is Zarr v3, and the path of the node in it.
+
+    Examples
+    --------
+    >>> from tegula.hierarchy.creators import create_array
+    >>> a = create_array({}, path="t", shape=3, dtype="u1", format="zarr1")
+    >>> shown(a, "", True, None)[0].get("zarr.json")[:20]
+    b'{\\n  "shape": [\\n    3'
+    """
+    prefix = ""
+    if isinstance(target, Node):
+        check_options(target, storage_options)
+        target, prefix = target.store, target.path
+    store = store_of(target, read_only=read_only, storage_options=storage_options)
+    found = "/".join(part for part in (prefix, clean(path)) if part)
+    metadata = node_at(store, found)
+    if metadata is None or metadata.format == "zarr3":
+        return store, found
+    return Zarr3View(store, found, writable=metadata.format == "zarr2"), ""
+
+
+def node_at(store: Store, path: str) -> NodeMetadata | None:
+    """Return the metadata of the node at a path, implicit groups included; ``None`` if there is none."""
+    found = engine.read_metadata(store, path)
+    return found if found is not None else engine.implicit_group(store, path, None, deep=True)

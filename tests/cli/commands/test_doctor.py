@@ -1,0 +1,132 @@
+"""``tegula doctor``, with and without a kernel."""
+
+import json
+import os
+import subprocess
+import sys
+from types import ModuleType
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import tegula
+from tegula import config, executors
+from tegula.cli.program import app
+
+
+def run(*arguments):
+    result = CliRunner().invoke(app, ["doctor", *arguments])
+    assert (result.exit_code, result.stderr) == (0, "")
+    return result.stdout
+
+
+def facts():
+    return json.loads(run("--json"))
+
+
+@pytest.fixture
+def fake(monkeypatch):
+    """A kernel with two codecs."""
+    module = ModuleType("tegula._kernel")
+    module.__version__ = "1.2.3"
+    module.codecs = lambda: ["zlib", "packbits"]
+    module.versions = lambda: {"libdeflate": "1.2"}
+    module.features = lambda: ["avx2", "bmi2"]
+    monkeypatch.setattr(executors, "_load", lambda: module)
+    return module
+
+
+@pytest.fixture
+def missing(monkeypatch):
+    monkeypatch.setattr(executors, "_load", lambda: "was not built")
+
+
+def test_with_the_kernel(fake):
+    with config.configure(executor="auto", threads=3):
+        found, text = facts(), run()
+    assert found["executor"] == {"setting": "auto", "used": "kernel", "reason": "it is installed"}
+    assert found["kernel"] == {
+        "version": "1.2.3",
+        "libraries": {"libdeflate": "1.2"},
+        "processor_features": ["avx2", "bmi2"],
+    }
+    assert (found["threads"], found["tegula"]) == (3, tegula.__version__)
+    assert found["packages"]["numpy"] == np.__version__
+    where = found["codecs"]
+    native = {name for name, place in where.items() if place == "kernel"}
+    # packbits of Zarr v3 is a different codec
+    assert native == {
+        "bytes",
+        "transpose",
+        "sharding_indexed",
+        "vlen-utf8",
+        "vlen-bytes",
+        "numcodecs.vlen-utf8",
+        "numcodecs.vlen-bytes",
+        "numcodecs.zlib",
+        "numcodecs.packbits",
+    }
+    assert {where["packbits"], where["zstd"], where["numcodecs.json2"]} == {"reference"}
+    lines = dict(line.split("  ", 1) for line in text.splitlines())
+    assert lines["Executor"].strip() == "kernel: it is installed"
+    assert lines["Processor"].strip() == "avx2, bmi2"
+    assert lines["Kernel"].strip() == "1.2.3, with libdeflate 1.2"
+    assert lines["Threads"].strip() == "3"
+    assert "numcodecs.zlib" in lines["In the kernel"]
+
+
+def test_the_executor_of_the_setting_is_used(fake):
+    with config.configure(executor="reference"):
+        found = facts()
+    assert found["executor"] == {
+        "setting": "reference",
+        "used": "reference",
+        "reason": "chosen by the setting executor",
+    }
+    assert {*found["codecs"].values()} == {"reference"}
+    with config.configure(executor="kernel"):
+        assert facts()["executor"]["used"] == "kernel"
+
+
+def test_without_the_kernel(missing):
+    with config.configure(executor="auto"):
+        found, text = facts(), run()
+    assert found["kernel"] is None
+    assert found["executor"]["used"] == "reference"
+    assert found["executor"]["reason"].startswith("the kernel was not built; to build it, install a Rust toolchain")
+    assert {*found["codecs"].values()} == {"reference"}
+    assert "Kernel" not in text
+    assert text.splitlines()[-2].split() == ["In", "the", "kernel", "none"]
+
+
+def test_packages_that_are_missing(missing, monkeypatch):
+    monkeypatch.setattr("tegula.cli.commands.doctor._OPTIONAL", ("typer", "no-such-package"))
+    assert facts()["optional_packages"]["no-such-package"] is None
+    lines = dict(line.split("  ", 1) for line in run().splitlines())
+    assert lines["Missing"].strip() == "no-such-package"
+
+
+def test_the_real_kernel(kernel):
+    with config.configure(executor="kernel"):
+        found = facts()
+    assert found["executor"]["used"] == "kernel"
+    assert found["kernel"]["version"] == tegula.__version__
+    assert found["kernel"]["libraries"]
+    needed = ["blosc", "zstd", "gzip", "crc32c", "blpk", *(f"numcodecs.{name}" for name in ("blosc", "lz4", "delta"))]
+    assert {found["codecs"][name] for name in needed} == {"kernel"}
+
+
+@pytest.mark.slow
+def test_commands_do_not_warn_about_a_missing_kernel(tmp_path):
+    code = """if True:
+        import sys
+        sys.modules["tegula._kernel"] = None
+        from tegula.cli import main
+        sys.exit(main())
+    """
+    tegula.save(str(tmp_path / "x.zarr"), [1, 2])
+    environment = {**os.environ, "TEGULA_EXECUTOR": "auto"}
+    command = [sys.executable, "-c", code, "cat", str(tmp_path / "x.zarr")]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=300)
+    assert (done.stdout.split(), done.stderr) == (["1", "2"], "")

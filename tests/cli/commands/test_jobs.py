@@ -1,0 +1,51 @@
+"""``tegula jobs``: what it says where there are no jobs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import tegula
+from tegula.cli.program import app
+
+
+def test_a_place_without_jobs_is_told_from_one_that_is_not_there(tmp_path: Path) -> None:
+    tegula.save(tmp_path / "x.zarr", [1, 2, 3])
+    found = CliRunner().invoke(app, ["jobs", "list", str(tmp_path / "x.zarr")])
+    assert (found.exit_code, found.stdout) == (0, "no job is under way or was interrupted there\n")
+    gone = CliRunner().invoke(app, ["jobs", "list", str(tmp_path / "y.zarr")])
+    assert gone.exit_code != 0
+    with pytest.raises(tegula.NotFoundError, match=r"y\.zarr"):
+        tegula.jobs.list_jobs(tmp_path / "y.zarr")
+    inner = CliRunner().invoke(app, ["jobs", "list", f"{tmp_path / 'x.zarr'}::wrong"])
+    assert inner.exit_code == 1
+    assert "nothing is stored here" in inner.stderr
+
+
+@pytest.mark.slow
+def test_a_pyramid_is_shown_gone_on_with_and_removed(tmp_path: Path) -> None:
+    source, target = tmp_path / "x.zarr", tmp_path / "y.zarr"
+    tegula.create_array(source, shape=(60, 60), chunks=(10, 10), dtype="i4")[...] = 1
+
+    def run(*arguments: object, code: int = 0) -> str:
+        result = CliRunner().invoke(app, [*map(str, arguments)])
+        assert result.exit_code == code, result.output
+        return result.output
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tegula.jobs.units.BLOCK_BYTES", 1)
+        part = ("downsample", source, target, "--part", "1/2")
+        assert "50 units, 32.5 KiB to read, 18.7 KiB to write, 135 requests, 800 B of memory" in run(*part, "--dry-run")
+        assert not target.exists()
+        assert "32 units left to other parts" in run(*part)
+        assert "interrupted, downsample of" in run("jobs", "list", target)
+        assert "0 of 4 arrays done" in run("jobs", "show", target)
+        assert "a job was interrupted here" in run("downsample", source, target, code=1)
+        assert run("jobs", "clean", target).startswith("removed: downsample of")
+        assert not target.exists()
+        run(*part, "-q")
+        run("downsample", source, target, "--part", "2/2", "-q")
+    assert tegula.open(target)["s3"].shape == (8, 8)
+    assert "the target is complete, but the options" in run(*part, "--method", "mode", code=1)

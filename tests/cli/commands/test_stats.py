@@ -1,0 +1,84 @@
+"""``tegula stats``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import tegula
+from tegula.cli.commands import stats as stats_command
+from tegula.cli.program import app
+
+
+def run(*arguments: Any, code: int = 0) -> Any:
+    result = CliRunner().invoke(app, ["stats", *map(str, arguments)])
+    assert result.exit_code == code, result.output
+    return result
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    group = tegula.create_group(tmp_path / "x.zarr")
+    group["station/temperature"] = np.linspace(-10, 20, 1001)
+    group["station/day"] = np.array(["2020-01-01", "NaT"], "M8[D]")
+    group["name"] = ["a", "b"]
+    return tmp_path / "x.zarr"
+
+
+def test_an_array(place: Path) -> None:
+    lines = dict(line.split(None, 1) for line in run(f"{place}::station/temperature").stdout.splitlines()[1:])
+    assert lines["Count"] == "1001"
+    assert (lines["Min"], lines["Max"], lines["Mean"]) == ("-10", "20", "5")
+    assert lines["Histogram"].startswith("-10 ")
+    assert lines["Histogram"].endswith(" 20")
+    assert "█" in lines["Histogram"]
+    lines = dict(line.split(None, 1) for line in run(f"{place}::station/day").stdout.splitlines()[1:])
+    assert lines["Missing"] == "1 (50.0% of 2)"
+    assert lines["Min"] == "2020-01-01"
+    assert "Mean" not in run(f"{place}::name").stdout
+
+
+def test_a_line_for_each_array(place: Path) -> None:
+    titles, *lines = run(place).stdout.splitlines()
+    assert titles.split() == ["name", "count", "missing", "min", "max", "mean", "std", "histogram"]
+    assert [line.split()[0] for line in lines] == ["name", "station/day", "station/temperature"]
+    found = json.loads(run(place, "--json").stdout)
+    assert found["parts"]["station/temperature"]["mean"] == pytest.approx(5)
+    assert found["parts"]["station/day"]["missing"] == 1
+    assert run(place, "--quiet").output == ""
+
+
+def test_a_table_and_a_group_without_arrays(tmp_path: Path) -> None:
+    tegula.create_table(tmp_path / "t", {"day": [1, 2], "price": [2.0, 4.0]})
+    assert [line.split()[:2] for line in run(tmp_path / "t").stdout.splitlines()[1:]] == [["day", "2"], ["price", "2"]]
+    tegula.create_group(tmp_path / "e")
+    assert run(tmp_path / "e").stdout == "there are no arrays in this group\n"
+
+
+def test_unreadable_arrays(place: Path) -> None:
+    chunk = next(item for item in (place / "station/temperature/c").rglob("*") if item.is_file())
+    chunk.write_bytes(b"damaged")
+    result = run(place, code=1)
+    assert "station/day" in result.stdout
+    assert result.stderr.startswith("tegula: error: /station/temperature: ")
+    assert run(f"{place}::station/temperature", code=1).stdout == ""
+    run(place.parent / "nothing", code=1)
+
+
+def test_the_table_fits_a_terminal(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal:
+        def isatty(self) -> bool:
+            return True
+
+    found = tegula.statistics(place)
+    monkeypatch.setattr(stats_command.sys, "stdout", Terminal())
+    for width in (120, 80, 60):
+        monkeypatch.setenv("COLUMNS", str(width))
+        rows = stats_command._fitted(found)
+        assert stats_command._width(rows) <= max(width, 81)  # with names of 10 letters and histograms of 9
+    assert rows[3][0] == "…mperature"

@@ -1,0 +1,29 @@
+"""How much the tests try: as much as a change, CI or a night has time for.
+
+``TEGULA_EFFORT`` says which: ``quick``, ``usual`` (unless something else is said) or ``nightly``. A night takes fresh
+seeds, which are printed; ``TEGULA_SEED`` takes one of them again.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+
+EFFORT = os.environ.get("TEGULA_EFFORT", "usual")
+if EFFORT not in ("quick", "usual", "nightly"):
+    raise ValueError(f"TEGULA_EFFORT must be quick, usual or nightly, not {EFFORT!r}")
+QUICK, NIGHTLY = EFFORT == "quick", EFFORT == "nightly"
+# the worker processes of pytest inherit it
+SEED = int(os.environ.setdefault("TEGULA_SEED", str(random.SystemRandom().randrange(2**32) if NIGHTLY else 0)))
+_EXAMPLES = 10
+"""The most examples of a property in a quick run, and how many times as many a night tries."""
+
+
+def amount(kind: str, usual: int, nightly: int) -> int:
+    """Return how many of a kind a test tries: kills, say, for which ``TEGULA_KILLS`` says another number."""
+    return int(os.environ.get(f"TEGULA_{kind}", nightly if NIGHTLY else usual))
+
+
+def examples(usual: int) -> int:
+    """Return how many examples of a property or state machine are tried."""
+    return min(usual, _EXAMPLES) if QUICK else usual * _EXAMPLES if NIGHTLY else usual

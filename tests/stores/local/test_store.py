@@ -1,0 +1,716 @@
+"""The local store: what the text about file system stores requires, and what it leaves open."""
+
+import errno
+import os
+import pickle
+import resource
+import shutil
+import subprocess
+import sys
+import threading
+import time
+import tracemalloc
+from pathlib import Path
+
+import pytest
+from tests.waiting import run_threads
+
+import tegula
+from tegula import config, create_array, executors
+from tegula.errors import ConflictError, ReadOnlyError, StoreError
+from tegula.stores import ABSENT, LocalStore, MappingStore, root
+from tegula.stores.local import directories, open_files
+from tegula.stores.names import name_flaw
+from tegula.testing import check_store
+
+
+@pytest.fixture
+def store(tmp_path):
+    return LocalStore(tmp_path / "root")
+
+
+def files(folder):
+    """Every file and directory below `folder`, hidden ones too."""
+    return sorted(str(path.relative_to(folder)) for path in Path(folder).rglob("*"))
+
+
+# --- keys and paths
+
+
+def test_a_key_is_the_relative_path_of_a_file(store):
+    store.set("a/b/c.d", b"1")
+    assert Path(store.root, "a", "b", "c.d").read_bytes() == b"1"
+    Path(store.root, "a", "x").write_bytes(b"2")
+    assert store.get("a/x") == b"2"
+    assert sorted(store.list()) == ["a/b/c.d", "a/x"]
+
+
+@pytest.mark.parametrize("key", ["", "/a", "a/", "a//b", ".", "..", "a/../b", "../x", "a\0", "/etc/x", "\udc80", 7])
+def test_no_key_leaves_the_root_or_names_two_files(store, key):
+    Path(store.root).parent.joinpath("x").write_bytes(b"secret")
+    for operation in (store.get, store.size, store.delete, lambda key: store.set(key, b"")):
+        with pytest.raises(StoreError):
+            operation(key)
+    assert not os.path.exists(store.root)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there they are refused")
+@pytest.mark.parametrize("key", ["C:\\a", "C:/a", "\\\\host\\share", "a\\b", "a\\..\\..\\b", "CON", "a:b", "a.", "a "])
+def test_on_posix_names_that_windows_refuses_are_names_like_any_other(store, key):
+    store.set(key, b"1")
+    assert store.get(key) == b"1"
+    assert [*store.list()] == [key]
+    assert Path(store.root, key).is_file()
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        *["C:\\a", "C:/a", "\\\\host\\share", "a\\b", "a/..\\b", "CON", "x/nul", "aux.txt", "com1", "LPT9.x", "com²"],
+        *["a.", "a ", "a /b", "...", "a:b", "a?", "a*", 'a"', "a<b", "a|b", "\x01"],
+    ],
+)
+def test_windows_names_are_refused(key):
+    assert name_flaw(key, "win32") is not None
+    assert name_flaw(key, "linux") is None
+
+
+@pytest.mark.parametrize("key", ["a", "c/0/1", ".zarray", "zarr.json", "console", "comma1", "nul_", "a b", "com10"])
+def test_ordinary_names_are_good_on_windows_too(key):
+    assert name_flaw(key, "win32") is None
+
+
+def test_windows_checks_are_in_force_there(store, monkeypatch):
+    monkeypatch.setattr(root, "_WINDOWS", True)
+    monkeypatch.setattr(root, "name_flaw", lambda key: name_flaw(key, "win32"))
+    store.set("a", b"1")
+    assert store.get("a") == b"1"
+    for key in ["a\\b", "C:/a", "nul"]:
+        with pytest.raises(StoreError, match="Windows"):
+            store.set(key, b"1")
+        with pytest.raises(StoreError, match="Windows"):
+            store.get(key)
+    with pytest.raises(StoreError, match="Windows"):
+        store.list_dir("nul/")
+
+
+def test_too_long_names_and_paths_are_errors_that_name_the_key(store):
+    longest = "n" * 255
+    store.set(longest, b"1")
+    assert store.get(longest) == b"1"
+    for key in ["n" * 256, "d" * 300 + "/x", "/".join(["d" * 200] * 25), "a/" * 5000 + "a"]:
+        with pytest.raises(StoreError, match="too long") as caught:
+            store.set(key, b"")
+        assert caught.value.key == key
+    for operation in (store.get, store.size, store.delete):
+        with pytest.raises(StoreError, match="too long") as caught:
+            operation("n" * 256)
+        assert caught.value.key == "n" * 256
+    assert files(store.root) == [longest]
+
+
+def test_urls_round_trip(tmp_path):
+    for name in ["my data", "ä%20#?&", "plain"]:
+        store = LocalStore(tmp_path / name)
+        assert " " not in store.url
+        assert LocalStore.from_url(store.url).root == store.root
+    assert LocalStore.from_url("file:///my%20data").root == "/my data"
+    assert LocalStore.from_url("file://localhost/a", read_only=True).read_only
+    for url in ["http://x/y", "file://host/a", "/plain/path", "file:relative", "file:///a?b", "file:///a%00b"]:
+        with pytest.raises(StoreError):
+            LocalStore.from_url(url)
+
+
+# --- the root
+
+
+def test_opening_and_reading_create_nothing(tmp_path):
+    store = LocalStore(tmp_path / "no" / "such")
+    assert store.get("a/b") is None
+    assert store.size("a") is None
+    assert store.list_dir("") == ([], [])
+    assert [*store.list()] == []
+    store.delete("a")
+    store.delete_prefix("")
+    with pytest.raises(ConflictError):
+        store.delete("a", if_generation=(1, 2, 3))
+    assert files(tmp_path) == []
+    store.set("a", b"1")
+    assert files(tmp_path) == ["no", "no/such", "no/such/a"]
+
+
+def test_a_root_that_vanishes_is_made_again(store):
+    store.set("a/b", b"1")
+    for path in [Path(store.root, "a", "b"), Path(store.root, "a"), Path(store.root)]:
+        path.unlink() if path.is_file() else path.rmdir()
+    assert store.get("a/b") is None
+    store.set("a/b", b"2")
+    assert store.get("a/b") == b"2"
+
+
+def test_a_root_that_is_no_directory_is_refused(tmp_path):
+    (tmp_path / "file").write_bytes(b"")
+    (tmp_path / "dangling").symlink_to("nowhere")
+    (tmp_path / "loop").symlink_to("loop")
+    for name in ["file", "dangling", "loop", "file/below", "nul\0"]:
+        with pytest.raises(StoreError):
+            LocalStore(f"{tmp_path}/{name}")
+    for odd in ["", 7, None]:
+        with pytest.raises(StoreError, match="not a path"):
+            LocalStore(odd)
+    with pytest.raises(StoreError, match="durability"):
+        LocalStore(tmp_path, durability="perhaps")
+
+
+def test_a_root_may_be_a_link(tmp_path):
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    store = LocalStore(tmp_path / "link")
+    store.set("a/b", b"1")
+    assert (tmp_path / "real" / "a" / "b").read_bytes() == b"1"
+    assert store.get("a/b") == b"1"
+    store.delete_prefix("")
+    assert (tmp_path / "link").is_symlink()
+    assert files(tmp_path / "real") == []
+
+
+def test_a_relative_root_stays_where_it_was(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    store = LocalStore("here")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    store.set("a", b"1")
+    assert (tmp_path / "here" / "a").exists()
+
+
+# --- keys and directories
+
+
+def test_a_key_below_a_value_is_refused_whole(store):
+    store.set("a", b"1")
+    with pytest.raises(StoreError) as caught:
+        store.set("a/b/c", b"2")
+    assert caught.value.key == "a/b/c"
+    assert files(store.root) == ["a"]
+    assert store.get("a") == b"1"
+    for operation in (store.get, store.size, store.delete):
+        with pytest.raises(StoreError, match="ot a directory"):
+            operation("a/b")
+    assert store.list_dir("a/") == ([], [])
+    assert [*store.list_prefix("a/")] == []
+    store.delete_prefix("a/")
+    assert store.get("a") == b"1"
+
+
+def test_a_value_never_replaces_a_directory(store):
+    store.set("a/b/c", b"1")
+    for options in [{}, {"if_generation": ABSENT}]:
+        with pytest.raises(StoreError) as caught:
+            store.set("a/b", b"2", **options)
+        assert caught.value.key == "a/b"
+    assert files(store.root) == ["a", "a/b", "a/b/c"]
+    assert store.get("a/b/c") == b"1"
+
+
+def test_a_directory_is_no_value_and_says_so(store):
+    store.set("a/b", b"1")
+    assert store.get("a") is None
+    assert store.get("a", with_generation=True) == (None, ABSENT)
+    assert store.size("a") is None
+    assert "is a directory" in store.blocked_by("a")
+    assert store.blocked_by("a/b") is None
+    assert store.blocked_by("c") is None
+    assert store.blocked_by("c/d") is None
+    store.delete("a")
+    assert store.get("a/b") == b"1"
+
+
+def test_a_change_of_a_value_that_is_gone_makes_no_directory(store):
+    generation = store.set("a/b/c", b"1")
+    shutil.rmtree(store.root)
+    with pytest.raises(ConflictError, match="deleted"):
+        store.set("a/b/c", b"2", if_generation=generation)
+    assert not os.path.exists(store.root)
+
+
+def test_empty_directories_are_removed_and_never_shown(store):
+    store.set("a/b/c/d", b"1")
+    store.set("a/x", b"1")
+    store.delete("a/b/c/d")
+    assert files(store.root) == ["a", "a/x"]
+    store.delete("a/x")
+    assert os.path.isdir(store.root)
+    assert files(store.root) == []
+    Path(store.root, "e", "f").mkdir(parents=True)
+    assert store.list_dir("") == ([], [])
+    assert [*store.list()] == []
+    store.set("e/g", b"1")
+    assert store.list_dir("") == ([], ["e/"])
+    assert store.list_dir("e/") == (["e/g"], [])
+
+
+def test_a_refused_write_leaves_no_directories(store):
+    with pytest.raises(ConflictError) as caught:
+        store.set("a/b/c", b"1", if_generation=(1, 2, 3))
+    assert caught.value.key == "a/b/c"
+    assert files(store.root) == []
+
+
+def test_deleting_everything_keeps_to_the_root(tmp_path):
+    (tmp_path / "sibling").write_bytes(b"1")
+    store = LocalStore(tmp_path / "root")
+    for key in ["a", "b/c", "b/d/e"]:
+        store.set(key, b"1")
+    store.delete_prefix("b/d/")
+    assert files(store.root) == ["a", "b", "b/c"]
+    store.delete_prefix("")
+    assert files(tmp_path) == ["root", "sibling"]
+
+
+# --- other files
+
+
+def test_foreign_files_are_keys_like_any_other(store):
+    store.set("a/b", b"1")
+    for name in [".DS_Store", "a/.nfs0000000001", "a/b.partial", "Thumbs.db"]:
+        Path(store.root, name).write_bytes(b"?")
+    assert sorted(store.list()) == [".DS_Store", "Thumbs.db", "a/.nfs0000000001", "a/b", "a/b.partial"]
+    assert store.list_dir("a/") == (["a/.nfs0000000001", "a/b", "a/b.partial"], [])
+    store.delete_prefix("")
+    assert files(store.root) == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other file systems refuse such names")
+def test_names_that_are_no_text_are_left_out(store):
+    store.set("a", b"1")
+    with open(os.fsencode(store.root) + b"/\xff\xfe", "wb"):
+        pass
+    assert [*store.list()] == ["a"]
+    assert store.list_dir("") == (["a"], [])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other file systems refuse such names")
+@pytest.mark.parametrize("executor", ["auto", "reference"])
+def test_the_path_of_the_root_may_be_no_text(executor, tmp_path):
+    with config.configure(executor=executor):
+        array = create_array(LocalStore(os.fsdecode(bytes(tmp_path / "ä") + b"\xff")), shape=4, chunks=2, dtype="u1")
+        array[1:] = 1
+        array.append([2])
+        assert array[...].tolist() == [0, 1, 1, 1, 2]
+
+
+def test_the_stores_own_names_are_hidden_and_refused(store):
+    store.set("a/b", b"1")
+    for name in [".tegula-1-ab.tmp", "a/.tegula-lock"]:
+        Path(store.root, name).write_bytes(b"?")
+        for operation in (store.get, store.size, store.delete, store.blocked_by, lambda key: store.set(key, b"")):
+            with pytest.raises(StoreError, match="own"):
+                operation(name)
+    assert [*store.list()] == ["a/b"]
+    assert store.list_dir("") == ([], ["a/"])
+    assert store.list_dir("a/") == (["a/b"], [])
+
+
+def test_temporary_files_of_dead_writers_are_reclaimed(store):
+    Path(store.root, "a").mkdir(parents=True)
+    Path(store.root, ".tegula-1-ab.tmp").write_bytes(b"?")
+    Path(store.root, "a", ".tegula-2-cd.tmp").write_bytes(b"?")
+    alive = Path(store.root, "a", ".tegula-3-ef.tmp")
+    with alive.open("wb") as file:
+        directories.acquire(file.fileno(), str(alive))
+        assert [*store.list()] == []
+        store.set("a/b", b"1")
+        assert files(store.root) == [".tegula-1-ab.tmp", "a", "a/.tegula-3-ef.tmp", "a/b"]
+        store.set("b", b"1")
+        assert files(store.root) == ["a", "a/.tegula-3-ef.tmp", "a/b", "b"]
+
+
+def test_what_is_no_file_is_an_error(store):
+    Path(store.root).mkdir()
+    os.mkfifo(os.path.join(store.root, "pipe"))
+    for operation in (store.get, store.size):
+        with pytest.raises(StoreError, match="not a regular file"):
+            operation("pipe")
+    assert [*store.list()] == []
+
+
+def test_a_huge_sparse_file_is_an_error_or_read_in_part(store):
+    Path(store.root).mkdir()
+    with open(os.path.join(store.root, "huge"), "wb") as file:
+        file.truncate(1 << 43)
+    assert store.get("huge", (-5, 3)) == b"\0\0\0"
+    with pytest.raises(StoreError, match="huge"):
+        store.get("huge")
+
+
+# --- links
+
+
+@pytest.fixture
+def linked(tmp_path):
+    """A store with links that lead everywhere."""
+    (tmp_path / "out" / "dir").mkdir(parents=True)
+    (tmp_path / "out" / "secret").write_bytes(b"secret")
+    (tmp_path / "out" / "dir" / "x").write_bytes(b"secret")
+    folder = tmp_path / "root"
+    (folder / "real").mkdir(parents=True)
+    (folder / "real" / "x").write_bytes(b"inside")
+    (folder / "in-file").symlink_to("real/x")
+    (folder / "in-dir").symlink_to("real")
+    (folder / "out-file").symlink_to(tmp_path / "out" / "secret")
+    (folder / "out-dir").symlink_to("../out")
+    (folder / "dangling").symlink_to("nowhere")
+    (folder / "loop").symlink_to("loop")
+    (folder / "real" / "up").symlink_to("..")
+    return folder
+
+
+def test_links_are_followed_inside_the_root(linked):
+    store = LocalStore(linked)
+    assert store.get("in-file") == store.get("in-dir/x") == b"inside"
+    assert store.get("in-file", (0, 2)) == b"in"
+    assert store.size("in-file") == store.size("in-dir/x") == 6
+    assert store.get("in-file", with_generation=True)[1] == store.get("real/x", with_generation=True)[1]
+    assert store.get("in-dir") is None
+    assert "in-dir/x" in [*store.list()]
+
+
+@pytest.mark.parametrize("key", ["out-file", "out-dir/secret", "out-dir/dir/x", "out-dir/new", "real/up/out-dir/x"])
+def test_no_link_leads_out_of_the_root(linked, key):
+    store = LocalStore(linked)
+    for operation in (store.get, store.size):
+        with pytest.raises(StoreError, match="leads out") as caught:
+            operation(key)
+        assert caught.value.key == key
+    if key != "out-file":
+        with pytest.raises(StoreError, match="leads out"):
+            store.set(key, b"1")
+        with pytest.raises(StoreError, match="leads out"):
+            store.delete(key)
+        with pytest.raises(StoreError, match="leads out"):
+            store.delete_prefix("out-dir/dir/")
+    assert files(linked.parent / "out") == ["dir", "dir/x", "secret"]
+
+
+def test_links_may_lead_out_when_asked(linked):
+    store = LocalStore(linked, follow_symlinks=True)
+    assert store.get("out-file") == store.get("out-dir/dir/x") == b"secret"
+    store.set("out-dir/new", b"1")
+    assert (linked.parent / "out" / "new").read_bytes() == b"1"
+    assert "out-dir/dir/x" in [*store.list()]
+    assert pickle.loads(pickle.dumps(store)).get("out-file") == b"secret"
+
+
+@pytest.mark.parametrize("follow_symlinks", [False, True])
+def test_links_to_nowhere_are_errors_not_missing_values(linked, follow_symlinks):
+    store = LocalStore(linked, follow_symlinks=follow_symlinks)
+    for key in ["dangling", "loop", "dangling/x", "loop/x"]:
+        for operation in (store.get, store.size):
+            with pytest.raises(StoreError, match="leads nowhere") as caught:
+                operation(key)
+            assert caught.value.key == key
+        assert "leads nowhere" in store.blocked_by(key)
+
+
+@pytest.mark.parametrize("follow_symlinks", [False, True])
+@pytest.mark.parametrize("length", [1, 3, 6, 7, 2**20, 2**21])
+def test_many_values_are_the_answers_of_single_requests(linked, follow_symlinks, length):
+    (linked / "empty").write_bytes(b"")
+    (linked / "large").write_bytes(bytes(2**20 + 1))
+    os.mkfifo(linked / "pipe")
+    Path(linked, ".tegula-x").write_bytes(b"hidden")
+    store = LocalStore(linked, follow_symlinks=follow_symlinks)
+    store.exists("real/x")  # from here on the store knows whether case matters
+    odd = ["in-file", "in-dir/x", "out-file", "out-dir/secret", "out-dir/no", "dangling", "loop/x", "real", "real/x/y"]
+    odd += ["no", "no/x", "empty", "large", "pipe", "real/up/real/x", ".tegula-x", "../out/secret", "a\0", ""]
+    odd += ["\udc80", 7]
+
+    def outcome(act):
+        try:
+            return act()
+        except StoreError as error:
+            return str(error)
+
+    part = 0, length
+    for key in odd:
+        alone = outcome(lambda key=key: store.get(key, part))
+        many = outcome(lambda key=key: store.get_many([("real/x", part), (key, part), ("real/x", part)]))
+        assert many == (alone if isinstance(alone, str) else [b"inside"[:length], alone, b"inside"[:length]]), key
+    sound = ["real/x", "no", "empty", "large"] * 20
+    assert store.get_many([(key, part) for key in sound]) == [store.get(key, part) for key in sound]
+
+
+def test_listing_goes_round_no_circle_and_shows_links_that_lead_nowhere(linked):
+    keys = sorted(LocalStore(linked).list())
+    assert keys == ["dangling", "in-dir/x", "in-file", "loop", "out-dir", "out-file", "real/x"]
+    found, prefixes = LocalStore(linked).list_dir("")
+    assert found == ["dangling", "in-file", "loop", "out-dir", "out-file"]
+    assert prefixes == ["in-dir/", "real/"]
+    assert len([*LocalStore(linked, follow_symlinks=True).list()]) < 20
+
+
+def test_prefixes_go_round_no_circle(tmp_path):
+    for name in ("a", "b/c"):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "value").write_bytes(b"")
+    for link, target in {"one": ".", "two": ".", "a/b": "../b", "b/c/a": "../../a", "b/top": "../"}.items():
+        (tmp_path / link).symlink_to(target)
+    store, found = LocalStore(tmp_path), []
+    pending = [""]
+    while pending:
+        prefix = pending.pop()
+        assert store.list_dir(prefix)[1] == [*store.prefixes_with(prefix, ["value", "c/value", "b/c/value", "a/value"])]
+        found += store.list_dir(prefix)[1]
+        pending += store.list_dir(prefix)[1]
+    assert sorted(found) == ["a/", "a/b/", "a/b/c/", "b/", "b/c/", "b/c/a/"]
+    assert sorted(store.list()) == ["a/b/c/value", "a/value", "b/c/a/value", "b/c/value"]
+
+
+def test_writing_and_deleting_concern_the_link_itself(linked):
+    store = LocalStore(linked)
+    for key in ["in-file", "out-file", "dangling", "loop"]:
+        store.set(key, b"new")
+        assert store.get(key) == b"new"
+        assert not (linked / key).is_symlink()
+    assert store.get("real/x") == b"inside"
+    assert (linked.parent / "out" / "secret").read_bytes() == b"secret"
+    store.delete_prefix("in-dir/")
+    assert not (linked / "in-dir").is_symlink()
+    assert store.get("real/x") == b"inside"
+    store.delete_prefix("")
+    assert files(linked) == []
+    assert files(linked.parent / "out") == ["dir", "dir/x", "secret"]
+
+
+# --- file systems that ignore case, simulated by hard links that no directory shows
+
+
+def test_keys_that_differ_in_case_only_are_found_out(store, monkeypatch):
+    store.set("foo/bar", b"1")
+    Path(store.root, "FOO").mkdir()
+    for name in ["FOO/bar", "FOO/BAR", "foo/BAR", "foo/Bar"]:
+        os.link(Path(store.root, "foo/bar"), Path(store.root, name))
+    real = os.stat(Path(store.root, "foo"))
+    monkeypatch.setattr(root, "entry_names", lambda path: frozenset(["foo", "bar"]))
+    same = os.path.samestat
+    both = {real.st_ino, os.stat(Path(store.root, "FOO")).st_ino}
+    monkeypatch.setattr(os.path, "samestat", lambda a, b: {a.st_ino, b.st_ino} == both or same(a, b))
+    folding = LocalStore(store.root)
+    assert folding.get("foo/bar") == b"1"
+    for key in ["foo/BAR", "FOO/bar", "foo/Bar", "FOO/BAR"]:
+        assert folding.get(key) is None
+        assert folding.size(key) is None
+        assert "spelling" in folding.blocked_by(key)
+        with pytest.raises(StoreError, match="spelling") as caught:
+            folding.set(key, b"2")
+        assert caught.value.key == key
+        folding.delete(key)
+    assert folding.get("foo/bar") == b"1"
+    folding.set("foo/bar", b"3")
+    assert folding.get("foo/bar") == b"3"
+
+
+def test_a_directory_that_has_not_changed_is_not_asked_again_whether_it_ignores_case(store, monkeypatch):
+    store.set("foo/bar", b"1")
+    assert LocalStore(store.root).ignores_case is None
+    assert LocalStore(store.root).get("foo/bar") == b"1"
+    again = LocalStore(store.root)
+    assert again.ignores_case is False
+    os.utime(store.root)  # as any change of the directory does, it changes the time of the last change
+    assert LocalStore(store.root).ignores_case is None
+    monkeypatch.setattr(root, "_MOST_STATES", 0)
+    assert LocalStore(store.root).get("foo/bar") == b"1"
+    assert LocalStore(store.root).ignores_case is False
+    assert len(root._heeds_case) == 1
+
+
+# --- odd systems: the whole suite once more
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("by_reference")
+def test_without_locks_on_directories_a_hidden_lock_file_serves(tmp_path, monkeypatch):
+    lock = open_files._try
+
+    def refuse_directories(fd):
+        if os.path.isdir(f"/proc/self/fd/{fd}"):
+            raise OSError(errno.EBADF, "as NFS does")
+        return lock(fd)
+
+    monkeypatch.setattr(open_files, "_try", refuse_directories)
+    count = iter(range(1000))
+    check_store(lambda: LocalStore(tmp_path / str(next(count))))
+    store = LocalStore(tmp_path / "last")
+    store.set("a/b/c", b"1")
+    assert files(store.root) == ["a", "a/b", "a/b/.tegula-lock", "a/b/c"]
+    store.delete("a/b/c")
+    assert files(store.root) == []
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("by_reference")
+def test_without_paths_relative_to_directories(tmp_path, monkeypatch):
+    monkeypatch.setattr(directories, "_RELATIVE", False)
+    monkeypatch.setattr(directories, "_TIMES_BY_FD", False)
+    count = iter(range(1000))
+    check_store(lambda: LocalStore(tmp_path / str(next(count))))
+
+
+@pytest.mark.usefixtures("by_reference")
+def test_without_any_locks_only_conditional_writes_are_refused(store, monkeypatch):
+    def refuse(fd):
+        raise OSError(errno.ENOLCK, "no locks")
+
+    monkeypatch.setattr(open_files, "_try", refuse)
+    store.set("a/b", b"1")
+    assert store.get("a/b") == b"1"
+    with pytest.raises(StoreError, match="no locks"):
+        store.set("a/b", b"2", if_generation=ABSENT)
+    with pytest.raises(StoreError, match="no locks"):
+        store.delete("a/b", if_generation=ABSENT)
+    store.delete("a/b")
+    assert [*store.list()] == []
+
+
+# --- size
+
+
+@pytest.mark.slow
+def test_listing_many_keys_takes_little_memory(store):
+    Path(store.root, "c").mkdir(parents=True)
+    for number in range(20_000):
+        os.close(os.open(f"{store.root}/c/{number}", os.O_CREAT))
+    tracemalloc.start()
+    count = sum(1 for _ in store.list())
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert count == 20_000
+    assert peak < 200_000
+    store.delete_prefix("c/")
+    assert files(store.root) == []
+
+
+@pytest.mark.slow
+def test_a_deep_tree_needs_no_deep_stack(store):
+    key = "/".join("d" * 1100)
+    store.set(key, b"1")
+    assert store.get(key) == b"1"
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+    assert limit[0] < 1200 or [*store.list()] == [key]
+    store.delete_prefix("d/d/")
+    assert files(store.root) == []
+
+
+def test_a_listing_that_is_given_up_leaves_no_open_directories(store):
+    for key in ["a/b/c", "a/b/d", "a/e"]:
+        store.set(key, b"1")
+    before = len(os.listdir("/proc/self/fd")) if sys.platform == "linux" else 0
+    listing = store.list()
+    next(listing)
+    listing.close()
+    assert not before or len(os.listdir("/proc/self/fd")) == before
+
+
+def test_the_lock_of_a_key_is_held_by_one_at_a_time(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    store.set("a/b", b"0")
+    inside = 0
+    most = 0
+
+    def count() -> None:
+        nonlocal inside, most
+        for _ in range(25):
+            with LocalStore(tmp_path).lock("a/b") as held:
+                assert held
+                inside += 1
+                most = max(most, inside)
+                value = int(store.get("a/b") or b"")
+                time.sleep(0.0002)
+                inside -= 1
+                store.set("a/b", b"%d" % (value + 1))  # a writer that waits locks the new file
+
+    threads = [threading.Thread(target=count) for _ in range(4)]
+    run_threads(threads)
+    assert store.get("a/b") == b"100"
+    assert most == 1
+
+
+def test_a_missing_file_can_not_be_locked(tmp_path: Path) -> None:
+    with LocalStore(tmp_path).lock("a") as first, LocalStore(tmp_path).lock("a") as second:
+        assert not first
+        assert not second
+    for store in (LocalStore(tmp_path), MappingStore({})):
+        with pytest.raises(StoreError), store.lock("../a"):
+            pass
+
+
+def test_an_empty_directory_can_be_made_and_is_no_key(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path / "x")
+    assert not store.has_prefix("a/data/")
+    store.make_prefix("a/data/")
+    assert store.has_prefix("a/data/")
+    assert store.has_prefix("a/")
+    assert store.has_prefix("")
+    assert (tmp_path / "x" / "a" / "data").is_dir()
+    assert [*store.list()] == []
+    assert store.list_dir("a/") == ([], [])
+    store.make_prefix("a/data/")
+    store.make_prefix("")
+    for prefix in ("a", "../", "/"):
+        with pytest.raises(StoreError):
+            store.make_prefix(prefix)
+    with pytest.raises(ReadOnlyError):
+        LocalStore(tmp_path, read_only=True).make_prefix("b/")
+
+
+LOADED = """
+import sys, threading
+from tegula.stores import LocalStore
+store = LocalStore(sys.argv[1])
+thread = threading.Thread(target=store.set, args=("a", b"1"))
+thread.start()
+thread.join()
+print("tegula._kernel" in sys.modules)
+store.set("a", b"2")
+print("tegula._kernel" in sys.modules)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(executors.kernel() is None, reason="the kernel was not built")
+def test_the_first_write_of_the_main_thread_loads_the_kernel_and_others_import_nothing(tmp_path: Path) -> None:
+    environment = {**os.environ, "TEGULA_EXECUTOR": "auto"}
+    command = [sys.executable, "-c", LOADED, str(tmp_path)]
+    done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
+    assert done.stdout.split() == ["False", "True"]
+
+
+@pytest.mark.parametrize("name", ["n" * 256, "é" * 128])
+def test_a_name_that_is_too_long_is_named_with_its_length(tmp_path, name):
+    store = LocalStore(tmp_path)
+    group = tegula.create_group(tmp_path / "g")
+    actions = [
+        lambda: store.get(name),
+        lambda: store.set(f"a/{name}/b", b""),
+        lambda: store.size(name),
+        lambda: store.exists(name),
+        lambda: store.delete(name),
+        lambda: [*store.list_prefix(f"{name}/")],
+        lambda: store.delete_prefix(f"{name}/"),
+        lambda: LocalStore(tmp_path / name),
+        lambda: tegula.ZipStore(tmp_path / f"{name}.zip", mode="w"),
+        lambda: tegula.open(tmp_path / name),
+        lambda: tegula.open(tmp_path / f"{name}.zip"),
+        lambda: tegula.create_array(tmp_path / "a" / name, shape=3, dtype="u1"),
+        lambda: tegula.create_table(tmp_path / "t", {name: [1]}),
+        lambda: group.create_array(f"b/{name}", shape=3, dtype="u1"),
+        lambda: group.create_group(name),
+        lambda: group.__setitem__(name, [1]),
+        lambda: group[name],
+    ]
+    for action in actions:
+        with pytest.raises(StoreError, match=rf"the name '{name[:20]}…' is too long: it has 2(56|60) bytes"):
+            action()
+    assert name not in group
+    with pytest.raises(StoreError, match=r"the path is too long: it has [0-9]{4} bytes, its longest name 200"):
+        store.set("/".join(["x" * 200] * 30), b"")
