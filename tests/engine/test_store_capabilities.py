@@ -14,6 +14,7 @@ from tegula.engine.concurrency.reservations import Reservation
 from tegula.engine.lengths import atomic_append
 from tegula.errors import UnsupportedError
 from tegula.stores import MemoryStore
+from tegula.stores.interface import clip_range
 from tegula.stores.single_writer import digest
 
 
@@ -34,11 +35,10 @@ class Hashing(NoConditionalDelete):
     fresh_generations = False
 
     def get(self, key, byte_range=None, *, with_generation=False):
-        value = super().get(key, byte_range)
-        if not with_generation:
-            return value
-        whole = super().get(key)
-        return value, "absent" if whole is None else digest(whole)
+        whole = super().get(key)  # once: the value and the generation must be of the same moment
+        value = whole if whole is None or byte_range is None else whole[slice(*clip_range(byte_range, len(whole)))]
+        generation = "absent" if whole is None else digest(whole)
+        return (value, generation) if with_generation else value
 
     def set(self, key, value, *, if_generation=None):
         if if_generation is None:
