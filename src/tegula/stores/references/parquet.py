@@ -325,7 +325,14 @@ def _number(chunk: str, grid: tuple[int, ...]) -> int | None:
 
 def _is_present(table: _Table, row: int) -> bool:
     """Return whether a row has a value or names a file; what it says is checked when it is looked up."""
-    return _cell(table, "raw", row) is not None or _cell(table, "path", row) is not None
+    return any(_is_there(table.get(name), row) for name in ("raw", "path"))
+
+
+def _is_there(column: Any, row: int) -> bool:
+    """Return whether a column has a value in a row, without a copy of the value."""
+    if column is None or row >= len(column) or not (scalar := column[row]).is_valid:
+        return False
+    return not library("pyarrow").types.is_floating(scalar.type) or _integer(scalar.as_py()) is not None
 
 
 def _entry(table: _Table, row: int) -> Reference | bytes | None:
@@ -347,6 +354,9 @@ def _cell(table: _Table, name: str, row: int) -> Any:
     if column is None or row >= len(column):
         return None
     value = column[row].as_py()
-    if isinstance(value, float):  # fastparquet writes NaN for missing numbers and text, and so floats for numbers
-        return int(value) if value.is_integer() else None
-    return value
+    return _integer(value) if isinstance(value, float) else value
+
+
+def _integer(value: float) -> int | None:
+    """Return a number as fastparquet writes it: a float, of which NaN is a missing number or text."""
+    return int(value) if value.is_integer() else None
