@@ -21,11 +21,10 @@ from tegula.jobs.converting.precision import Loss, Precision
 from tegula.jobs.converting.rewriting import rewrite_box, same_box, stored_blocks
 from tegula.jobs.converting.targets import Axis
 from tegula.jobs.ledger import Ledger
-from tegula.jobs.modular import PRIME
 from tegula.jobs.plans import Unit
 from tegula.jobs.publishing import Place
 from tegula.jobs.runners.runner import Work
-from tegula.jobs.sums import Sums, digest_of_array, sums_of_values
+from tegula.jobs.sums import PRIME, Sums, digest_of_array, sums_of_values
 from tegula.jobs.units import Box, itemsize_of
 from tegula.metadata.chunk_grids import ChunkGrid
 
