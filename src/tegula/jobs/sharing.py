@@ -7,32 +7,30 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, fields, is_dataclass
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 
 from tegula.arrays.array import Array
-from tegula.engine.concurrency.pool import results_of
+from tegula.engine.concurrency.pool import gather, results_of
 from tegula.errors import MetadataError, TegulaError
-from tegula.hierarchy.group import Group
-from tegula.hierarchy.sources import Sources
+from tegula.hierarchy.sources import Source, Sources
 from tegula.jobs.ledger import Ledger
+from tegula.jobs.misplaced import refuse_misplaced
 from tegula.jobs.plans import Plan, Unit, fingerprint_of
 from tegula.jobs.records import Amounts
-from tegula.jobs.runners.runner import Runner, Work, check_reachable, runner_of
-from tegula.jobs.units import Box, arrays_below, box_results
+from tegula.jobs.runners.runner import Runner, Threads, Work, check_reachable, runner_of
+from tegula.jobs.units import Box, Node, Progress, arrays_below, itemsize_of, one_at_a_time
 from tegula.metadata.chunk_grids import regular_grid
 from tegula.stores import Store
-from tegula.tables.table import Table
 from tegula.targets.stores import store_of
 
-__all__ = [
-    "Code", "Entry", "Share", "entry_for", "of_each_array", "shared_results", "sharing", "sharing_arrays",
-    "sources_for",
-]  # fmt: skip
+__all__ = ["Code", "Entry", "Reading", "Share", "entry_for", "reading", "shared_results", "sharing"]
 
 R = TypeVar("R")
 T = TypeVar("T")
+V = TypeVar("V")
 Entry = tuple[str, tuple[int, ...], dict[str, Any]]
 """Path and shape of an array that an operation visits, and the fingerprint of what is read."""
 
@@ -48,12 +46,6 @@ class Code(Generic[R]):
     ----------
     classes : tuple of type
         The dataclasses that occur in results.
-
-    Examples
-    --------
-    >>> code, result = Code(), (1.5, None, np.datetime64("2020-01-01"))
-    >>> code.decode(code.encode(result)) == result
-    True
     """
 
     classes: tuple[type, ...] = ()
@@ -68,10 +60,10 @@ class Code(Generic[R]):
     def decode(self, record: Mapping[str, Any]) -> R:
         """Return the result in a record."""
         try:
-            found: R = self._decoded(record["result"])
+            result: R = self._decoded(record["result"])
         except Exception as error:
             raise MetadataError("the record of the unit can't be read") from error
-        return found
+        return result
 
     def _encoded(self, value: Any) -> Any:
         if isinstance(value, (np.datetime64, np.timedelta64)):
@@ -111,7 +103,7 @@ class Code(Generic[R]):
         if kind == "dict":
             return {key: self._decoded(item) for key, item in inner}
         name, *parts = inner
-        made = {one.__name__: one for one in self.classes}[name]
+        (made,) = (one for one in self.classes if one.__name__ == name)
         return made(*map(self._decoded, parts))
 
 
@@ -145,7 +137,7 @@ def sharing(
     plan: Plan,
     code: Code[R],
     entries: Callable[[], Iterable[Entry]],
-    stores: Iterable[Any],
+    stores: Iterable[Store],
     *,
     runner: Any,
     workers: int | None,
@@ -176,108 +168,49 @@ def sharing(
         if ledger is None:
             yield Share(who, code)
             return
-        place = store_of(ledger)
-        check_reachable(who, place)
+        store = store_of(ledger)
+        check_reachable(who, store)
         for name, shape, source in sorted(entries(), key=lambda entry: entry[0]):
             plan.add(name, shape, regular_grid([1] * len(shape)), source)
-        kept = Ledger(place, "")
-        kept.expected = plan
+        records = Ledger(store, "")
+        records.expected = plan
         try:
             begun = False
-            if kept.has_plan and kept.plan() is None:
-                kept.remove()  # it can't be read, and there is nothing but the ledger
+            if records.has_plan and records.plan() is None:
+                records.remove()  # it can't be read, and there is nothing but the ledger
             while not begun:  # another process may complete it at the same moment
-                if kept.is_done:
-                    kept.remove()
-                begun = kept.begin(plan, resume=True)
-            yield Share(who, code, kept, plan)
-            if kept.is_kept:
-                kept.finish()
+                if records.is_done:
+                    records.remove()
+                begun = records.begin(plan, resume=True)
+            yield Share(who, code, records, plan)
+            if records.is_kept:
+                records.finish()
             else:  # it was removed, or replaced by another operation
-                kept.sweep()
+                records.sweep()
         finally:
-            kept.release()
-        if place.local_directory is not None and place is not ledger:
+            records.release()
+        if store.local_directory is not None and store is not ledger:
             with suppress(OSError):  # it holds something else
-                os.rmdir(place.local_directory)
-
-
-def sharing_arrays(
-    operation: str, node: Array | Group | Table, code: Code[R], **who: Any
-) -> AbstractContextManager[Share[R] | None]:
-    """Return the context of `sharing` for an operation on the arrays at and below a node."""
-
-    def entries() -> Iterator[Entry]:
-        return (entry_for(name, array) for name, array in arrays_below(node, {}))
-
-    return sharing(Plan(operation, {}, node.location, ""), code, entries, [node.store], **who)
-
-
-def sources_for(node: Array | Group | Table, share: Share[Any] | None) -> Sources:
-    """Return the sources of an operation on a node; a change is noted in the ledger, if there is one."""
-    ledger = None if share is None else share.ledger
-    return Sources(node, changed=None if ledger is None else ledger.spoil)
-
-
-def of_each_array(
-    node: Group | Table, work: Callable[[str, Array], T], share: Share[R] | None, sources: Sources
-) -> tuple[dict[str, T], dict[str, str]]:
-    """Return by path the result for each array below a node, and the reason for each that could not be read.
-
-    Parameters
-    ----------
-    node : Group or Table
-        The node.
-    work : callable
-        Returns the result for a path and an array; several threads may call it.
-    share : Share, optional
-        The runner and ledger for the boxes of the arrays.
-    sources : Sources
-        Receives the nodes that are visited, and compares them at the end.
-    """
-    found, failed = dict[str, T](), dict[str, str]()
-
-    def attempt(item: tuple[str, Array]) -> Callable[[], None]:
-        name, array = item
-        try:
-            result = work(name, array)
-        except TegulaError as error:
-            reason = str(error)
-            return lambda: failed.update({name: reason})
-        return lambda: found.update({name: result})
-
-    requests = max(node.store.concurrency, 0 if share is None else share.runner.workers)
-    for note in results_of(attempt, arrays_below(node, failed, sources), requests):
-        note()
-    sources.check()
-    return found, failed
+                os.rmdir(store.local_directory)
 
 
 def entry_for(name: str, *arrays: Array) -> Entry:
     """Return the plan entry for arrays of the same shape that are read together."""
-    found = [fingerprint_of(array) for array in arrays]
-    documents = {f"{place}: {key}": value for place, one in enumerate(found) for key, value in one["documents"].items()}
-    stored = [one.get("stored chunks") for one in found]
+    prints = [fingerprint_of(array) for array in arrays]
+    documents = {f"{side}: {key}": value for side, one in enumerate(prints) for key, value in one["documents"].items()}
+    stored = [one.get("stored chunks") for one in prints]
     source = {"documents": documents, "shape": [*arrays[0].shape], "stored chunks": stored}
     return name, arrays[0].shape, source
 
 
 class _Boxes(Work):
-    """Work that applies a function to boxes of an array and records the results."""
+    """Work that applies a function to boxes of some arrays of one shape and records the results."""
 
-    def __init__(
-        self,
-        name: str,
-        function: Callable[[Box], Any],
-        room: int,
-        stores: Sequence[Store],
-        code: Code[Any],
-        ledger: Ledger | None,
-    ) -> None:
-        self.name, self.function, self.room = name, function, room
-        self.requests = max(store.concurrency for store in stores)
-        self.is_remote = any(store.is_remote for store in stores)
-        self.code, self.ledger = code, ledger
+    def __init__(self, name: str, function: Callable[[Box], Any], arrays: Sequence[Array], share: Share[Any]) -> None:
+        self.name, self.function, self.code, self.ledger = name, function, share.code, share.ledger
+        self.room = sum(map(itemsize_of, arrays))
+        self.requests = max(array.store.concurrency for array in arrays)
+        self.is_remote = any(array.store.is_remote for array in arrays)
 
     def do(self, unit: Unit) -> Any:
         """Return the result for a box."""
@@ -297,35 +230,32 @@ class _Boxes(Work):
 
 
 def shared_results(
-    share: Share[R] | None, name: str, function: Callable[[Box], R], found: Iterable[Box], array: Array, *others: Array
+    share: Share[R], name: str, function: Callable[[Box], R], boxes: Iterable[Box], *arrays: Array
 ) -> Iterator[tuple[R, int]]:
-    """Yield the result and number of elements of each box, in order, as `box_results` does.
+    """Yield the result and the number of elements of each box, in the order of the boxes.
 
     Parameters
     ----------
-    share : Share, optional
-        The runner and ledger; without it, this process does the work.
+    share : Share
+        The runner, and the ledger if there is one.
     name : str
-        Path of the array below the source.
+        Path of the arrays below the source.
     function : callable
         Computes the result of a box; it can be pickled.
-    found, array, *others
-        As for `box_results`.
+    boxes : iterable of Box
+        The boxes.
+    *arrays : Array
+        Arrays of one shape, whose elements are in memory at the same time.
     """
-    if share is None:
-        yield from box_results(function, found, array, *others)
-        return
     ledger = share.ledger
     first = 0 if share.plan is None else share.plan.pieces[name].first
-    room = sum(8 if one.dtype.hasobject else one.itemsize for one in (array, *others))
-    work = _Boxes(name, function, room, [one.store for one in (array, *others)], share.code, ledger)
     units = deque[Unit]()  # units whose results have not been yielded yet
-    ready: dict[int, Any] = {}
+    ready: dict[int, R] = {}
 
-    def left() -> Iterator[Unit]:
-        for box in found:
+    def unrecorded() -> Iterator[Unit]:
+        for box in boxes:
             number = 0
-            for part, size in zip(box, array.shape):
+            for part, size in zip(box, arrays[0].shape):
                 number = number * size + part.start
             unit = Unit(first + number, box)
             units.append(unit)
@@ -344,7 +274,145 @@ def shared_results(
             unit = units.popleft()
             yield ready.pop(unit.number), unit.size
 
-    for unit, result in share.runner.run(work, left()):
+    for unit, result in share.runner.run(_Boxes(name, function, arrays, share), unrecorded()):
         ready[unit.number] = result
         yield from in_turn()
     yield from in_turn()
+
+
+# --- operations that only read
+
+
+class Reading(Generic[R]):
+    """An operation that only reads: it goes through the arrays of nodes, and computes results for their boxes.
+
+    Parameters
+    ----------
+    share : Share
+        The runner, and the ledger if there is one.
+    nodes : sequence of Array, Group or Table
+        The nodes whose elements are read together.
+    progress : callable, optional
+        Called with the path of an array, the bytes done, and its total bytes.
+    """
+
+    def __init__(self, share: Share[R], nodes: Sequence[Node], progress: Progress | None) -> None:
+        self._share, self._progress = share, one_at_a_time(progress)
+        changed = None if share.ledger is None else share.ledger.spoil
+        self._nodes = nodes
+        self.sources = [Sources(node, changed=changed) for node in nodes]
+        self._requests = max(node.store.concurrency for node in nodes)
+
+    def each(self, work: Callable[[T], V], items: Iterable[T]) -> Iterator[V]:
+        """Yield the results for nodes, in order, of which several are worked on at the same time."""
+        return results_of(work, items, max(self._requests, self._share.runner.workers))
+
+    def of_arrays(self, work: Callable[[str, Array], V]) -> tuple[dict[str, V], dict[str, str]]:
+        """Return by path the result for each array at and below the node, and the reason if it could not be read.
+
+        Raises
+        ------
+        TegulaError
+            If the node itself is an array, and can't be read.
+        """
+        (node,), (sources,) = self._nodes, self.sources
+        if isinstance(node, Array):
+            with self.unchanged(node):
+                return {"": work("", node)}, {}
+        results, failed = dict[str, V](), dict[str, str]()
+
+        def read(item: tuple[str, Array]) -> tuple[str, V | TegulaError]:
+            return item[0], self.attempt(partial(work, *item), item[1])
+
+        for path, result in self.each(read, arrays_below(node, failed, sources)):
+            if isinstance(result, TegulaError):
+                failed[path] = str(result)
+            else:
+                results[path] = result
+        return results, failed
+
+    def attempt(self, work: Callable[[], V], *arrays: Array) -> V | TegulaError:
+        """Return the result of work on arrays, or the error if they can't be read or have changed."""
+        try:
+            with self.unchanged(*arrays):
+                return work()
+        except TegulaError as error:
+            return error
+
+    def unchanged(self, *arrays: Array) -> AbstractContextManager[None]:
+        """Compare arrays with their stores, now and at the end of a ``with`` block.
+
+        What is missing in another node would count as fill values.
+        """
+        sides = [*zip(self.sources, arrays)]
+        return Source.all_of(gather(lambda side: side[0].array(side[1]), sides, self._requests))
+
+    def results(
+        self, path: str, work: Callable[[Box], R], boxes: Iterable[Box], others: Callable[[int], R], *arrays: Array
+    ) -> Iterator[R]:
+        """Yield the results for all elements of arrays, and report the progress.
+
+        Parameters
+        ----------
+        path : str
+            Path of the arrays below the nodes.
+        work : callable
+            Computes the result of a box; it can be pickled.
+        boxes : iterable of Box
+            The boxes.
+        others : callable
+            Returns the result for the elements outside of the boxes, which hold the fill value, given their number.
+        *arrays : Array
+            The arrays, of one shape.
+
+        Raises
+        ------
+        MetadataError
+            If the chunks of an array are those of another chunk key encoding.
+        """
+        gather(refuse_misplaced, arrays, self._requests)
+        first, done = arrays[0], 0
+        for result, size in shared_results(self._share, path, work, boxes, *arrays):
+            yield result
+            done += size
+            if self._progress is not None:
+                self._progress(path, done * first.itemsize, first.nbytes)
+        yield others(first.size - done)
+        if self._progress is not None:
+            self._progress(path, first.nbytes, first.nbytes)
+
+
+@contextmanager
+def reading(
+    operation: str,
+    code: Code[R],
+    nodes: Sequence[Node],
+    progress: Progress | None,
+    entries: Callable[[], Iterator[Entry]] | None = None,
+    **who: Any,
+) -> Iterator[Reading[R]]:
+    """Yield an operation that only reads; at the end, groups and tables are compared with their stores.
+
+    Parameters
+    ----------
+    operation : str
+        Its name in the plan of a job.
+    code : Code
+        How results are recorded.
+    nodes, progress
+        As for `Reading`.
+    entries : callable, optional
+        Returns the arrays to visit; by default all at and below the one node.
+    **who
+        The runner, workers and ledger, as for `sharing`.
+    """
+
+    def below() -> Iterator[Entry]:
+        return (entry_for(path, array) for path, array in arrays_below(nodes[0], {}))
+
+    urls = [node.location for node in nodes]
+    plan = Plan(operation, {}, urls[0], "".join(urls[1:]))
+    with sharing(plan, code, entries or below, [node.store for node in nodes], **who) as share:
+        made = Reading(Share(Threads(), code) if share is None else share, nodes, progress)
+        yield made
+        gather(Sources.check, made.sources, max(node.store.concurrency for node in nodes))

@@ -88,8 +88,8 @@ def sums_of_values(values: npt.NDArray[Any], box: Box, data_type: DataType) -> S
     flat = limbs.reshape(*limbs.shape[:-2], -1) if box else limbs
     bases = _bases(flat.ndim)
     offsets = [prod(pow(base, start, PRIME) for base, start in zip(each, starts)) for each in zip(*bases)]
-    values = (part * offset % PRIME for part, offset in zip(_contracted(flat, bases), offsets))
-    return Sums(tuple(values), _weights(box, size))
+    sums = (part * offset % PRIME for part, offset in zip(_contracted(flat, bases), offsets))
+    return Sums(tuple(sums), _weights(box, size))
 
 
 def sums_of_fill(fill: npt.NDArray[Any], shape: tuple[int, ...], data_type: DataType, others: Sums) -> Sums:
