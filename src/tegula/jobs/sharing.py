@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, fields, is_dataclass
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import numpy as np
 
@@ -36,6 +36,16 @@ Entry = tuple[str, tuple[int, ...], dict[str, Any]]
 
 
 # --- results in a ledger
+
+
+_TIMES: Final = (np.datetime64, np.timedelta64)
+_SCALARS: Final[dict[str, tuple[Any, Callable[[Any], Any], Callable[[Any], Any]]]] = {
+    "time": (_TIMES, lambda t: [t.dtype.str, int(t.view("i8"))], lambda pair: np.int64(pair[1]).view(pair[0])),
+    "float": (float, float.hex, float.fromhex),
+    "complex": (complex, lambda z: [z.real.hex(), z.imag.hex()], lambda pair: complex(*map(float.fromhex, pair))),
+    "bytes": (bytes, bytes.hex, bytes.fromhex),
+}
+"""Scalars that JSON has no exact form for: their types, and functions that write and read them."""
 
 
 @dataclass(frozen=True)
@@ -66,18 +76,13 @@ class Code(Generic[R]):
         return result
 
     def _encoded(self, value: Any) -> Any:
-        if isinstance(value, (np.datetime64, np.timedelta64)):
-            return {"time": [value.dtype.str, int(value.view("i8"))]}
-        if isinstance(value, np.generic):
+        if isinstance(value, np.generic) and not isinstance(value, _TIMES):
             value = value.item()
         if value is None or isinstance(value, (bool, int, str)):
             return value
-        if isinstance(value, float):
-            return {"float": value.hex()}
-        if isinstance(value, complex):
-            return {"complex": [value.real.hex(), value.imag.hex()]}
-        if isinstance(value, bytes):
-            return {"bytes": value.hex()}
+        for kind, (types, write, _) in _SCALARS.items():
+            if isinstance(value, types):
+                return {kind: write(value)}
         if isinstance(value, tuple):
             return {"tuple": [self._encoded(item) for item in value]}
         if isinstance(value, dict):
@@ -90,14 +95,8 @@ class Code(Generic[R]):
         if not isinstance(value, dict):
             return value
         ((kind, inner),) = value.items()
-        if kind == "time":
-            return np.int64(inner[1]).view(inner[0])
-        if kind == "float":
-            return float.fromhex(inner)
-        if kind == "complex":
-            return complex(*map(float.fromhex, inner))
-        if kind == "bytes":
-            return bytes.fromhex(inner)
+        if kind in _SCALARS:
+            return _SCALARS[kind][2](inner)
         if kind == "tuple":
             return tuple(map(self._decoded, inner))
         if kind == "dict":
@@ -149,16 +148,12 @@ def sharing(
     ----------
     plan : Plan
         The operation, still without arrays.
-    code : Code
-        How results are recorded.
     entries : callable
         Returns the arrays to visit; called only if there is a ledger.
     stores : iterable of Store
         The stores to read from.
-    runner, workers
-        As for `runner_of`.
-    ledger : str, path, mapping or Store, optional
-        Where to keep the ledger; it is removed at the end.
+    runner, workers, ledger
+        As the user gave them; the ledger is removed at the end.
     """
     if runner is None and workers is None and ledger is None:
         yield None
@@ -232,20 +227,9 @@ class _Boxes(Work):
 def shared_results(
     share: Share[R], name: str, function: Callable[[Box], R], boxes: Iterable[Box], *arrays: Array
 ) -> Iterator[tuple[R, int]]:
-    """Yield the result and the number of elements of each box, in the order of the boxes.
+    """Yield the result and the number of elements of each box of arrays of one shape, in the order of the boxes.
 
-    Parameters
-    ----------
-    share : Share
-        The runner, and the ledger if there is one.
-    name : str
-        Path of the arrays below the source.
-    function : callable
-        Computes the result of a box; it can be pickled.
-    boxes : iterable of Box
-        The boxes.
-    *arrays : Array
-        Arrays of one shape, whose elements are in memory at the same time.
+    `name` is the path of the arrays below the source, and `function`, which can be pickled, computes a result.
     """
     ledger = share.ledger
     first = 0 if share.plan is None else share.plan.pieces[name].first
@@ -350,7 +334,7 @@ class Reading(Generic[R]):
     def results(
         self, path: str, work: Callable[[Box], R], boxes: Iterable[Box], others: Callable[[int], R], *arrays: Array
     ) -> Iterator[R]:
-        """Yield the results for all elements of arrays, and report the progress.
+        """Yield the results for all elements of arrays of one shape, and report the progress.
 
         Parameters
         ----------
@@ -362,8 +346,6 @@ class Reading(Generic[R]):
             The boxes.
         others : callable
             Returns the result for the elements outside of the boxes, which hold the fill value, given their number.
-        *arrays : Array
-            The arrays, of one shape.
 
         Raises
         ------
@@ -393,18 +375,7 @@ def reading(
 ) -> Iterator[Reading[R]]:
     """Yield an operation that only reads; at the end, groups and tables are compared with their stores.
 
-    Parameters
-    ----------
-    operation : str
-        Its name in the plan of a job.
-    code : Code
-        How results are recorded.
-    nodes, progress
-        As for `Reading`.
-    entries : callable, optional
-        Returns the arrays to visit; by default all at and below the one node.
-    **who
-        The runner, workers and ledger, as for `sharing`.
+    `entries` returns the arrays for the plan, by default all at and below the one node; `who` is passed to `sharing`.
     """
 
     def below() -> Iterator[Entry]:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b, sha256
@@ -236,7 +236,7 @@ def _name_of(dtype: np.dtype[Any]) -> str:
 def limbs_of(values: npt.NDArray[Any], data_type: DataType) -> npt.NDArray[Any]:
     """Return the limbs of each element along a new last axis."""
     if data_type.variable:
-        return _hashes(values, _BYTES_OF[data_type.variable])
+        return _hashes(values, data_type.variable)
     dtype = values.dtype
     if dtype in EXTENDED_DTYPES and dtype.name in ("int2", "int4", "uint2", "uint4"):
         values = values.astype(np.int8)  # the unused upper bits repeat the sign
@@ -266,32 +266,24 @@ def _without_padding(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
 # --- elements of variable length
 
 
-def _hashes(values: npt.NDArray[Any], as_bytes: Callable[[Any], bytes]) -> npt.NDArray[Any]:
+def _hashes(values: npt.NDArray[Any], variable: str) -> npt.NDArray[Any]:
     try:
-        raw = b"".join(blake2b(as_bytes(value), digest_size=_BYTES).digest() for value in values.reshape(-1))
+        hashes = [blake2b(_as_bytes(value, variable), digest_size=_BYTES).digest() for value in values.reshape(-1)]
     except RecursionError:
         raise UnsupportedError("an object is nested too deeply for a checksum") from None
-    return np.frombuffer(raw, "<u2").reshape(*values.shape, _BYTES // 2)
+    return np.frombuffer(b"".join(hashes), "<u2").reshape(*values.shape, _BYTES // 2)
 
 
-def _of_text(value: Any) -> bytes:
-    """Return text in UTF-8: Zarr v2 reads missing texts as its fill value, which may be 0 or null."""
-    return b"" if is_empty(value) else str(value).encode("utf-8", "surrogatepass")
-
-
-def _of_bytes(value: Any) -> bytes:
-    if is_empty(value):
+def _as_bytes(value: Any, variable: str) -> bytes:
+    if variable == "object":
+        return b"".join(_parts(value))
+    if is_empty(value):  # Zarr v2 reads missing texts as its fill value, which may be 0 or null
         return b""
+    if variable == "string":
+        return str(value).encode("utf-8", "surrogatepass")
     if not isinstance(value, (bytes, bytearray)):  # a fill value that is not bytes
         raise UnsupportedError(f"{value!r:.60} is not bytes, so it has no checksum")
     return bytes(value)
-
-
-def _of_object(value: Any) -> bytes:
-    return b"".join(_parts(value))
-
-
-_BYTES_OF: Final = {"string": _of_text, "bytes": _of_bytes, "object": _of_object}
 
 
 def _parts(value: Any) -> Iterator[bytes]:
@@ -316,7 +308,7 @@ def _parts(value: Any) -> Iterator[bytes]:
             yield from _parts(item)
     elif isinstance(value, Mapping):
         yield b"m%d:" % len(value)
-        for name, item in sorted(((_of_object(name), item) for name, item in value.items()), key=itemgetter(0)):
+        for name, item in sorted(((b"".join(_parts(name)), item) for name, item in value.items()), key=itemgetter(0)):
             yield name
             yield from _parts(item)
     elif isinstance(value, (np.ndarray, np.generic)):

@@ -16,7 +16,6 @@ from tegula.hierarchy.ahead import Ahead
 from tegula.hierarchy.group import Group
 from tegula.jobs.comparing.differences import (
     Differing,
-    Gap,
     are_comparable,
     compare_box,
     compare_fills,
@@ -365,18 +364,18 @@ def _compared(reader: Reading[Differing], exact: bool, pair: _Pair) -> Compariso
             sources.see(node)
         elif node is not None:
             sources.see_path(f"{sources.root}/{path}".strip("/"))
-    errors = [node for node in nodes if isinstance(node, TegulaError)]
+    error = next((node for node in nodes if isinstance(node, TegulaError)), None)
     if one is None or other is None:
         part.differences.append(Difference(path, "only in the second" if one is None else "only in the first"))
-    elif not errors and isinstance(one, Array) and isinstance(other, Array):
+        return part
+    if error is None and isinstance(one, Array) and isinstance(other, Array):
         error = reader.attempt(partial(_compare_arrays, reader, part, path, one, other), one, other)
-        errors = [] if error is None else [error]
-    elif not errors and (isinstance(one, Array) or isinstance(other, Array)):
+    elif error is None and (isinstance(one, Array) or isinstance(other, Array)):
         part.differences.append(Difference(path, "kind", type(one).__name__.lower(), type(other).__name__.lower()))
-    elif not errors:
+    elif error is None:
         _compare_containers(part, path, one, other)
-    if errors:
-        part.failed[path] = str(errors[0])
+    if error is not None:
+        part.failed[path] = str(error)
     return part
 
 
@@ -432,10 +431,11 @@ def _compare_arrays(reader: Reading[Differing], part: Comparison, path: str, one
     elif not are_comparable(*types):
         find("values", size=one.size)
     else:
-        gap, alike = Gap(), decodes_alike(one, other)
-        of_box = partial(compare_box, one, other, exact=part.exact, alike=alike)
-        of_fill = partial(compare_fills, one, other, gap, exact=part.exact)
-        differing = reduce(Differing.merge, reader.results(path, of_box, units(one, other, gap), of_fill, one, other))
+        absent: list[tuple[int, ...]] = []
+        of_box = partial(compare_box, one, other, exact=part.exact, alike=decodes_alike(one, other))
+        of_fill = partial(compare_fills, one, other, absent, exact=part.exact)
+        parts = reader.results(path, of_box, units(one, other, absent), of_fill, one, other)
+        differing = reduce(Differing.merge, parts)
         part.elements += one.size
         part.chunks_skipped += differing.skipped
         if differing.count:

@@ -26,7 +26,7 @@ from tegula.metadata.data_types import DataType, packed
 from tegula.metadata.fill_values import is_empty
 
 __all__ = [
-    "Differing", "Gap", "are_comparable", "compare_box", "compare_fills", "decodes_alike", "equal_fills",
+    "Differing", "are_comparable", "compare_box", "compare_fills", "decodes_alike", "equal_fills",
     "equal_values", "native", "units",
 ]  # fmt: skip
 
@@ -66,22 +66,10 @@ class Differing:
 # --- units
 
 
-@dataclass(slots=True)
-class Gap:
-    """The index of the first element that `units` leaves out, since neither array stores its chunk."""
-
-    index: tuple[int, ...] | None = None
-
-
-def units(one: Array, other: Array, gap: Gap) -> Iterator[Box]:
+def units(one: Array, other: Array, absent: list[tuple[int, ...]]) -> Iterator[Box]:
     """Yield the boxes of two arrays of one shape: all, or if few chunks are stored, the boxes with stored chunks.
 
-    Parameters
-    ----------
-    one, other : Array
-        The arrays.
-    gap : Gap
-        Receives the first element that is left out, after all boxes have been yielded.
+    In the end `absent` receives the index of the first element that is left out, if there is one.
     """
     grid = block_grid(one, other)
     counts = grid.counts(other.shape)
@@ -95,30 +83,18 @@ def units(one: Array, other: Array, gap: Gap) -> Iterator[Box]:
         for array in (one, other):
             yield from blocks_of(array, [(0, 1, size) for size in array.shape], grid)
 
-    absent: tuple[int, ...] | None = None
+    gap: tuple[int, ...] | None = None
     for coords in in_order(stored):
-        if absent is None and (expected := next(every)) != coords:
-            absent = expected
+        if gap is None and (expected := next(every)) != coords:
+            gap = expected
         yield grid.region(coords, other.shape)
-    absent = next(every, None) if absent is None else absent
-    if absent is not None:
-        gap.index = tuple(part.start for part in grid.region(absent, other.shape))
+    gap = next(every, None) if gap is None else gap
+    if gap is not None:
+        absent.append(tuple(part.start for part in grid.region(gap, other.shape)))
 
 
 def compare_box(one: Array, other: Array, box: Box, *, exact: bool, alike: bool) -> Differing:
-    """Compare a box of two arrays.
-
-    Parameters
-    ----------
-    one, other : Array
-        The arrays, of one shape and comparable types.
-    box : tuple of slice
-        Whole chunks of both, if they are `alike`.
-    exact : bool
-        Whether to compare the bits.
-    alike : bool
-        Whether chunks of equal bytes have equal values; see `decodes_alike`.
-    """
+    """Compare a box of two arrays of one shape and comparable types; if they decode `alike`, a box of whole chunks."""
     if not alike:
         return _decoded(one, other, box, exact)
     grid = one.metadata.grid
@@ -155,11 +131,11 @@ def _stores_same(one: Array, other: Array, coords: tuple[int, ...], requests: in
     return old is not None and bool(old == new)
 
 
-def compare_fills(one: Array, other: Array, gap: Gap, number: int, *, exact: bool) -> Differing:
+def compare_fills(one: Array, other: Array, absent: list[tuple[int, ...]], number: int, *, exact: bool) -> Differing:
     """Compare the elements of absent chunks, of which there are `number`."""
     if not number or equal_fills(one, other, exact):
         return Differing()
-    return Differing(number, gap.index, _python_value(one.stored.fill), _python_value(other.stored.fill))
+    return Differing(number, absent[0], _python_value(one.stored.fill), _python_value(other.stored.fill))
 
 
 def equal_fills(one: Array, other: Array, exact: bool) -> bool:

@@ -66,8 +66,8 @@ class Moments:
         return Moments(
             self.count + other.count,
             self.missing + other.missing,
-            _extreme(min, self.low, other.low),
-            _extreme(max, self.high, other.high),
+            _extreme(min, (self.low, other.low)),
+            _extreme(max, (self.high, other.high)),
             finite,
             mean,
             spread,
@@ -107,12 +107,11 @@ class Moments:
         return math.nan if self.positive or self.negative else math.sqrt(self.spread / self.finite)
 
 
-def _extreme(choose: Any, one: Any, other: Any) -> Any:
-    if one is None or other is None:
-        return other if one is None else one
+def _extreme(choose: Any, values: Sequence[Any]) -> Any:
+    """Return the least or greatest of values; ``None`` if there are none, or if objects have no order."""
     try:
-        return choose(one, other)
-    except TypeError:  # objects without an order
+        return choose((value for value in values if value is not None), default=None)
+    except (TypeError, ValueError):
         return None
 
 
@@ -148,7 +147,8 @@ def _measured(values: npt.NDArray[Any], masks: Sequence[Any]) -> Moments:
     if kind == "c":
         return _with_finite(counts, values, None) if np.isfinite(values).all() else counts
     if kind in "SUO":
-        return replace(counts, low=_of_objects(min, values), high=_of_objects(max, values))
+        objects = values.tolist()
+        return replace(counts, low=_extreme(min, objects), high=_extreme(max, objects))
     numbers = values.view("i8") if kind in "Mm" else values
     low, high = numbers.min().item(), numbers.max().item()
     if kind in "Mm":
@@ -162,14 +162,6 @@ def _measured(values: npt.NDArray[Any], masks: Sequence[Any]) -> Moments:
         if not numbers.size:
             return counts
     return _with_finite(counts, numbers, bins_of(numbers.view("u1") if kind == "b" else numbers))
-
-
-def _of_objects(choose: Any, values: npt.NDArray[Any]) -> Any:
-    """Return the least or greatest of text, bytes or objects; ``None`` if they have no order."""
-    try:
-        return choose(values.tolist())
-    except (TypeError, ValueError):
-        return None
 
 
 def _with_finite(counts: Moments, values: npt.NDArray[Any], bins: Bins | None) -> Moments:

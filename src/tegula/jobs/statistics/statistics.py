@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tegula.arrays.array import Array
+from tegula.display.info import columns
 from tegula.jobs.sharing import Code, reading
 from tegula.jobs.statistics.moments import MOST_BINS, Bins, Moments, measure
 from tegula.jobs.units import Box, Progress, boxes, opened
@@ -149,7 +150,7 @@ class Statistics:
 
     def __repr__(self) -> str:
         """Return a line for each part."""
-        return "\n".join("  ".join(row).rstrip() for row in _aligned(self.rows()))
+        return columns(self.rows(), right=range(2, 8))
 
     def rows(self, width: int = 32) -> list[list[str]]:
         """Return the rows of the table that `print` shows, titles first.
@@ -175,15 +176,6 @@ def _row(path: str, part: Statistics, width: int) -> list[str]:
     dtype = part.dtype if len(part.dtype) <= 14 else f"{part.dtype[:13]}…"
     drawn = part.histogram.drawn(width).rstrip() if part.histogram is not None else ""
     return [path or "/", dtype, str(part.count), str(part.missing), *numbers, drawn]
-
-
-def _aligned(rows: list[list[str]]) -> Iterator[list[str]]:
-    widths = [max(map(len, column)) for column in zip(*rows)]
-    for row in rows:
-        yield [
-            cell.rjust(width) if 2 <= place < 8 else cell.ljust(width)
-            for place, (cell, width) in enumerate(zip(row, widths))
-        ]
 
 
 def short(value: Any) -> str:
