@@ -65,16 +65,9 @@ def opened(source: Any, path: str, allow_pickle: bool, storage_options: Mapping[
 
 
 def arrays_below(node: Node, failed: dict[str, str], sources: Sources | None = None) -> Iterator[tuple[str, Array]]:
-    """Yield the path and the node of each array below a node, columns of tables included.
+    """Yield the path and the node of each array at and below a node, columns of tables included.
 
-    Parameters
-    ----------
-    node : Array, Group or Table
-        Where to begin; an array yields itself.
-    failed : dict
-        Receives the path of each node that can't be opened, and the reason.
-    sources : Sources, optional
-        Receives the nodes that are visited.
+    `failed` receives the path of each node that can't be opened, and the reason; `sources` the nodes that are visited.
     """
     if isinstance(node, Array):
         yield "", node
@@ -100,12 +93,7 @@ def arrays_below(node: Node, failed: dict[str, str], sources: Sources | None = N
 def block_grid(source: Array, target: Array, most: int | None = None) -> ChunkGrid:
     """Return a grid of boxes of whole target chunks, joined up to the size of the source's chunks where memory allows.
 
-    Parameters
-    ----------
-    source, target : Array
-        The arrays.
-    most : int, optional
-        Maximum size of a box in bytes; by default `BLOCK_BYTES`.
+    `most` is the maximum size of a box in bytes, by default `BLOCK_BYTES`.
     """
     if not target.shape or not target.metadata.grid.is_regular:
         return target.metadata.grid
@@ -137,14 +125,7 @@ def itemsize_of(array: Array) -> int:
 def blocks_of(array: Array, axes: Iterable[Axis | int], grid: ChunkGrid) -> Iterator[Coords]:
     """Yield the coordinates of the blocks that hold stored chunks of an array, some of them several times.
 
-    Parameters
-    ----------
-    array : Array
-        The array whose chunks are listed.
-    axes : iterable of int or tuple
-        The part of each axis that the grid covers: one index, or first index, step and number of indices.
-    grid : ChunkGrid
-        The blocks.
+    `axes` has the part of each axis that the grid covers: one index, or first index, step and number of indices.
     """
     axes = [*axes]
     for coords, _ in array.stored.stored_chunks():

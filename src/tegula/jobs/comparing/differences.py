@@ -106,7 +106,12 @@ def compare_box(one: Array, other: Array, box: Box, *, exact: bool, alike: bool)
     chunks = cells(inside)
 
     def stores_same(coords: tuple[int, ...]) -> bool | None:
-        return _stores_same(one, other, coords, requests)
+        """Return whether both store the same bytes for a chunk; ``None`` if neither stores it or has to."""
+        keys = [(array.store, array.stored.key(coords)) for array in (one, other)]
+        old, new = gather(lambda pair: pair[0].get(pair[1]) if pair[1] else None, keys, requests)
+        if old is None and new is None and not one.metadata.dense and all(key for _, key in keys):
+            return None
+        return old is not None and bool(old == new)
 
     def compared(coords: tuple[int, ...], same: bool | None) -> Differing:
         if same is False:
@@ -120,15 +125,6 @@ def compare_box(one: Array, other: Array, box: Box, *, exact: bool, alike: bool)
         return _decoded(one, other, box, exact)
     others = results_of(lambda coords: compared(coords, stores_same(coords)), chunks, requests)
     return reduce(Differing.merge, chain(map(compared, first, same), others), Differing())
-
-
-def _stores_same(one: Array, other: Array, coords: tuple[int, ...], requests: int) -> bool | None:
-    """Return whether two arrays store the same bytes for a chunk; ``None`` if neither stores it or has to."""
-    keys = [(array.store, array.stored.key(coords)) for array in (one, other)]
-    old, new = gather(lambda pair: pair[0].get(pair[1]) if pair[1] else None, keys, requests)
-    if old is None and new is None and not one.metadata.dense and all(key for _, key in keys):
-        return None
-    return old is not None and bool(old == new)
 
 
 def compare_fills(one: Array, other: Array, absent: list[tuple[int, ...]], number: int, *, exact: bool) -> Differing:

@@ -80,15 +80,9 @@ class Moments:
         """Return the moments of equal values repeated `number` times."""
         if not number:
             return Moments()
-        return replace(
-            self,
-            count=self.count * number,
-            missing=self.missing * number,
-            finite=self.finite * number,
-            positive=self.positive * number,
-            negative=self.negative * number,
-            bins=None if self.bins is None else self.bins.times(number),
-        )
+        counts = ("count", "missing", "finite", "positive", "negative")
+        more: dict[str, Any] = {name: getattr(self, name) * number for name in counts}
+        return replace(self, **more, bins=None if self.bins is None else self.bins.times(number))
 
     @property
     def average(self) -> Any:

@@ -272,7 +272,7 @@ def statistics(
         def measured(path: str, array: Array) -> Statistics:
             of_box, of_fill = partial(_measure_box, array, raw), partial(_measure_fill, array, raw)
             parts = reader.results(path, of_box, boxes(array), of_fill, array)
-            return _of_array(array, path, *_result_type(array, raw), reduce(_merged, parts), raw)
+            return _of_array(array, path, array.dtype, reduce(_merged, parts), raw)
 
         parts, failed = reader.of_arrays(measured)
         if isinstance(node, Array):
@@ -283,11 +283,11 @@ def statistics(
 def statistics_of_blocks(array: Array, blocks: Iterable[npt.NDArray[Any]]) -> Statistics:
     """Return the statistics of some elements of an array, which are measured block by block."""
     moments: Measured = {}
-    dtype, text = _result_type(array, raw=False)
+    dtype = array.dtype
     for values in blocks:
-        dtype = values.dtype if array.dtype.names is not None else dtype
+        dtype = dtype if dtype.names is None else values.dtype  # some of the fields may have been selected
         moments = _merged(moments, _measured(values, array, raw=False))
-    return _of_array(array, "", dtype, text, moments, raw=False)
+    return _of_array(array, "", dtype, moments, raw=False)
 
 
 # --- parts of an array
@@ -330,25 +330,17 @@ def _fields(name: str, values: npt.NDArray[Any]) -> Iterator[tuple[str, npt.NDAr
 # --- results
 
 
-def _result_type(array: Array, raw: bool) -> tuple[np.dtype[Any], str]:
-    """Return the type of the measured values, and its name."""
-    conventions = array.conventions
-    if raw or not conventions.changes_values:
-        return array.dtype, str(array.metadata.data_type)
-    dtype = conventions.decode(np.zeros(0, array.dtype)).dtype
-    return dtype, str(dtype)
-
-
-def _of_array(array: Array, path: str, dtype: np.dtype[Any], text: str, moments: Measured, raw: bool) -> Statistics:
+def _of_array(array: Array, path: str, dtype: np.dtype[Any], moments: Measured, raw: bool) -> Statistics:
+    conventions, text = array.conventions, str(array.metadata.data_type)
+    if not raw and conventions.changes_values:
+        dtype = conventions.decode(np.zeros(0, array.dtype)).dtype
+        return replace(_result(path, "array", str(dtype), dtype, moments[""]), decoded=conventions.describe())
     if dtype.names is None:
-        result = _result(path, "array", text, dtype, moments[""])
-    else:
-        types = {name: part.dtype for name, part in _fields("", np.empty(0, dtype))}
-        parts = {name: _result(f"{path}.{name}".lstrip("."), "field", str(kind), kind, moments[name])
-                 for name, kind in types.items()}  # fmt: skip
-        result = _sum(path, "array", text, parts, {})
-    conventions = array.conventions
-    return result if raw or not conventions.changes_values else replace(result, decoded=conventions.describe())
+        return _result(path, "array", text, dtype, moments[""])
+    types = {name: part.dtype for name, part in _fields("", np.empty(0, dtype))}
+    parts = {name: _result(f"{path}.{name}".lstrip("."), "field", str(kind), kind, moments[name])
+             for name, kind in types.items()}  # fmt: skip
+    return _sum(path, "array", text, parts, {})
 
 
 def _sum(path: str, kind: str, dtype: str, parts: dict[str, Statistics], failed: Mapping[str, str]) -> Statistics:
