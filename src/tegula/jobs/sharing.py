@@ -50,15 +50,9 @@ _SCALARS: Final[dict[str, tuple[Any, Callable[[Any], Any], Callable[[Any], Any]]
 
 @dataclass(frozen=True)
 class Code(Generic[R]):
-    """A conversion of an operation's results to JSON values and back.
+    """A conversion of an operation's results to JSON values and back."""
 
-    Parameters
-    ----------
-    classes : tuple of type
-        The dataclasses that occur in results.
-    """
-
-    classes: tuple[type, ...] = ()
+    classes: tuple[type, ...] = ()  # the dataclasses that occur in results
 
     def encode(self, result: R) -> dict[str, Any] | None:
         """Return a result as a record; ``None`` if it can't be recorded, so that its unit is done again."""
@@ -84,9 +78,9 @@ class Code(Generic[R]):
             if isinstance(value, types):
                 return {kind: write(value)}
         if isinstance(value, tuple):
-            return {"tuple": [self._encoded(item) for item in value]}
+            return {"tuple": [self._encoded(part) for part in value]}
         if isinstance(value, dict):
-            return {"dict": [[key, self._encoded(item)] for key, item in value.items()]}
+            return {"dict": [[key, self._encoded(part)] for key, part in value.items()]}
         if is_dataclass(value) and type(value) in self.classes:
             return {"class": [type(value).__name__, *(self._encoded(getattr(value, f.name)) for f in fields(value))]}
         raise TypeError
@@ -100,7 +94,7 @@ class Code(Generic[R]):
         if kind == "tuple":
             return tuple(map(self._decoded, inner))
         if kind == "dict":
-            return {key: self._decoded(item) for key, item in inner}
+            return {key: self._decoded(part) for key, part in inner}
         name, *parts = inner
         (made,) = (one for one in self.classes if one.__name__ == name)
         return made(*map(self._decoded, parts))
@@ -111,24 +105,12 @@ class Code(Generic[R]):
 
 @dataclass(frozen=True)
 class Share(Generic[R]):
-    """A runner for the boxes of an operation, and the ledger that records finished boxes.
-
-    Parameters
-    ----------
-    runner : Runner
-        Computes the boxes.
-    code : Code
-        How results are recorded.
-    ledger : Ledger, optional
-        The ledger that records finished boxes.
-    plan : Plan, optional
-        The arrays, if there is a ledger.
-    """
+    """A runner for the boxes of an operation, and the ledger that records finished boxes."""
 
     runner: Runner
     code: Code[R]
     ledger: Ledger | None = None
-    plan: Plan | None = None
+    plan: Plan | None = None  # the arrays, if there is a ledger
 
 
 @contextmanager
@@ -268,17 +250,7 @@ def shared_results(
 
 
 class Reading(Generic[R]):
-    """An operation that only reads: it goes through the arrays of nodes, and computes results for their boxes.
-
-    Parameters
-    ----------
-    share : Share
-        The runner, and the ledger if there is one.
-    nodes : sequence of Array, Group or Table
-        The nodes whose elements are read together.
-    progress : callable, optional
-        Called with the path of an array, the bytes done, and its total bytes.
-    """
+    """An operation that only reads: it goes through nodes that are read together, and has results for their boxes."""
 
     def __init__(self, share: Share[R], nodes: Sequence[Node], progress: Progress | None) -> None:
         self._share, self._progress = share, one_at_a_time(progress)
@@ -302,8 +274,8 @@ class Reading(Generic[R]):
         (node,), (sources,) = self._nodes, self.sources
         results, failed = dict[str, V](), dict[str, str]()
 
-        def read(item: tuple[str, Array]) -> tuple[str, V | TegulaError]:
-            return item[0], self.attempt(partial(work, *item), item[1])
+        def read(entry: tuple[str, Array]) -> tuple[str, V | TegulaError]:
+            return entry[0], self.attempt(partial(work, *entry), entry[1])
 
         for path, result in self.each(read, arrays_below(node, failed, sources)):
             if not isinstance(result, TegulaError):

@@ -58,18 +58,10 @@ Residues = npt.NDArray[np.uint64]  # numbers below the prime
 
 @dataclass(frozen=True, slots=True)
 class Sums:
-    """The sums of a part of an array.
+    """The sums of a part of an array, one for each set of weights."""
 
-    Parameters
-    ----------
-    values : tuple of int
-        The limbs times their weights, added up; one number for each set of weights.
-    weights : tuple of int
-        The weights of the part's elements, added up; the weights of all other elements follow from them.
-    """
-
-    values: tuple[int, ...] = (0,) * _KEYS
-    weights: tuple[int, ...] = (0,) * _KEYS
+    values: tuple[int, ...] = (0,) * _KEYS  # the limbs times their weights, added up
+    weights: tuple[int, ...] = (0,) * _KEYS  # those of the elements, added up; those of all others follow from them
 
     def merge(self, other: Sums) -> Sums:
         """Return the sums of two parts that have no element in common."""
@@ -112,14 +104,14 @@ def _bases(ndim: int) -> tuple[Bases, ...]:
 
 def _weights(box: Box, size: int) -> tuple[int, ...]:
     """Return the sums of the weights of the elements of a box, each with `size` limbs."""
-    found = [1] * _KEYS
+    weights = [1] * _KEYS
     for axis, (part, bases) in enumerate(zip(box, _bases(len(box)) if box else ())):
         for key, base in enumerate(bases):
             step = pow(base, size, PRIME) if axis == len(box) - 1 else base
             # without limbs all weights along the last axis are 1
             sums = geometric_sum(step, part.start, part.stop) if step != 1 else part.stop - part.start
-            found[key] = found[key] * sums % PRIME
-    return tuple(found)
+            weights[key] = weights[key] * sums % PRIME
+    return tuple(weights)
 
 
 # --- contraction: limbs times weights, axis by axis
@@ -138,33 +130,33 @@ def _contracted(limbs: npt.NDArray[Any], bases: tuple[Bases, ...]) -> list[int]:
     axis -= 1
     length = max(1, _BLOCK // inner)
     columns = _columns((length, *shape[axis + 1 :]), bases[axis:])
-    found = _blocks(limbs.reshape(prod(shape[:axis]), -1), columns)
+    sums = _blocks(limbs.reshape(prod(shape[:axis]), -1), columns)
 
-    # numbers are left for each block, and the axes before
+    # these are the sums of each block; now the axes before
     steps = tuple(pow(base, length, PRIME) for base in bases[axis])
-    found = total(multiply(found, _powers(steps, found.shape[1])), 1)
+    sums = total(multiply(sums, _powers(steps, sums.shape[1])), 1)
     for outer in reversed(range(axis)):
-        found = found.reshape(-1, shape[outer], _KEYS)
-        found = total(multiply(found, _powers(bases[outer], shape[outer])), 1)
-    return [int(value) for value in found.reshape(_KEYS)]
+        sums = sums.reshape(-1, shape[outer], _KEYS)
+        sums = total(multiply(sums, _powers(bases[outer], shape[outer])), 1)
+    return [int(value) for value in sums.reshape(_KEYS)]
 
 
 def _blocks(rows: npt.NDArray[Any], columns: npt.NDArray[np.float64]) -> Residues:
     """Return the sums of each block of the rows; the last block may be shorter."""
     block = len(columns)
     number, size = rows.shape
-    whole = size // block
+    full = size // block
     out = np.empty((number, -(-size // block), _KEYS), np.uint64)
     lines, step = max(1, _PIECE // size), max(1, _PIECE // block)
     for first in range(0, number, lines):
         part = rows[first : first + lines]
-        for start in range(0, whole, step):
-            stop = min(whole, start + step)
+        for start in range(0, full, step):
+            stop = min(full, start + step)
             cells = part[:, start * block : stop * block].reshape(-1, block)
             out[first : first + lines, start:stop] = _times(cells, columns).reshape(len(part), -1, _KEYS)
-        if whole < out.shape[1]:
-            rest = part[:, whole * block :]
-            out[first : first + lines, whole] = _times(rest, columns[: rest.shape[1]])
+        if full < out.shape[1]:
+            last = part[:, full * block :]
+            out[first : first + lines, full] = _times(last, columns[: last.shape[1]])
     return out
 
 
@@ -172,13 +164,13 @@ def _times(cells: npt.NDArray[Any], columns: npt.NDArray[np.float64]) -> Residue
     """Multiply rows of limbs by weights; the products of floating-point numbers are exact integers below 2**53."""
     wide = cells.astype(np.float64)
     size, width = columns.shape
-    found = np.empty((len(wide), width))
+    products = np.empty((len(wide), width))
     rows = max(1, _SMALL // columns.size)
-    whole = len(wide) // rows * rows
-    np.matmul(wide[:whole].reshape(-1, rows, size), columns, out=found[:whole].reshape(-1, rows, width))
-    np.matmul(wide[whole:], columns, out=found[whole:])
-    sums = found.astype(np.uint64).reshape(len(wide), 3, _KEYS)
-    return total(np.stack([shift(sums[:, place], place * _PART) for place in range(3)]), 0)
+    full = len(wide) // rows * rows
+    np.matmul(wide[:full].reshape(-1, rows, size), columns, out=products[:full].reshape(-1, rows, width))
+    np.matmul(wide[full:], columns, out=products[full:])
+    sums = products.astype(np.uint64).reshape(len(wide), 3, _KEYS)
+    return total(np.stack([shift(sums[:, part], part * _PART) for part in range(3)]), 0)
 
 
 def _powers(bases: Bases, number: int) -> Residues:
@@ -191,7 +183,7 @@ def _columns(shape: tuple[int, ...], bases: tuple[Bases, ...]) -> npt.NDArray[np
     weights = np.ones((1, _KEYS), np.uint64)
     for size, base in zip(shape, bases):
         weights = multiply(weights[:, None], _powers(base, size)[None]).reshape(-1, _KEYS)
-    parts = [(weights >> np.uint64(place * _PART)) & np.uint64(2**_PART - 1) for place in range(3)]
+    parts = [(weights >> np.uint64(part * _PART)) & np.uint64(2**_PART - 1) for part in range(3)]
     out = np.concatenate(parts, axis=1).astype(np.float64)
     out.flags.writeable = False  # it is shared
     return out
@@ -200,8 +192,8 @@ def _columns(shape: tuple[int, ...], bases: tuple[Bases, ...]) -> npt.NDArray[np
 def digest_of_array(array: Array, sums: Sums, *, attributes: bool = False) -> str:
     """Return the checksum of an array, from the sums of some boxes; all other elements hold the fill value."""
     data_type = array.metadata.data_type
-    whole = sums.merge(sums_of_fill(array.stored.fill, array.shape, data_type, sums))
-    facts: dict[str, Any] = {"type": type_name(data_type), "shape": [*array.shape], "values": [*whole.values]}
+    sums = sums.merge(sums_of_fill(array.stored.fill, array.shape, data_type, sums))
+    facts: dict[str, Any] = {"type": type_name(data_type), "shape": [*array.shape], "values": [*sums.values]}
     if attributes:
         # names may be part of the attributes
         facts["attributes"] = attributes_without(attributes_of(array))
@@ -304,13 +296,14 @@ def _parts(value: Any) -> Iterator[bytes]:
         yield from _sized(b"b", bytes(value))
     elif isinstance(value, (list, tuple)):
         yield b"l%d:" % len(value)
-        for item in value:
-            yield from _parts(item)
+        for part in value:
+            yield from _parts(part)
     elif isinstance(value, Mapping):
         yield b"m%d:" % len(value)
-        for name, item in sorted(((b"".join(_parts(name)), item) for name, item in value.items()), key=itemgetter(0)):
+        members = [(b"".join(_parts(name)), member) for name, member in value.items()]
+        for name, member in sorted(members, key=itemgetter(0)):
             yield name
-            yield from _parts(item)
+            yield from _parts(member)
     elif isinstance(value, (np.ndarray, np.generic)):
         array = np.asarray(value)
         data_type = DataType(array.dtype, "object") if array.dtype.hasobject else data_type_of(array.dtype)

@@ -175,9 +175,9 @@ class Comparison:
         """
         numbers = ((self.groups, "group"), (self.tables, "table"), (self.arrays, "array"), (self.elements, "element"))
         nodes = ", ".join(counted(number, name) for number, name in numbers if number) or "nothing to compare"
-        found = [counted(sum(self.counts.values()), "difference")] if self.counts else []
-        lost = [f"{counted(len(self.failed), 'node')} not readable"] if self.failed else []
-        return f"{nodes}: {', '.join([*found, *lost]) or 'equal'}"
+        results = [counted(sum(self.counts.values()), "difference")] if self.counts else []
+        results += [f"{counted(len(self.failed), 'node')} not readable"] if self.failed else []
+        return f"{nodes}: {', '.join(results) or 'equal'}"
 
     def as_dict(self) -> dict[str, Any]:
         """Return the report as JSON values.
@@ -189,8 +189,8 @@ class Comparison:
         """
         plain = {name: getattr(self, name) for name in self.__slots__ if name != "differences"}
         names = Difference.__slots__
-        found = [{name: getattr(item, name) for name in names} for item in self.differences]
-        return {"equal": self.equal, **plain, "differences": found}
+        differences = [{name: getattr(difference, name) for name in names} for difference in self.differences]
+        return {"equal": self.equal, **plain, "differences": differences}
 
     def __str__(self) -> str:
         left_out = sum(self.counts.values()) - len(self.differences)

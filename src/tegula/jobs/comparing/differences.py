@@ -35,25 +35,13 @@ _TRIES: Final = 4  # chunks whose bytes are compared first; if all differ, the b
 
 @dataclass(frozen=True, slots=True)
 class Differing:
-    """The number of elements that differ in a part of two arrays, and the first of them.
-
-    Parameters
-    ----------
-    count : int
-        Number of elements that differ.
-    index : tuple of int or None
-        Index of the first in C order; ``None`` if all are equal.
-    one, other : object
-        The two values there.
-    skipped : int
-        Chunks that both store as the same bytes, which were not decoded.
-    """
+    """The number of elements that differ in a part of two arrays, and the first of them in C order."""
 
     count: int = 0
-    index: tuple[int, ...] | None = None
-    one: Any = None
+    index: tuple[int, ...] | None = None  # of the first; ``None`` if all are equal
+    one: Any = None  # the two values there
     other: Any = None
-    skipped: int = 0
+    skipped: int = 0  # chunks that both store as the same bytes, which were not decoded
 
     def merge(self, other: Differing) -> Differing:
         """Return the result for both parts together."""

@@ -22,34 +22,18 @@ _PIECE: Final = 2**18  # elements at a time, so that intermediate results stay i
 
 @dataclass(frozen=True, slots=True)
 class Moments:
-    """Counts, extremes, mean, spread and histogram of some values.
-
-    Parameters
-    ----------
-    count, missing : int
-        Number of values, and of missing ones: NaN, NaT, ``None``, or values that mark missing data.
-    low, high : scalar or None
-        The extremes, infinite ones included; ``None`` without values, and for types without an order.
-    finite : int
-        Number of finite values.
-    mean, spread : float or complex
-        Mean of the finite values, and the sum of their squared distances from it.
-    positive, negative : int
-        Numbers of positive and negative infinities.
-    bins : Bins or None
-        Histogram of the finite values.
-    """
+    """Counts, extremes, mean, spread and histogram of some values."""
 
     count: int = 0
-    missing: int = 0
-    low: Any = None
+    missing: int = 0  # NaN, NaT, ``None``, or values that mark missing data
+    low: Any = None  # the extremes, infinite ones included; ``None`` without values, and for types without an order
     high: Any = None
-    finite: int = 0
-    mean: Any = 0.0
-    spread: float = 0.0
-    positive: int = 0
+    finite: int = 0  # number of finite values
+    mean: Any = 0.0  # of the finite values, a float or complex number
+    spread: float = 0.0  # the sum of their squared distances from the mean
+    positive: int = 0  # numbers of infinities
     negative: int = 0
-    bins: Bins | None = None
+    bins: Bins | None = None  # histogram of the finite values
 
     def merge(self, other: Moments) -> Moments:
         """Return the moments of both sets of values."""

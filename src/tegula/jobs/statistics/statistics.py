@@ -127,7 +127,7 @@ class Statistics:
         --------
         >>> import tegula
         >>> t = tegula.create_table({}, {"a": [1, 2], "b": [3, 4]})
-        >>> [(path, found.max) for path, found in tegula.statistics(t).leaves()]
+        >>> [(path, part.max) for path, part in tegula.statistics(t).leaves()]
         [('a', 2), ('b', 4)]
         """
         if not self.parts and self.dtype:
@@ -313,8 +313,8 @@ _CODE = Code[Measured]((Moments, Bins))
 def _measured(values: npt.NDArray[Any], array: Array, raw: bool) -> Measured:
     masks = array.conventions.stored_masks
     if not raw:
-        values, left = array.conventions.unpacked(values)
-        masks = [mask[()] for mask in left]
+        values, own = array.conventions.unpacked(values)
+        masks = [mask[()] for mask in own]
     return {name: measure(part, masks) for name, part in _fields("", values)}
 
 
