@@ -15,10 +15,8 @@ from tegula.engine.nodes.opening import stored_array
 from tegula.errors import AlreadyExistsError, MetadataError, NotFoundError, UnsupportedError
 from tegula.hierarchy.group import Group
 from tegula.jobs.converting.array_job import ArrayJob, Conduct, Prepared, entry_of
-from tegula.jobs.converting.budget import unit_grid
 from tegula.jobs.converting.job import Job
 from tegula.jobs.converting.report import ConvertedArray, ConvertReport
-from tegula.jobs.converting.rules import Rules
 from tegula.jobs.converting.targets import Options
 from tegula.jobs.converting.temporary import between_name
 from tegula.jobs.ledger import Ledger
@@ -26,7 +24,7 @@ from tegula.jobs.misplaced import refuse_misplaced
 from tegula.jobs.plans import Plan, description_of, digest, fingerprint_of
 from tegula.jobs.recording import Recording
 from tegula.jobs.runners.runner import Runner
-from tegula.metadata.chunk_grids import ChunkGrid, regular_grid
+from tegula.metadata.chunk_grids import ChunkGrid
 from tegula.metadata.nodes import ArrayMetadata
 from tegula.stores import Store
 from tegula.tables.table import Table
@@ -149,25 +147,20 @@ class _Planner(ArrayJob):
     groups: dict[str, dict[str, Any]]
     described: dict[str, str]
 
-    def array(
-        self, source: Array, name: str, select: Any = None, *notes: str
-    ) -> tuple[ConvertedArray, tuple[Rules, ...]]:
+    def entry(self, source: Array, prepared: Prepared) -> ConvertedArray:
         """Plan the units of an array."""
         refuse_misplaced(source)
-        prepared = self.prepared(source, name, select, *notes)
-        final = prepared.metadata
+        name, final = prepared.name, prepared.metadata
         how = [sorted(final.documents.items()), prepared.axes]
         how += [prepared.target.precision] if prepared.target.precision is not None else []
         target = digest(repr(how).encode())
-        draft, memory = prepared.draft, self.options.max_memory
-        passes = self._passes(source, prepared, draft)
-        grid = unit_grid(source, prepared.axes, draft, memory, copies=2 if self.options.verify else 1)
-        if passes is not None and passes.temporary is not None:
-            first, grid = (regular_grid(each.unit) for each in passes.passes)
-            self.found[between_name(name)] = draft.shape, first, fingerprint_of(source), target, passes.temporary
-        self.found[name] = draft.shape, grid, fingerprint_of(source), target, ()
+        temporary, grids = self.unit_grids(source, prepared)
+        shape, fingerprint = prepared.draft.shape, fingerprint_of(source)
+        if temporary:
+            self.found[between_name(name)] = shape, grids[0], fingerprint, target, temporary
+        self.found[name] = shape, grids[-1], fingerprint, target, ()
         self.described[name] = description_of(source)
-        return entry_of(prepared.draft, name, before=0, notes=()), prepared.target.misfits
+        return entry_of(prepared.draft, name, before=0, notes=())
 
     def container(self, node: Group | Table, name: str, made: bool) -> None:
         """Plan a group or table."""
@@ -193,14 +186,10 @@ def plan_of(node: Node, select: Any, store: Store, path: str, options: Options, 
 class _VacancyCheck(ArrayJob):
     """A dry run that refuses a target that is not free."""
 
-    def array(
-        self, source: Array, name: str, select: Any = None, *notes: str
-    ) -> tuple[ConvertedArray, tuple[Rules, ...]]:
+    def entry(self, source: Array, prepared: Prepared) -> ConvertedArray:
         """Check that an array can be created."""
-        prepared = self.prepared(source, name, select, *notes)
-        where, item = self.place(name), self.options.item
-        check_vacant(self.store, where, item, prepared.metadata, **prepared.allowed)
-        return entry_of(prepared.draft, name, before=0, notes=()), prepared.target.misfits
+        check_vacant(self.store, prepared.draft.path, self.options.item, prepared.metadata, **prepared.allowed)
+        return entry_of(prepared.draft, prepared.name, before=0, notes=())
 
 
 def _check_vacant(node: Node, select: Any, store: Store, path: str, options: Options) -> None:
@@ -224,15 +213,12 @@ def is_taken(store: Store, path: str) -> bool:
 class _DocumentsCheck(ArrayJob):
     """A dry run that refuses a target whose arrays have other documents than a conversion would write."""
 
-    def array(
-        self, source: Array, name: str, select: Any = None, *notes: str
-    ) -> tuple[ConvertedArray, tuple[Rules, ...]]:
+    def entry(self, source: Array, prepared: Prepared) -> ConvertedArray:
         """Check that the documents of an array are those that would be written."""
-        prepared = self.prepared(source, name, select, *notes)
-        wanted = {**prepared.metadata.documents}
-        if engine.fetch_documents(self.store, self.place(name), wanted) != wanted:
-            raise NotFoundError("the array is not there, or another one", path=place(self.store, self.place(name)))
-        return entry_of(prepared.draft, name, before=0, notes=()), prepared.target.misfits
+        wanted, path = {**prepared.metadata.documents}, prepared.draft.path
+        if engine.fetch_documents(self.store, path, wanted) != wanted:
+            raise NotFoundError("the array is not there, or another one", path=place(self.store, path))
+        return entry_of(prepared.draft, prepared.name, before=0, notes=())
 
 
 def _has_documents(node: Node, select: Any, store: Store, path: str, options: Options) -> bool:
@@ -249,13 +235,11 @@ class _CompletionReport(ArrayJob):
 
     left_out: Mapping[str, str] = MappingProxyType({})
 
-    def array(
-        self, source: Array, name: str, select: Any = None, *notes: str
-    ) -> tuple[ConvertedArray, tuple[Rules, ...]]:
+    def entry(self, source: Array, prepared: Prepared) -> ConvertedArray:
         """Report an array as it is."""
+        name = prepared.name
         if name in self.left_out:
             raise UnsupportedError(self.left_out[name])
-        prepared = self.prepared(source, name, select, *notes)
         compared: dict[str, Any] = {}
         if self.options.verify:
             found = stored_array(self.store, prepared.draft.path, self._stored_metadata(prepared), **prepared.allowed)
@@ -268,7 +252,7 @@ class _CompletionReport(ArrayJob):
             "after": after,
             "stored": stored,
         }
-        return entry_of(prepared.draft, name, notes=prepared.notes, **sizes, **compared), prepared.target.misfits
+        return entry_of(prepared.draft, name, notes=prepared.notes, **sizes, **compared)
 
     def _stored_metadata(self, prepared: Prepared) -> ArrayMetadata:
         found = engine.read_metadata(self.store, prepared.draft.path, self.options.item.name)
