@@ -23,10 +23,10 @@ from tests.waiting import until
 import tegula
 from tegula import MemoryStore
 from tegula.errors import StoreError
-from tegula.jobs.converting import ledgers, rules, targets
 from tegula.jobs.ledger import DIRECTORY, Ledger
 from tegula.jobs.owners import Owner
 from tegula.jobs.plans import Plan
+from tegula.jobs.rewriting import planning, rules, targets
 from tegula.metadata.chunk_grids import regular_grid
 from tegula.testing import Fault, FaultyStore
 
@@ -570,7 +570,7 @@ def test_a_million_chunks_are_planned_in_little_time_and_memory() -> None:
     )  # fmt: skip
     tracemalloc.start()
     start = time.perf_counter()
-    plan = ledgers.plan_of(array, None, MemoryStore(), "", options, {})
+    plan = planning.plan_of(array, None, MemoryStore(), "", options, {})
     seconds, memory = time.perf_counter() - start, tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert plan.units == 10**6
@@ -648,7 +648,7 @@ def test_a_program_that_is_interrupted_by_ctrl_c_can_be_resumed(tmp_path: Path) 
     code = (
         "import sys, time, tegula\n"
         "from tegula.jobs import units\n"
-        "from tegula.jobs.converting import work\n"
+        "from tegula.jobs.rewriting import work\n"
         "units.BLOCK_BYTES = 1\n"
         "done = work.Converting.do\n"
         "def slowly(self, unit):\n"

@@ -13,8 +13,8 @@ from tegula.engine.stored.array import StoredArray
 from tegula.errors import MetadataError, UnsupportedError
 from tegula.formats import Format, find_format
 from tegula.hierarchy.group import Group
-from tegula.jobs.converting.rules import Rules
-from tegula.jobs.converting.targets import Options, selected_axes, target_metadata
+from tegula.jobs.rewriting.rules import Rules
+from tegula.jobs.rewriting.targets import Options, selected_axes, target_metadata
 from tegula.jobs.units import with_known_members
 from tegula.metadata.chunk_keys import ChunkKeyEncoding
 from tegula.metadata.nodes import ArrayMetadata, GroupMetadata, inner_codecs

@@ -25,11 +25,11 @@ from tegula.errors import (
     UnsupportedError,
 )
 from tegula.formats import find_format
-from tegula.jobs.converting.array_job import ArrayJob
-from tegula.jobs.converting.job import Job
-from tegula.jobs.converting.report import ConvertReport
-from tegula.jobs.converting.rules import Rules
-from tegula.jobs.converting.targets import Options
+from tegula.jobs.rewriting.array_job import ArrayJob
+from tegula.jobs.rewriting.hierarchy import Job
+from tegula.jobs.rewriting.report import ConvertReport
+from tegula.jobs.rewriting.rules import Rules
+from tegula.jobs.rewriting.targets import Options
 from tegula.stores import LocalStore, MemoryStore
 
 FORMATS = ["zarr1", "zarr2", "zarr3"]
@@ -136,7 +136,7 @@ def test_copied_chunks_equal_encoded_ones(
     line = tegula.convert(source, moved, format=new, verify=True).arrays[0]
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(
-            importlib.import_module("tegula.jobs.converting.array_job"), "can_copy_chunks", lambda *arrays: False
+            importlib.import_module("tegula.jobs.rewriting.array_job"), "can_copy_chunks", lambda *arrays: False
         )
         plain = tegula.convert(source, written, format=new, verify=True).arrays[0]
     assert plain.chunks_copied == 0

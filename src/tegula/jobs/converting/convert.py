@@ -11,28 +11,29 @@ from typing import Any, Literal
 from tegula.arrays.array import Array
 from tegula.engine.nodes.creating import check_path, check_reserved
 from tegula.engine.nodes.replacing import replacing
-from tegula.errors import MetadataError, NotFoundError, SelectionError, UnsupportedError
+from tegula.errors import MetadataError, SelectionError, UnsupportedError
 from tegula.formats import find_format
 from tegula.hierarchy.group import Group
 from tegula.hierarchy.opening import open as open_any
-from tegula.jobs.converting.array_job import ArrayJob, Conduct
-from tegula.jobs.converting.budget import bounded, memory_of
-from tegula.jobs.converting.job import Job
-from tegula.jobs.converting.ledgers import convert_recorded, outline_recorded
-from tegula.jobs.converting.report import ConvertedArray, ConvertReport
-from tegula.jobs.converting.rules import Field, rules_of
-from tegula.jobs.converting.targets import Options
+from tegula.jobs.converting.recorded import convert_recorded, outline_recorded
 from tegula.jobs.ledger import share_of
 from tegula.jobs.recording import claimed
+from tegula.jobs.rewriting.array_job import ArrayJob, Conduct
+from tegula.jobs.rewriting.hierarchy import Job
+from tegula.jobs.rewriting.memory import bounded, memory_of
+from tegula.jobs.rewriting.planning import for_reading, said_of
+from tegula.jobs.rewriting.report import ConvertedArray, ConvertReport
+from tegula.jobs.rewriting.rules import Field, rules_of
+from tegula.jobs.rewriting.targets import Options
 from tegula.jobs.runners.runner import check_reachable, runner_of
 from tegula.jobs.units import Progress, one_at_a_time, with_known_members
-from tegula.stores import MemoryStore, Store
+from tegula.stores import Store
 from tegula.tables.table import Table
 from tegula.targets.paths import clean, place, refuse_overlap
-from tegula.targets.stores import creating, options_of_both, store_of
+from tegula.targets.stores import creating, options_of_both
 from tegula.targets.suffixes import new_format
 
-__all__ = ["ConvertReport", "ConvertedArray", "Progress", "convert", "for_reading", "said_of"]
+__all__ = ["ConvertReport", "ConvertedArray", "Progress", "convert"]
 
 
 def convert(
@@ -287,16 +288,3 @@ def _at_once(
         if found.is_staged:
             options, conduct = replace(options, overwrite=False), replace(conduct, in_group=True)
         return Job(ArrayJob(found.store, found.path, options, report, conduct)).run(node, select)
-
-
-def said_of(**options: Any) -> dict[str, str]:
-    """Return the user's options as text, for the plan."""
-    return {name: repr(value)[:200] for name, value in options.items() if value is not None}
-
-
-def for_reading(target: Any, options: Mapping[str, Any] | None) -> Store:
-    """Return the target's store for reading: opening an archive for writing would create it."""
-    try:
-        return store_of(target, read_only=True, storage_options=options)
-    except NotFoundError:
-        return MemoryStore()

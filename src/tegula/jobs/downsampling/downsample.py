@@ -12,11 +12,6 @@ from tegula.errors import UnsupportedError
 from tegula.formats import find_format
 from tegula.hierarchy.group import Group, open_node
 from tegula.hierarchy.opening import open as open_any
-from tegula.jobs.converting.budget import bounded, memory_of
-from tegula.jobs.converting.convert import for_reading, said_of
-from tegula.jobs.converting.estimating import Estimate
-from tegula.jobs.converting.rules import rules_of
-from tegula.jobs.converting.targets import Options
 from tegula.jobs.downsampling.arguments import check_arguments, factors_of, group_of, masks_of, scales_of
 from tegula.jobs.downsampling.job import PyramidJob
 from tegula.jobs.downsampling.levels import Reduction
@@ -25,6 +20,11 @@ from tegula.jobs.downsampling.pyramid import Pyramid, level_of
 from tegula.jobs.ledger import Ledger, share_of
 from tegula.jobs.misplaced import refuse_misplaced
 from tegula.jobs.recording import Recording
+from tegula.jobs.rewriting.estimating import Estimate
+from tegula.jobs.rewriting.memory import bounded, memory_of
+from tegula.jobs.rewriting.planning import for_reading, said_of
+from tegula.jobs.rewriting.rules import rules_of
+from tegula.jobs.rewriting.targets import Options
 from tegula.jobs.runners.runner import check_reachable, runner_of
 from tegula.jobs.units import Progress, one_at_a_time
 from tegula.stores import Store

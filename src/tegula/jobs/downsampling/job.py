@@ -18,9 +18,6 @@ from tegula.errors import AlreadyExistsError, NotFoundError
 from tegula.formats import find_format
 from tegula.hierarchy.group import Group, open_node
 from tegula.hierarchy.sources import Source, source_of
-from tegula.jobs.converting.array_job import Conduct
-from tegula.jobs.converting.job import Job
-from tegula.jobs.converting.ledgers import is_taken
 from tegula.jobs.downsampling.arguments import is_level
 from tegula.jobs.downsampling.levels import Reducing, level_grid
 from tegula.jobs.downsampling.outline import Level, PyramidOutline
@@ -28,6 +25,9 @@ from tegula.jobs.ledger import DIRECTORY, Ledger, is_ledger_key
 from tegula.jobs.plans import Plan
 from tegula.jobs.publishing import Place, publish
 from tegula.jobs.recording import Recording, claimed
+from tegula.jobs.rewriting.array_job import Conduct
+from tegula.jobs.rewriting.hierarchy import Job
+from tegula.jobs.rewriting.planning import is_taken
 from tegula.jobs.runners.runner import Runner
 from tegula.jobs.running import do_units
 from tegula.targets.paths import place

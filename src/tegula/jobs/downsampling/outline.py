@@ -13,13 +13,6 @@ from tegula.arrays.array import Array
 from tegula.engine.nodes.creating import read_back
 from tegula.errors import AlreadyExistsError, MetadataError, UnsupportedError
 from tegula.formats import find_format
-from tegula.jobs.converting.array_job import ArrayJob, Conduct, label_of
-from tegula.jobs.converting.estimating import Estimate
-from tegula.jobs.converting.job import Job
-from tegula.jobs.converting.ledgers import is_taken, plan_of
-from tegula.jobs.converting.report import ConvertReport
-from tegula.jobs.converting.rules import match_rules
-from tegula.jobs.converting.targets import Options
 from tegula.jobs.downsampling.arguments import other_variables
 from tegula.jobs.downsampling.levels import (
     Reduction,
@@ -34,6 +27,13 @@ from tegula.jobs.downsampling.levels import (
 from tegula.jobs.ledger import Ledger
 from tegula.jobs.plans import Plan, digest, fingerprint_of
 from tegula.jobs.recording import Recording
+from tegula.jobs.rewriting.array_job import ArrayJob, Conduct, label_of
+from tegula.jobs.rewriting.estimating import Estimate
+from tegula.jobs.rewriting.hierarchy import Job
+from tegula.jobs.rewriting.planning import is_taken, plan_of
+from tegula.jobs.rewriting.report import ConvertReport
+from tegula.jobs.rewriting.rules import match_rules
+from tegula.jobs.rewriting.targets import Options
 from tegula.metadata.nodes import ArrayMetadata
 from tegula.stores import Store
 from tegula.targets.paths import name_below, place, refuse_overlap

@@ -15,9 +15,9 @@ from tegula.errors import SelectionError, UnsupportedError
 from tegula.formats import Format
 from tegula.formats.bcolz.codecs import portable
 from tegula.formats.zarr2 import OBJECT_CODECS
-from tegula.jobs.converting.precision import Precision, described, is_floating, precision_of
-from tegula.jobs.converting.rules import Rules
 from tegula.jobs.masks import keep_mask
+from tegula.jobs.rewriting.precision import Precision, described, is_floating, precision_of
+from tegula.jobs.rewriting.rules import Rules
 from tegula.jobs.units import Progress
 from tegula.metadata.chunk_grids import ChunkGrid, VaryingAxis, regular_grid
 from tegula.metadata.nodes import ArrayMetadata, CodecSpec, inner_codecs

@@ -21,14 +21,18 @@ from tegula.errors import AlreadyExistsError, ConflictError, StoreError
 from tegula.formats import Format
 from tegula.hierarchy.group import Group
 from tegula.hierarchy.sources import Source, Sources
-from tegula.jobs.converting.budget import passes_of, unit_grid
-from tegula.jobs.converting.estimating import estimate, estimate_of
-from tegula.jobs.converting.passes import Passes
-from tegula.jobs.converting.precision import Loss
-from tegula.jobs.converting.report import ConvertedArray, ConvertReport
-from tegula.jobs.converting.rewriting import check_amount, same_attributes, stored_blocks
-from tegula.jobs.converting.rules import Rules
-from tegula.jobs.converting.targets import (
+from tegula.jobs.ledger import Ledger
+from tegula.jobs.misplaced import refuse_misplaced
+from tegula.jobs.plans import Piece, Plan, description_of
+from tegula.jobs.publishing import Place, publish
+from tegula.jobs.rewriting.boxes import check_amount, same_attributes, stored_blocks
+from tegula.jobs.rewriting.estimating import estimate, estimate_of
+from tegula.jobs.rewriting.memory import passes_of, unit_grid
+from tegula.jobs.rewriting.passes import Passes
+from tegula.jobs.rewriting.precision import Loss
+from tegula.jobs.rewriting.report import ConvertedArray, ConvertReport
+from tegula.jobs.rewriting.rules import Rules
+from tegula.jobs.rewriting.targets import (
     Axis,
     Options,
     Target,
@@ -36,12 +40,8 @@ from tegula.jobs.converting.targets import (
     selected_axes,
     target_metadata,
 )
-from tegula.jobs.converting.temporary import between_name, recorded_array, temporary_array
-from tegula.jobs.converting.work import Converting, Mode, digest_of, loss_of
-from tegula.jobs.ledger import Ledger
-from tegula.jobs.misplaced import refuse_misplaced
-from tegula.jobs.plans import Piece, Plan, description_of
-from tegula.jobs.publishing import Place, publish
+from tegula.jobs.rewriting.temporary import between_name, recorded_array, temporary_array
+from tegula.jobs.rewriting.work import Converting, Mode, digest_of, loss_of
 from tegula.jobs.runners.runner import Runner, Threads
 from tegula.jobs.running import do_units
 from tegula.metadata.chunk_grids import ChunkGrid, regular_grid

@@ -12,25 +12,22 @@ from tegula.arrays.array import Array
 from tegula.engine.nodes.creating import check_vacant, create_parents
 from tegula.engine.nodes.deleting import clear_place, delete_node
 from tegula.engine.nodes.opening import stored_array
-from tegula.errors import AlreadyExistsError, MetadataError, NotFoundError, UnsupportedError
+from tegula.errors import AlreadyExistsError, NotFoundError, UnsupportedError
 from tegula.hierarchy.group import Group
-from tegula.jobs.converting.array_job import ArrayJob, Conduct, Prepared, entry_of
-from tegula.jobs.converting.job import Job
-from tegula.jobs.converting.report import ConvertedArray, ConvertReport
-from tegula.jobs.converting.targets import Options
-from tegula.jobs.converting.temporary import between_name
 from tegula.jobs.ledger import Ledger
-from tegula.jobs.misplaced import refuse_misplaced
-from tegula.jobs.plans import Plan, description_of, digest, fingerprint_of
 from tegula.jobs.recording import Recording
+from tegula.jobs.rewriting.array_job import ArrayJob, Conduct, Prepared, entry_of
+from tegula.jobs.rewriting.hierarchy import Job
+from tegula.jobs.rewriting.planning import is_taken, plan_of, without_writing
+from tegula.jobs.rewriting.report import ConvertedArray, ConvertReport
+from tegula.jobs.rewriting.targets import Options
 from tegula.jobs.runners.runner import Runner
-from tegula.metadata.chunk_grids import ChunkGrid
 from tegula.metadata.nodes import ArrayMetadata
 from tegula.stores import Store
 from tegula.tables.table import Table
 from tegula.targets.paths import place
 
-__all__ = ["convert_recorded", "is_taken", "outline_recorded", "plan_of"]
+__all__ = ["convert_recorded", "outline_recorded"]
 
 Node = Array | Group | Table
 
@@ -133,56 +130,6 @@ def _report(options: Options) -> ConvertReport:
     return ConvertReport(options.item.name)
 
 
-def _without_writing(options: Options) -> Options:
-    return replace(options, dry_run=True, verify=False, progress=None)
-
-
-# --- plans
-
-
-class _Planner(ArrayJob):
-    """A dry run that plans the units of each array."""
-
-    found: dict[str, tuple[tuple[int, ...], ChunkGrid, dict[str, Any], str, tuple[int, ...]]]
-    groups: dict[str, dict[str, Any]]
-    described: dict[str, str]
-
-    def entry(self, source: Array, prepared: Prepared) -> ConvertedArray:
-        """Plan the units of an array."""
-        refuse_misplaced(source)
-        name, final = prepared.name, prepared.metadata
-        how = [sorted(final.documents.items()), prepared.axes]
-        how += [prepared.target.precision] if prepared.target.precision is not None else []
-        target = digest(repr(how).encode())
-        temporary, grids = self.unit_grids(source, prepared)
-        shape, fingerprint = prepared.draft.shape, fingerprint_of(source)
-        if temporary:
-            self.found[between_name(name)] = shape, grids[0], fingerprint, target, temporary
-        self.found[name] = shape, grids[-1], fingerprint, target, ()
-        self.described[name] = description_of(source)
-        return entry_of(prepared.draft, name, before=0, notes=())
-
-    def container(self, node: Group | Table, name: str, made: bool) -> None:
-        """Plan a group or table."""
-        super().container(node, name, made)
-        self.groups[name] = fingerprint_of(node.metadata)
-
-
-def plan_of(node: Node, select: Any, store: Store, path: str, options: Options, said: Mapping[str, Any]) -> Plan:
-    """Return the plan of a conversion. Arrays are in the order of their names, and refused ones are left out."""
-    planner = _Planner(store, path, _without_writing(options), _report(options))
-    planner.found, planner.groups, planner.described = {}, {}, {}
-    Job(planner).run(node, select)
-    plan = Plan("convert", dict(said), node.location, place(store, path), groups=planner.groups)
-    plan.described = planner.described
-    for name, found in sorted(planner.found.items()):
-        plan.add(name, *found)
-    return plan
-
-
-# --- targets
-
-
 class _VacancyCheck(ArrayJob):
     """A dry run that refuses a target that is not free."""
 
@@ -199,15 +146,7 @@ def _check_vacant(node: Node, select: Any, store: Store, path: str, options: Opt
             "something already exists at this path; pass overwrite=True to replace it", path=place(store, path)
         )
     if next(iter(store.list_prefix(f"{path}/" if path else "")), None) is not None:
-        Job(_VacancyCheck(store, path, _without_writing(options), _report(options))).run(node, select)
-
-
-def is_taken(store: Store, path: str) -> bool:
-    """Return whether there is a node at a path, whether or not it can be read."""
-    try:
-        return (engine.read_metadata(store, path) or engine.implicit_group(store, path, None)) is not None
-    except (MetadataError, UnsupportedError):
-        return True
+        Job(_VacancyCheck(store, path, without_writing(options), _report(options))).run(node, select)
 
 
 class _DocumentsCheck(ArrayJob):
@@ -224,7 +163,7 @@ class _DocumentsCheck(ArrayJob):
 def _has_documents(node: Node, select: Any, store: Store, path: str, options: Options) -> bool:
     """Return whether all arrays at the target have the documents that a conversion would write."""
     try:
-        Job(_DocumentsCheck(store, path, _without_writing(options), _report(options))).run(node, select)
+        Job(_DocumentsCheck(store, path, without_writing(options), _report(options))).run(node, select)
     except NotFoundError:
         return False
     return True
