@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, fields, is_dataclass
 from functools import partial
 from typing import Any, Final, Generic, TypeVar
@@ -272,29 +272,33 @@ class Reading(Generic[R]):
             If the node itself is an array, and can't be read.
         """
         (node,), (sources,) = self._nodes, self.sources
+        if isinstance(node, Array):
+            with self._unchanged(node):
+                return {"": work("", node)}, {}
         results, failed = dict[str, V](), dict[str, str]()
 
         def read(entry: tuple[str, Array]) -> tuple[str, V | TegulaError]:
             return entry[0], self.attempt(partial(work, *entry), entry[1])
 
         for path, result in self.each(read, arrays_below(node, failed, sources)):
-            if not isinstance(result, TegulaError):
-                results[path] = result
-            elif isinstance(node, Array):
-                raise result
-            else:
+            if isinstance(result, TegulaError):
                 failed[path] = str(result)
+            else:
+                results[path] = result
         return results, failed
 
     def attempt(self, work: Callable[[], V], *arrays: Array) -> V | TegulaError:
         """Return the result of work on arrays, or the error if they can't be read or have changed."""
-        sides = [*zip(self.sources, arrays)]
         try:
-            # what is missing in another node would count as fill values
-            with Source.all_of(gather(lambda side: side[0].array(side[1]), sides, self._requests)):
+            with self._unchanged(*arrays):
                 return work()
         except TegulaError as error:
             return error
+
+    def _unchanged(self, *arrays: Array) -> AbstractContextManager[None]:
+        """Compare arrays with their stores, since what is missing in another node would count as fill values."""
+        sides = [*zip(self.sources, arrays)]
+        return Source.all_of(gather(lambda side: side[0].array(side[1]), sides, self._requests))
 
     def results(
         self, path: str, work: Callable[[Box], R], boxes: Iterable[Box], others: Callable[[int], R], *arrays: Array
