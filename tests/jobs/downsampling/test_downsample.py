@@ -24,7 +24,7 @@ from tegula.errors import (
     UnsupportedError,
 )
 from tegula.jobs import units
-from tegula.jobs.downsampling.reducing import reduced
+from tegula.jobs.downsampling.levels import reduced
 
 RNG = np.random.default_rng(3)
 YX = ["y", "x"]

@@ -1,16 +1,20 @@
-"""Metadata of pyramids: axes and the attribute ``ome`` (OME-Zarr 0.5, section "multiscales" metadata)."""
+"""Metadata of pyramids: axes, and the attribute ``ome`` (OME-Zarr 0.5, section "multiscales" metadata)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import isfinite, prod
 from typing import Any, Final, NamedTuple
 
+from tegula.arrays.array import Array
 from tegula.errors import MetadataError, UnsupportedError
 
-__all__ = ["Axis", "Level", "axes_of", "multiscales", "per_axis"]
+__all__ = ["KEY", "Axis", "Level", "axes_of", "factors_of", "level_of", "multiscales", "scales_of"]
 
-VERSION: Final = "0.5"
+KEY: Final = "ome"
+_VERSION: Final = "0.5"
+_LARGEST_BLOCK: Final = 2**20  # elements that become one
 _TYPES: Final[Mapping[str, frozenset[str]]] = {
     "time": frozenset({"t", "time"}),
     "channel": frozenset({"c", "channel", "channels", "band", "bands", "wavelength"}),
@@ -57,16 +61,7 @@ class Level:
 
 
 def axes_of(given: Any, names: Sequence[str | None] | None, ndim: int) -> tuple[Axis, ...]:
-    """Return the axes of an array.
-
-    Parameters
-    ----------
-    given : sequence of str or mapping, optional
-        Their names, or mappings with ``name``, ``type`` and ``unit``.
-    names : sequence of str or None, optional
-        The names of the array's dimensions, used if nothing is given.
-    ndim : int
-        The number of dimensions.
+    """Return the axes of an array from the user's argument, by default from the names of its dimensions.
 
     Raises
     ------
@@ -74,11 +69,6 @@ def axes_of(given: Any, names: Sequence[str | None] | None, ndim: int) -> tuple[
         If the axes are not valid in OME-Zarr.
     UnsupportedError
         If OME-Zarr has no pyramids of arrays with that many dimensions.
-
-    Examples
-    --------
-    >>> axes_of(None, ("time", "lat", "lon"), 3)[1:]
-    (Axis(name='lat', type='space', unit=''), Axis(name='lon', type='space', unit=''))
     """
     if not 2 <= ndim <= 5:
         raise UnsupportedError(f"OME-Zarr has pyramids of arrays of 2 to 5 dimensions, not of {ndim}", field="axes")
@@ -125,28 +115,41 @@ def _check(axes: tuple[Axis, ...]) -> None:
         )
 
 
-def per_axis(given: Any, axes: Sequence[Axis], field: str, other: Any, chosen: Sequence[bool]) -> tuple[Any, ...]:
-    """Return a value for each axis.
-
-    Parameters
-    ----------
-    given : scalar, sequence or mapping
-        One value for all chosen axes, one for each axis, or values by name.
-    axes : sequence of Axis
-        The axes.
-    field : str
-        The name of the argument, for errors.
-    other : scalar
-        The value of all other axes.
-    chosen : sequence of bool
-        The axes to which a scalar applies.
+def factors_of(given: Any, axes: Sequence[Axis]) -> tuple[int, ...]:
+    """Check the factors, and return one for each axis.
 
     Examples
     --------
     >>> axes = axes_of("tyx", None, 3)
-    >>> per_axis(2, axes, "factors", 1, [False, True, True]), per_axis({"x": 4}, axes, "factors", 1, [False] * 3)
+    >>> factors_of(2, axes), factors_of({"x": 4}, axes)
     ((1, 2, 2), (1, 1, 4))
     """
+    values = _per_axis(given, axes, "factors", 1)
+    if not all(hasattr(value, "__index__") and not isinstance(value, bool) and value >= 1 for value in values):
+        raise MetadataError(f"{values!r:.80} are not factors: integers from 1", field="factors")
+    factors = tuple(map(int, values))
+    if not 1 < prod(factors) <= _LARGEST_BLOCK:
+        raise MetadataError(
+            f"a block of {factors} elements must have 2 to {_LARGEST_BLOCK} elements; pass other factors",
+            field="factors",
+        )
+    return factors
+
+
+def scales_of(given: Any, axes: Sequence[Axis]) -> tuple[float, ...]:
+    """Check the distances between elements, and return one for each axis."""
+    values = _per_axis(given, axes, "scale", 1.0)
+    try:
+        scales = tuple(map(float, values))
+    except (TypeError, ValueError, OverflowError):
+        scales = (0.0,)
+    if not all(isfinite(scale) and scale > 0 for scale in scales):
+        raise MetadataError(f"{values!r:.80} is not a scale: positive numbers", field="scale")
+    return scales
+
+
+def _per_axis(given: Any, axes: Sequence[Axis], field: str, other: Any) -> tuple[Any, ...]:
+    """Return a value for each axis: one for all spatial axes, one for each axis, or some by name, and `other`."""
     names = [axis.name for axis in axes]
     if isinstance(given, Mapping):
         unknown = [name for name in given if name not in names]
@@ -157,7 +160,14 @@ def per_axis(given: Any, axes: Sequence[Axis], field: str, other: Any, chosen: S
         if len(given) != len(axes):
             raise MetadataError(f"{given!r:.80} are not {field} for {len(axes)} axes", field=field)
         return tuple(given)
-    return tuple(given if is_chosen else other for is_chosen in chosen)
+    return tuple(given if axis.type == "space" else other for axis in axes)
+
+
+def level_of(path: str, array: Array, scales: Sequence[float], factors: Sequence[int], method: str) -> Level:
+    """Describe a level; the first element of a mean lies in the middle of its block."""
+    scale = tuple(one * factor for one, factor in zip(scales, factors))
+    middle = tuple(one * (factor - 1) / 2 for one, factor in zip(scales, factors))
+    return Level(path, array.shape, array.chunks, scale, (0.0,) * array.ndim if method == "nearest" else middle)
 
 
 def multiscales(name: str, axes: Sequence[Axis], levels: Sequence[Level], method: str) -> dict[str, Any]:
@@ -171,4 +181,4 @@ def multiscales(name: str, axes: Sequence[Axis], levels: Sequence[Level], method
     pyramid: dict[str, Any] = {"name": name} if name else {}
     pyramid |= {"axes": [axis.as_dict() for axis in axes], "datasets": datasets, "type": method}
     pyramid["metadata"] = {"method": "tegula.downsample", "kwargs": {"method": method}}
-    return {"version": VERSION, "multiscales": [pyramid]}
+    return {"version": _VERSION, "multiscales": [pyramid]}
