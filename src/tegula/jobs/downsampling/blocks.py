@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from math import prod
 from typing import Any, Final
 
 import numpy as np
@@ -65,46 +66,32 @@ def reduce_blocks(
     The function is called with arrays of cells, those of a block along the last axis, and returns an array without that
     axis. `others` have the shape of `values`; their cells are passed, too.
     """
-    bounds = [
-        downsampled_bounds(start, start + size, factor, "")
-        for start, size, factor in zip(origin, values.shape, factors, strict=True)
-    ]
-    result = np.empty([high - low for low, high in bounds], values.dtype)
-    pieces = (_pieces(*axis) for axis in zip(origin, values.shape, factors, strict=True))
-    for piece in itertools.product(*pieces):
-        target = tuple(part[0] for part in piece)
-        chosen: tuple[Any, ...] = (*(part[1] for part in piece), ...)
-        extents = [part[2] for part in piece]
-        result[target] = reduce(*(_by_block(np.asarray(array[chosen]), extents) for array in (values, *others)))
+    runs = [[*_runs(*axis)] for axis in zip(origin, values.shape, factors, strict=True)]
+    result = np.empty([axis[-1][0].stop if axis else 0 for axis in runs], values.dtype)
+    for piece in itertools.product(*runs):
+        blocks, chosen, extents = zip(*piece) if piece else ((), (), ())
+        result[blocks] = reduce(*(_by_block(np.asarray(array[(*chosen, ...)]), extents) for array in (values, *others)))
     return result
 
 
-def _pieces(start: int, size: int, factor: int) -> Iterator[tuple[slice, slice, int]]:
-    """Yield the runs of blocks of one extent along an axis: ``(blocks, cells, extent)``."""
-    if size == 0:
-        return
-    first = start // factor
-    cell, stop, block = start, start + size, first
-    if cell % factor:
-        end = min((first + 1) * factor, stop)
-        yield slice(0, 1), slice(0, end - start), end - start
-        cell, block = end, first + 1
-    whole = (stop - cell) // factor
-    if whole:
-        cells = slice(cell - start, cell - start + whole * factor)
-        yield slice(block - first, block - first + whole), cells, factor
-        cell, block = cell + whole * factor, block + whole
-    if cell < stop:
-        yield slice(block - first, block - first + 1), slice(cell - start, size), stop - cell
+def _runs(start: int, size: int, factor: int) -> Iterator[tuple[slice, slice, int]]:
+    """Yield the runs of blocks of one extent along an axis, at most three: ``(blocks, cells, extent)``."""
+    first = min(-start % factor, size)
+    middle = (size - first) // factor * factor
+    last = size - first - middle
+    block = cell = 0
+    for number, extent in ((first, first), (middle, factor), (last, last)):
+        if number:
+            count = number // extent
+            yield slice(block, block + count), slice(cell, cell + number), extent
+            block, cell = block + count, cell + number
 
 
 def _by_block(cells: _Cells, extents: Sequence[int]) -> _Cells:
     """Return the cells of each block along a new last axis."""
     split = [part for size, extent in zip(cells.shape, extents, strict=True) for part in (size // extent, extent)]
-    outer, inner = range(0, len(split), 2), range(1, len(split), 2)
-    blocks = tuple(split[axis] for axis in outer)
-    moved = cells.reshape(split).transpose(*outer, *inner)
-    return moved.reshape((*blocks, int(np.prod(extents, dtype=np.int64))))
+    moved = cells.reshape(split).transpose(*range(0, len(split), 2), *range(1, len(split), 2))
+    return moved.reshape((*split[::2], prod(extents)))
 
 
 def mean_of(cells: _Cells, counted: _Counted | None = None, *, is_wide: bool = False) -> _Cells:

@@ -250,7 +250,7 @@ def downsample(
     with target_store as store, bounded(memory), runner_of(runner, workers) as who:
         check_reachable(who, array.store, store)
         group, left, estimate = clean(path), 0, Estimate()
-        job = PyramidJob(array, store, group, names, reduction, levels, options, visible_early)
+        job = PyramidJob(array, store, group, reduction, levels, options)
         arrays = [(job.first, job.base), *((step.name, step.draft) for step in job.steps)]
         listed = tuple(
             level_of(level, draft, scales, [step**number for step in steps], method)
@@ -260,7 +260,8 @@ def downsample(
             estimate = job.estimate(said, Ledger(store, group, share) if resumes else None, overwrite)
         else:
             recording = Recording(Ledger(store, group, share), job.plan(said), resumes) if is_recorded else None
-            left = job.write(who, multiscales(name, known, listed, method), overwrite, recording)
+            metadata = multiscales(name, known, listed, method)
+            left = job.write(who, metadata, recording, overwrite=overwrite, visible_early=visible_early)
         if above is not None and job.is_copied and not left and not dry_run:
             parent = group_at(store, above)
             if parent is not None and parent.is_consolidated():  # it has a pyramid now

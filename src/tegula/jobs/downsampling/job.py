@@ -57,61 +57,39 @@ class PyramidJob:
     What is replaced, a group or the levels of an old pyramid, stays until everything is computed: `_made` says where
     the new nodes are meanwhile.
 
-    Parameters
-    ----------
-    array : Array
-        The array; it may lie in the group.
-    store, path : Store, str
-        The group.
-    names : tuple of str
-        Names of the dimensions.
-    reduction : Reduction
-        How each level is computed from the one before.
-    levels : int, optional
-        How many levels to compute.
-    options : Options
-        Options of the conversion to the first level, if that is a copy.
-    visible_early : bool
-        Whether arrays can be seen before they are complete.
+    The group is at `store` and `path`. `array` may lie in it; if not, `options` are those of its copy, the first level.
     """
 
     _runner: Runner
     _metadata: dict[str, Any]
     _recording: Recording | None = None
+    _visible_early = False
 
     def __init__(
-        self,
-        array: Array,
-        store: Store,
-        path: str,
-        names: tuple[str, ...],
-        reduction: Reduction,
-        levels: int | None,
-        options: Options,
-        visible_early: bool = False,
+        self, array: Array, store: Store, path: str, reduction: Reduction, levels: int | None, options: Options
     ) -> None:
         own = name_below(array.store, array.path, store, path)
         if own is None:
             refuse_overlap(array.store, array.path, store, path)
         self._array, self.first, self.is_copied = array, own or "s0", own is None
         self._store, self._path, self._reduction, self._options = store, path, reduction, options
-        self._visible_early, self._allowed = visible_early, {"allow_pickle": array.allow_pickle}
+        self._allowed = {"allow_pickle": array.allow_pickle}
         self._made: dict[str, tuple[Store, str]] = {}
         self._created: list[str] = []  # paths of nodes to delete after an error
         if self.is_copied:
             match_rules(options.rules, [(label_of(array, ""), array)])
             self.base = self._copying(Conduct()).prepared(array, "").draft
         else:
-            self._check_array(names)
+            self._check_array()
             self.base = array
         self.steps = [*steps_of(self.base, store, path, reduction, levels, options.max_memory)]
         self._levels = [step.name for step in self.steps]
         if (name := self.first.partition("/")[0]) in self._levels:
             raise AlreadyExistsError("the array itself has the name of a level: pass a target", path=self._place(name))
 
-    def _check_array(self, names: tuple[str, ...]) -> None:
+    def _check_array(self) -> None:
         """Check that an array that stays in its place meets the demands of OME-Zarr."""
-        options, array = self._options, self._array
+        options, array, names = self._options, self._array, self._options.names
         if any(rules.values for rules in (options.chunks, options.shards, options.codecs)):
             raise MetadataError("an array that stays where it is keeps its chunks, shards and codecs; pass a target")
         if array.metadata.format != "zarr3":
@@ -162,8 +140,7 @@ class PyramidJob:
             ledger = ledger if outlook == "resumes" else None
         estimates = {step.name: step.estimate(self._reduction.factors) for step in self.steps}
         if self.is_copied:
-            copying = self._copying(Conduct(), replace(self._options, dry_run=True, progress=None))
-            estimates["s0"] = Job(copying).run(self._array).estimate
+            estimates["s0"] = Job(self._copying(Conduct(), dry_run=True)).run(self._array).estimate
         total = Estimate()
         for name, estimate in estimates.items():
             total = total.merge(estimate if ledger is None else estimate.left(ledger, plan, name))
@@ -211,10 +188,17 @@ class PyramidJob:
     # --- the work
 
     def write(
-        self, runner: Runner, metadata: dict[str, Any], overwrite: bool, recording: Recording | None = None
+        self,
+        runner: Runner,
+        metadata: dict[str, Any],
+        recording: Recording | None,
+        *,
+        overwrite: bool,
+        visible_early: bool,
     ) -> int:
         """Write the pyramid; return the number of units that are left to other parts of a recorded job."""
         self._runner, self._metadata, self._recording = runner, metadata, recording
+        self._visible_early = visible_early
         with self._staged(overwrite) if recording is None else self._recorded(overwrite, recording) as puts:
             if puts is None:
                 return 0
@@ -406,10 +390,9 @@ class PyramidJob:
     def _ledger(self) -> Ledger | None:
         return None if self._recording is None else self._recording.ledger
 
-    def _copying(self, conduct: Conduct, options: Options | None = None) -> ArrayJob:
+    def _copying(self, conduct: Conduct, *, dry_run: bool = False) -> ArrayJob:
         """Return the conversion of the array to the first level."""
-        options = self._options if options is None else options
-        progress = options.progress
+        options, progress = replace(self._options, dry_run=dry_run), self._options.progress
         if progress is not None:
             options = replace(options, progress=lambda _, done, total: progress("s0", done, total))
         return ArrayJob(*self._where("s0"), options, ConvertReport("zarr3"), conduct)
@@ -462,16 +445,7 @@ def group_at(store: Store, path: str, *, read_only: bool = False) -> Group | Non
 
 
 def other_variables(store: Store, path: str, name: str) -> list[str]:
-    """Return the names of the arrays in a group of Zarr v3 that xarray reads as variables, besides one and its levels.
-
-    Examples
-    --------
-    >>> import tegula
-    >>> g = tegula.create_group({})
-    >>> made = [g.create_array(name, shape=3, dtype="u1", dimension_names=["lat"]) for name in ("t", "lat", "s1")]
-    >>> other_variables(g.store, "", "t")
-    ['lat']
-    """
+    """Return the names of the arrays in a group that xarray reads as variables, besides one of them and its levels."""
     group = group_at(store, path, read_only=True)
     return [
         other

@@ -21,15 +21,7 @@ from tegula.engine.stored.visiting import cells, check_number, is_inside
 from tegula.errors import MetadataError, UnsupportedError
 from tegula.formats import find_format
 from tegula.jobs import units
-from tegula.jobs.downsampling.blocks import (
-    downsample_values,
-    is_extension,
-    is_integer,
-    mean_of,
-    mode_of,
-    reduce_blocks,
-    supports,
-)
+from tegula.jobs.downsampling import blocks
 from tegula.jobs.ledger import Ledger
 from tegula.jobs.plans import Unit
 from tegula.jobs.publishing import Place
@@ -74,7 +66,7 @@ def check_method(method: str, dtype: np.dtype[Any]) -> None:
     """Refuse a method that there is not, or the mean of elements that are not numbers, booleans or times."""
     if method not in _METHODS:
         raise MetadataError(f"method must be one of {', '.join(_METHODS)}, not {method!r:.40}", field="method")
-    if method == "mean" and not (supports("mean", dtype) or dtype.kind in "mM"):
+    if method == "mean" and not (blocks.supports("mean", dtype) or dtype.kind in "mM"):
         raise UnsupportedError(f"elements of type {dtype} have no mean; pass method='mode' or 'nearest'", field="dtype")
 
 
@@ -106,7 +98,7 @@ def reduced(
     [7, 2]
     """
     if method == "nearest":
-        return downsample_values(values, [0] * values.ndim, factors, "stride")
+        return blocks.downsample_values(values, [0] * values.ndim, factors, "stride")
     out = np.empty([-(-size // factor) for size, factor in zip(values.shape, factors)], values.dtype)
     for box in pieces(out.shape, (1,) * out.ndim, max(1, min(most, _CELLS) // prod(factors))):
         part = tuple(slice(axis.start * factor, axis.stop * factor) for axis, factor in zip(box, factors))
@@ -120,16 +112,18 @@ def _reduced_at_once(values: Values, factors: Sequence[int], method: str, masks:
     missing = None
     if dtype.kind not in "OV":
         missing = missing_in(values, masks)
-    elif is_extension(dtype) and not is_integer(dtype):
+    elif blocks.is_extension(dtype) and not blocks.is_integer(dtype):
         missing = missing_in(values.astype("f8"), [float(mask) for mask in masks])
     counted = () if missing is None else (~missing,)
     if method == "mode":
-        result = reduce_blocks(mode_of, origin, factors, values, *counted)
+        result = blocks.reduce_blocks(blocks.mode_of, origin, factors, values, *counted)
     else:
         numbers = values.view("i8") if dtype.kind in "mM" else values
-        result = reduce_blocks(partial(mean_of, is_wide=True), origin, factors, numbers, *counted).view(values.dtype)
+        result = blocks.reduce_blocks(partial(blocks.mean_of, is_wide=True), origin, factors, numbers, *counted).view(
+            values.dtype
+        )
     if counted:  # blocks without an element that counts
-        empty = ~reduce_blocks(lambda block: block.any(axis=-1), origin, factors, *counted)
+        empty = ~blocks.reduce_blocks(lambda block: block.any(axis=-1), origin, factors, *counted)
         result[empty] = masks[0] if len(masks) else dtype.type("NaT") if dtype.kind in "mM" else np.nan
     return result
 
@@ -139,20 +133,10 @@ def _reduced_at_once(values: Values, factors: Sequence[int], method: str, masks:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A level to compute.
+    """A level to compute: its path in the group, its metadata with the documents, and how it is computed.
 
-    Parameters
-    ----------
-    name : str
-        Its path in the group.
-    metadata : ArrayMetadata
-        Its metadata, with the documents.
-    before, draft : Array
-        The level before and itself, as they will be.
-    most : int
-        Bytes to read at once.
-    grid : ChunkGrid
-        Its units.
+    `before` and `draft` are the level before and itself, as they will be. At most `most` bytes are read at once; `grid`
+    is that of its units.
     """
 
     name: str
@@ -258,15 +242,13 @@ def _is_sparse_alike(source: Array, target: Array, reduction: Reduction) -> bool
 
 def _keeps_fill(source: Array, reduction: Reduction) -> bool:
     """Return whether a block of fill values, whole or cut at the edges, becomes the fill value."""
-    fill = source.stored.fill
-    for shape in product(*({step, size % step or step} for size, step in zip(source.shape, reduction.factors))):
+    fill, shapes = source.stored.fill, zip(source.shape, reduction.factors)
+    for shape in product(*({factor, size % factor or factor} for size, factor in shapes)):
         block = np.empty(shape, source.dtype)
         block[...] = fill
         result = reduced(block, shape, reduction.method, reduction.masks).reshape(())
-        if result.dtype.hasobject:
-            if result.item() != fill.item():
-                return False
-        elif result.astype(fill.dtype).tobytes() != fill.tobytes():
+        same = result.astype(fill.dtype).tobytes() == fill.tobytes()
+        if not (result.item() == fill.item() if result.dtype.hasobject else same):
             return False
     return True
 
@@ -277,18 +259,7 @@ def _keeps_fill(source: Array, reduction: Reduction) -> bool:
 class Reducing(Work):
     """The work on each unit of a level: a box of it is computed from the level before, and written at once.
 
-    Parameters
-    ----------
-    name : str
-        Path of the level in the group.
-    source, place : Array, Place
-        The level before, and the level.
-    reduction : Reduction
-        How its elements are computed.
-    most : int
-        Bytes to read at once.
-    ledger, limits
-        As for `Work`.
+    `source` is the level before, `place` is where the level is, and at most `most` bytes are read at once.
     """
 
     def __init__(
