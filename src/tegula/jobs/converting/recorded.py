@@ -13,79 +13,52 @@ from tegula.engine.nodes.creating import check_vacant, create_parents
 from tegula.engine.nodes.deleting import clear_place, delete_node
 from tegula.engine.nodes.opening import stored_array
 from tegula.errors import AlreadyExistsError, NotFoundError, UnsupportedError
-from tegula.hierarchy.group import Group
 from tegula.jobs.ledger import Ledger
 from tegula.jobs.recording import Recording
-from tegula.jobs.rewriting.array_job import ArrayJob, Conduct, Prepared, entry_of
-from tegula.jobs.rewriting.hierarchy import Job
-from tegula.jobs.rewriting.planning import is_taken, plan_of, without_writing
+from tegula.jobs.rewriting.array_job import ArrayJob, Prepared, entry_of
+from tegula.jobs.rewriting.planning import Conversion, is_taken
 from tegula.jobs.rewriting.report import ConvertedArray, ConvertReport
-from tegula.jobs.rewriting.targets import Options
-from tegula.jobs.runners.runner import Runner
 from tegula.metadata.nodes import ArrayMetadata
-from tegula.stores import Store
-from tegula.tables.table import Table
 from tegula.targets.paths import place
 
 __all__ = ["convert_recorded", "outline_recorded"]
 
-Node = Array | Group | Table
 
-
-def convert_recorded(
-    node: Node,
-    select: Any,
-    store: Store,
-    path: str,
-    options: Options,
-    runner: Runner,
-    *,
-    resume: bool,
-    part: tuple[int, int],
-    visible_early: bool,
-    said: Mapping[str, Any],
-) -> ConvertReport:
+def convert_recorded(conversion: Conversion, *, resume: bool, part: tuple[int, int]) -> ConvertReport:
     """Convert a node, and record finished units in a ledger.
 
     Parameters
     ----------
-    node, select, store, path, options, runner
-        What to convert, where to and how, and the runner.
+    conversion : Conversion
+        What to convert, where to and how.
     resume : bool
         Whether to resume a conversion that is under way or was interrupted.
     part : (int, int)
         Which part to do, and how many there are.
-    visible_early : bool
-        Whether arrays can be seen before they are complete.
-    said : mapping
-        The user's options as text, for the plan.
     """
-    plan = plan_of(node, select, store, path, options, said)
-    whole = Ledger(store, path, part)
-    recording = Recording(
-        whole,
-        plan,
-        resume or part != (1, 1),
-        lambda is_noted: is_noted and _has_documents(node, select, store, path, options),
-    )
+    store, path, fmt = conversion.store, conversion.path, conversion.layout.fmt
+    plan, whole = conversion.plan(), Ledger(store, path, part)
 
     def check() -> None:
-        if whole.replaces and options.item.has_groups:
-            create_parents(store, path, options.item)
+        if whole.replaces and fmt.has_groups:
+            create_parents(store, path, fmt)
         elif not whole.replaces:
-            _check_vacant(node, select, store, path, options)
+            _check_vacant(conversion)
 
+    def has_documents(is_noted: bool) -> bool:
+        return is_noted and _has_documents(conversion)
+
+    recording = Recording(whole, plan, resume or part != (1, 1), has_documents)
     with recording.under_way(
-        overwrite=options.overwrite,
+        overwrite=conversion.run.overwrite,
         check=check,
         clear=lambda: clear_place(store, path),
         is_taken=lambda: is_taken(store, path),
     ) as ledger:
         if ledger is None:
-            return _completed_before(node, select, store, path, options, runner, recording.left_out)
-        conduct = Conduct(runner, ledger, plan, visible_early, in_group=ledger.replaces)
-        arrays = ArrayJob(store, ledger.made, replace(options, overwrite=False), _report(options), conduct)
-        report = Job(arrays).run(node, select)
+            return _completed_before(conversion, recording.left_out)
+        recorded: dict[str, Any] = {"ledger": ledger, "plan": plan, "in_group": ledger.replaces, "overwrite": False}
+        report = replace(conversion, path=ledger.made).walk(**recorded)
         if not report.units_left:
             for name in report.failed:  # what was written of arrays that can't be converted
                 if name in plan.pieces:
@@ -96,9 +69,7 @@ def convert_recorded(
     return report
 
 
-def outline_recorded(
-    node: Node, select: Any, store: Store, path: str, options: Options, part: tuple[int, int], said: Mapping[str, Any]
-) -> ConvertReport:
+def outline_recorded(conversion: Conversion, part: tuple[int, int]) -> ConvertReport:
     """Report what is left to do of a conversion that would be resumed; parameters are those of `convert_recorded`.
 
     Raises
@@ -106,28 +77,21 @@ def outline_recorded(
     AlreadyExistsError, MetadataError
         As `convert_recorded` does.
     """
-    plan = plan_of(node, select, store, path, options, said)
+    store, path, plan = conversion.store, conversion.path, conversion.plan()
     ledger = Ledger(store, path, part)
-    report, conduct, notes = ConvertReport(options.item.name, dry_run=True), Conduct(), list[str]()
     outlook = Recording(ledger, plan, resumes=True).outlook(
-        overwrite=options.overwrite, is_taken=lambda: is_taken(store, path)
+        overwrite=conversion.run.overwrite, is_taken=lambda: is_taken(store, path)
     )
-    if outlook == "resumes":
-        conduct = Conduct(ledger=ledger, plan=plan)
-        left = sum(ledger.left_of(piece.first, piece.stop) for piece in plan.pieces.values())
-        notes = [f"{plan.units - left} of {plan.units} units are done; the estimate is for the others"]
-    elif outlook == "is complete":
-        report.notes[""] = ["the target is complete already, so there is nothing left to do"]
-        return report
-    Job(ArrayJob(store, path, options, report, conduct)).run(node, select)
-    report.notes.setdefault("", []).extend(notes)
-    if not report.notes[""]:
-        del report.notes[""]
+    if outlook == "is complete":
+        done = "the target is complete already, so there is nothing left to do"
+        return ConvertReport(conversion.layout.fmt.name, dry_run=True, notes={"": [done]})
+    if outlook == "begins":
+        return conversion.walk()
+    report = conversion.walk(ledger=ledger, plan=plan)
+    left = sum(ledger.left_of(piece.first, piece.stop) for piece in plan.pieces.values())
+    done = f"{plan.units - left} of {plan.units} units are done; the estimate is for the others"
+    report.notes.setdefault("", []).append(done)
     return report
-
-
-def _report(options: Options) -> ConvertReport:
-    return ConvertReport(options.item.name)
 
 
 class _VacancyCheck(ArrayJob):
@@ -135,18 +99,19 @@ class _VacancyCheck(ArrayJob):
 
     def entry(self, source: Array, prepared: Prepared) -> ConvertedArray:
         """Check that an array can be created."""
-        check_vacant(self.store, prepared.draft.path, self.options.item, prepared.metadata, **prepared.allowed)
+        check_vacant(self.store, prepared.draft.path, self.layout.fmt, prepared.metadata, **prepared.allowed)
         return entry_of(prepared.draft, prepared.name, before=0, notes=())
 
 
-def _check_vacant(node: Node, select: Any, store: Store, path: str, options: Options) -> None:
+def _check_vacant(conversion: Conversion) -> None:
     """Check that the target is free, before the plan is stored."""
+    store, path = conversion.store, conversion.path
     if is_taken(store, path):
         raise AlreadyExistsError(
             "something already exists at this path; pass overwrite=True to replace it", path=place(store, path)
         )
     if next(iter(store.list_prefix(f"{path}/" if path else "")), None) is not None:
-        Job(_VacancyCheck(store, path, without_writing(options), _report(options))).run(node, select)
+        replace(conversion, run=conversion.without_writing).walk(_VacancyCheck)
 
 
 class _DocumentsCheck(ArrayJob):
@@ -160,10 +125,10 @@ class _DocumentsCheck(ArrayJob):
         return entry_of(prepared.draft, prepared.name, before=0, notes=())
 
 
-def _has_documents(node: Node, select: Any, store: Store, path: str, options: Options) -> bool:
+def _has_documents(conversion: Conversion) -> bool:
     """Return whether all arrays at the target have the documents that a conversion would write."""
     try:
-        Job(_DocumentsCheck(store, path, without_writing(options), _report(options))).run(node, select)
+        replace(conversion, run=conversion.without_writing).walk(_DocumentsCheck)
     except NotFoundError:
         return False
     return True
@@ -180,7 +145,7 @@ class _CompletionReport(ArrayJob):
         if name in self.left_out:
             raise UnsupportedError(self.left_out[name])
         compared: dict[str, Any] = {}
-        if self.options.verify:
+        if self.run.verify:
             found = stored_array(self.store, prepared.draft.path, self._stored_metadata(prepared), **prepared.allowed)
             target = Array(found, prepared.draft.path, read_only=True)
             read = self._source(source, "rewrite")
@@ -194,24 +159,21 @@ class _CompletionReport(ArrayJob):
         return entry_of(prepared.draft, name, notes=prepared.notes, **sizes, **compared)
 
     def _stored_metadata(self, prepared: Prepared) -> ArrayMetadata:
-        found = engine.read_metadata(self.store, prepared.draft.path, self.options.item.name)
+        found = engine.read_metadata(self.store, prepared.draft.path, self.layout.fmt.name)
         if not isinstance(found, ArrayMetadata):
             raise NotFoundError("the array has been deleted", path=place(self.store, prepared.draft.path))
         return found
 
 
-def _completed_before(
-    node: Node,
-    select: Any,
-    store: Store,
-    path: str,
-    options: Options,
-    runner: Runner,
-    failed: Mapping[str, str],
-) -> ConvertReport:
+def _completed_before(conversion: Conversion, failed: Mapping[str, str]) -> ConvertReport:
     """Return the report on a target that this job has completed before, for example just before it was killed."""
-    arrays = _CompletionReport(store, path, replace(options, dry_run=True), _report(options), Conduct(runner))
-    arrays.left_out = failed
-    report = Job(arrays).run(node, select)
+
+    def arrays(*target: Any) -> ArrayJob:
+        reported = _CompletionReport(*target)
+        reported.left_out = failed
+        return reported
+
+    report = conversion.walk(arrays, dry_run=True)
+    report.dry_run = False
     report.notes.setdefault("", []).append("the target was complete already")
     return report

@@ -19,11 +19,12 @@ from tegula.jobs.downsampling.ome import Axis, Level, axes_of, factors_of, level
 from tegula.jobs.ledger import Ledger, share_of
 from tegula.jobs.misplaced import refuse_misplaced
 from tegula.jobs.recording import Recording
+from tegula.jobs.rewriting.array_job import Run
 from tegula.jobs.rewriting.estimating import Estimate
 from tegula.jobs.rewriting.memory import bounded, memory_of
 from tegula.jobs.rewriting.planning import for_reading, said_of
-from tegula.jobs.rewriting.rules import rules_of
-from tegula.jobs.rewriting.targets import Options
+from tegula.jobs.rewriting.rules import Field, rules_of
+from tegula.jobs.rewriting.targets import Layout
 from tegula.jobs.runners.runner import check_reachable, runner_of
 from tegula.jobs.units import Progress, one_at_a_time
 from tegula.stores import LocalStore, Store
@@ -209,7 +210,7 @@ def downsample(
     array([[13, 17],
            [45, 49]])
     """
-    start = perf_counter()
+    start, progress = perf_counter(), one_at_a_time(progress)
     # the source, and what to do with it
     target_options = options_of_both(source, target, storage_options, target_storage_options)
     mode = "r" if target is not None or dry_run else "r+"
@@ -224,16 +225,11 @@ def downsample(
     known = axes_of(axes, array.dimension_names, array.ndim)
     steps, scales = factors_of(factors, known), scales_of(scale, known)
     reduction = Reduction(steps, method, tuple(masks_of(array, missing)))
-    share, memory, names = share_of(part), memory_of(max_memory), tuple(axis.name for axis in known)
-    said = said_of(
-        chunks=chunks, shards=shards, codecs=codecs, axes=axes, factors=factors, levels=levels, method=method,
-        scale=scale, missing=missing,
-    )  # fmt: skip
-    options = Options(
-        item=ZARR3, chunks=rules_of("chunks", chunks, True), shards=rules_of("shards", shards, True),
-        codecs=rules_of("codecs", codecs, True), checksum=False, overwrite=False, dry_run=False, verify=False,
-        progress=one_at_a_time(progress), consolidated=False, max_memory=memory, names=names, two_passes=part is None,
-    )  # fmt: skip
+    share, memory = share_of(part), memory_of(max_memory)
+    encoding: dict[Field, Any] = {"chunks": chunks, "shards": shards, "codecs": codecs}
+    said = said_of(**encoding, axes=axes, factors=factors, levels=levels, method=method, scale=scale, missing=missing)
+    rules: dict[str, Any] = {field: rules_of(field, value, True) for field, value in encoding.items()}
+    layout = Layout(ZARR3, **rules, consolidated=False, names=tuple(axis.name for axis in known))
 
     # the group that holds the array, or another one
     above = None
@@ -242,15 +238,14 @@ def downsample(
             array.check_writable()
         target, above, own = _group_of(array, path)
         path = f"{above}/{own}".strip("/")
-    target_store: Any = creating(target, target_options)
-    if dry_run or isinstance(target, Store):
-        target_store = nullcontext(target if isinstance(target, Store) else for_reading(target, target_options))
+        target_options = None
+    opening = nullcontext(for_reading(target, target_options)) if dry_run else creating(target, target_options)
     resumes, is_recorded = bool(resume) or part is not None, resume is not None or part is not None
-    runner, workers = (None, None) if dry_run else (runner, workers)
-    with target_store as store, bounded(memory), runner_of(runner, workers) as who:
+    with opening as store, bounded(memory), runner_of(None if dry_run else runner, None if dry_run else workers) as who:
         check_reachable(who, array.store, store)
         group, left, estimate = clean(path), 0, Estimate()
-        job = PyramidJob(array, store, group, reduction, levels, options)
+        run = Run(who, visible_early=visible_early, progress=progress, max_memory=memory, two_passes=part is None)
+        job = PyramidJob(array, store, group, reduction, levels, layout, run)
         arrays = [(job.first, job.base), *((step.name, step.draft) for step in job.steps)]
         listed = tuple(
             level_of(level, draft, scales, [step**number for step in steps], method)
@@ -260,8 +255,7 @@ def downsample(
             estimate = job.estimate(said, Ledger(store, group, share) if resumes else None, overwrite)
         else:
             recording = Recording(Ledger(store, group, share), job.plan(said), resumes) if is_recorded else None
-            metadata = multiscales(name, known, listed, method)
-            left = job.write(who, metadata, recording, overwrite=overwrite, visible_early=visible_early)
+            left = job.write(multiscales(name, known, listed, method), overwrite, recording)
         if above is not None and job.is_copied and not left and not dry_run:
             parent = group_at(store, above)
             if parent is not None and parent.is_consolidated():  # it has a pyramid now

@@ -25,14 +25,13 @@ from tegula.jobs.ledger import DIRECTORY, Ledger, is_ledger_key
 from tegula.jobs.plans import Piece, Plan, digest, fingerprint_of
 from tegula.jobs.publishing import Place, publish
 from tegula.jobs.recording import Recording, claimed
-from tegula.jobs.rewriting.array_job import ArrayJob, Conduct, label_of
+from tegula.jobs.rewriting.array_job import ArrayJob, Run, label_of
 from tegula.jobs.rewriting.estimating import Estimate
 from tegula.jobs.rewriting.hierarchy import Job
-from tegula.jobs.rewriting.planning import is_taken, plan_of
+from tegula.jobs.rewriting.planning import Conversion, is_taken
 from tegula.jobs.rewriting.report import ConvertReport
 from tegula.jobs.rewriting.rules import match_rules
-from tegula.jobs.rewriting.targets import Options
-from tegula.jobs.runners.runner import Runner
+from tegula.jobs.rewriting.targets import Layout
 from tegula.jobs.running import do_units
 from tegula.stores import Store
 from tegula.targets.paths import name_below, place, refuse_overlap
@@ -57,40 +56,38 @@ class PyramidJob:
     What is replaced, a group or the levels of an old pyramid, stays until everything is computed: `_made` says where
     the new nodes are meanwhile.
 
-    The group is at `store` and `path`. `array` may lie in it; if not, `options` are those of its copy, the first level.
+    The group is at `store` and `path`. `array` may lie in it; if not, it is copied, as `layout` says.
     """
 
-    _runner: Runner
     _metadata: dict[str, Any]
     _recording: Recording | None = None
-    _visible_early = False
 
     def __init__(
-        self, array: Array, store: Store, path: str, reduction: Reduction, levels: int | None, options: Options
+        self, array: Array, store: Store, path: str, reduction: Reduction, levels: int | None, layout: Layout, run: Run
     ) -> None:
         own = name_below(array.store, array.path, store, path)
         if own is None:
             refuse_overlap(array.store, array.path, store, path)
         self._array, self.first, self.is_copied = array, own or "s0", own is None
-        self._store, self._path, self._reduction, self._options = store, path, reduction, options
+        self._store, self._path, self._reduction, self._layout, self._run = store, path, reduction, layout, run
         self._allowed = {"allow_pickle": array.allow_pickle}
         self._made: dict[str, tuple[Store, str]] = {}
         self._created: list[str] = []  # paths of nodes to delete after an error
         if self.is_copied:
-            match_rules(options.rules, [(label_of(array, ""), array)])
-            self.base = self._copying(Conduct()).prepared(array, "").draft
+            match_rules(layout.rules, [(label_of(array, ""), array)])
+            self.base = self._copying().prepared(array, "").draft
         else:
             self._check_array()
             self.base = array
-        self.steps = [*steps_of(self.base, store, path, reduction, levels, options.max_memory)]
+        self.steps = [*steps_of(self.base, store, path, reduction, levels, run.max_memory)]
         self._levels = [step.name for step in self.steps]
         if (name := self.first.partition("/")[0]) in self._levels:
             raise AlreadyExistsError("the array itself has the name of a level: pass a target", path=self._place(name))
 
     def _check_array(self) -> None:
         """Check that an array that stays in its place meets the demands of OME-Zarr."""
-        options, array, names = self._options, self._array, self._options.names
-        if any(rules.values for rules in (options.chunks, options.shards, options.codecs)):
+        array, names = self._array, self._layout.names
+        if any(rules.values for rules in self._layout.rules):
             raise MetadataError("an array that stays where it is keeps its chunks, shards and codecs; pass a target")
         if array.metadata.format != "zarr3":
             raise UnsupportedError(
@@ -118,7 +115,8 @@ class PyramidJob:
         plan = Plan("downsample", dict(said), self._array.location, place(self._store, self._path))
         source: dict[str, Any] = fingerprint_of(self._array)
         if self.is_copied:
-            self._copy_plan = plan_of(self._array, None, self._store, self._place("s0"), self._options, {})
+            copying = Conversion(self._array, None, self._store, self._place("s0"), self._layout, self._run)
+            self._copy_plan = copying.plan()
             for name, piece in self._copy_plan.pieces.items():
                 plan.add(f"s0/{name}".strip("/"), piece.shape, piece.grid, {**piece.source}, piece.target, piece.chunks)
             plan.groups[""] = {}  # whose documents this job writes
@@ -140,7 +138,7 @@ class PyramidJob:
             ledger = ledger if outlook == "resumes" else None
         estimates = {step.name: step.estimate(self._reduction.factors) for step in self.steps}
         if self.is_copied:
-            estimates["s0"] = Job(self._copying(Conduct(), dry_run=True)).run(self._array).estimate
+            estimates["s0"] = Job(self._copying(dry_run=True)).run(self._array).estimate
         total = Estimate()
         for name, estimate in estimates.items():
             total = total.merge(estimate if ledger is None else estimate.left(ledger, plan, name))
@@ -187,18 +185,9 @@ class PyramidJob:
 
     # --- the work
 
-    def write(
-        self,
-        runner: Runner,
-        metadata: dict[str, Any],
-        recording: Recording | None,
-        *,
-        overwrite: bool,
-        visible_early: bool,
-    ) -> int:
+    def write(self, metadata: dict[str, Any], overwrite: bool, recording: Recording | None = None) -> int:
         """Write the pyramid; return the number of units that are left to other parts of a recorded job."""
-        self._runner, self._metadata, self._recording = runner, metadata, recording
-        self._visible_early = visible_early
+        self._metadata, self._recording = metadata, recording
         with self._staged(overwrite) if recording is None else self._recorded(overwrite, recording) as puts:
             if puts is None:
                 return 0
@@ -274,7 +263,7 @@ class PyramidJob:
         # groups above; the group itself comes last
         if "" not in self._made:
             create_parents(self._store, self._path, ZARR3)
-        if self._visible_early and self._group() is None:
+        if self._run.visible_early and self._group() is None:
             with self._creating(""):
                 self._new_group({})
         # the first level
@@ -298,10 +287,9 @@ class PyramidJob:
     def _copy(self) -> bool:
         """Convert the array to the first level; return whether units are left to parts that are not running."""
         plan = None if self._ledger is None else self._copy_plan
-        conduct = Conduct(self._runner, self._ledger, plan, self._visible_early, in_group=True)
 
         def done() -> Counter[int]:
-            copying = self._copying(conduct)
+            copying = self._copying(ledger=self._ledger, plan=plan, in_group=True)
             Job(copying).run(self._array)
             return copying.left_to
 
@@ -310,7 +298,7 @@ class PyramidJob:
 
     def _compute(self, step: Step, before: Array) -> Array | None:
         """Compute a level, and return it; ``None`` if units are left to parts that are not running."""
-        ledger, memory, documents = self._ledger, self._options.max_memory, {**step.metadata.documents}
+        ledger, memory, documents = self._ledger, self._run.max_memory, {**step.metadata.documents}
         limits = {} if memory is None else {"buffer_bytes": max(1, memory // 2)}
         piece = Piece(step.name, step.draft.shape, step.grid, 0, {}, "")
         if self._recording is not None:
@@ -318,14 +306,16 @@ class PyramidJob:
 
         def done(ledger: Ledger | None) -> Counter[int]:
             work = Reducing(step.name, before, made, self._reduction, step.most, ledger, limits)
-            _, left = do_units(self._runner, work, piece, partial(work.stored, piece.grid), partial(self._show, step))
+            _, left = do_units(
+                self._run.runner, work, piece, partial(work.stored, piece.grid), partial(self._show, step)
+            )
             if ledger is not None and not left:
                 ledger.complete(piece.first, piece.stop)
             return left
 
         with self._creating(step.name):
-            early = self._published(step) if self._visible_early else None
-            made = Place(*self._where(step.name), documents, ZARR3.name, self._allowed, self._visible_early)
+            early = self._published(step) if self._run.visible_early else None
+            made = Place(*self._where(step.name), documents, ZARR3.name, self._allowed, self._run.visible_early)
             if before is self._array:
                 with self._source:  # what is missing in another node would count as fill values
                     if self._are_left(lambda: done(ledger), self._is_alone):
@@ -345,7 +335,7 @@ class PyramidJob:
         store, path = self._where(step.name)
         if self._ledger is not None:
             return publish(store, path, ZARR3, step.metadata, self._allowed, has_parent=True)
-        created: dict[str, Any] = {"has_parent": True, "has_chunks": not self._visible_early, **self._allowed}
+        created: dict[str, Any] = {"has_parent": True, "has_chunks": not self._run.visible_early, **self._allowed}
         return new_array_of(store, path, ZARR3, step.metadata, False, **created)
 
     def _are_left(self, done: Callable[[], Counter[int]], is_over: Callable[[Counter[int]], bool]) -> bool:
@@ -370,7 +360,7 @@ class PyramidJob:
 
     def _finish(self) -> None:
         """Write the metadata of the pyramid; consolidate again if the group had consolidated metadata."""
-        group = None if self.is_copied and not self._visible_early else self._group()
+        group = None if self.is_copied and not self._run.visible_early else self._group()
         if group is None:
             with suppress(AlreadyExistsError):  # another part may have written the same
                 self._new_group({KEY: self._metadata})
@@ -390,16 +380,16 @@ class PyramidJob:
     def _ledger(self) -> Ledger | None:
         return None if self._recording is None else self._recording.ledger
 
-    def _copying(self, conduct: Conduct, *, dry_run: bool = False) -> ArrayJob:
-        """Return the conversion of the array to the first level."""
-        options, progress = replace(self._options, dry_run=dry_run), self._options.progress
-        if progress is not None:
-            options = replace(options, progress=lambda _, done, total: progress("s0", done, total))
-        return ArrayJob(*self._where("s0"), options, ConvertReport("zarr3"), conduct)
+    def _copying(self, **changes: Any) -> ArrayJob:
+        """Return the conversion of the array to the first level; `changes` are made to how that is done."""
+        run = replace(self._run, **changes)
+        if (progress := run.progress) is not None:
+            run = replace(run, progress=lambda _, done, total: progress("s0", done, total))
+        return ArrayJob(*self._where("s0"), self._layout, run, ConvertReport(ZARR3.name))
 
     def _show(self, step: Step, number: int) -> None:
-        if self._options.progress is not None:
-            self._options.progress(step.name, number * step.draft.itemsize, step.draft.nbytes)
+        if self._run.progress is not None:
+            self._run.progress(step.name, number * step.draft.itemsize, step.draft.nbytes)
 
     @contextmanager
     def _creating(self, name: str) -> Iterator[None]:

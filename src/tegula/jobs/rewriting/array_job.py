@@ -34,7 +34,7 @@ from tegula.jobs.rewriting.report import ConvertedArray, ConvertReport
 from tegula.jobs.rewriting.rules import Rules
 from tegula.jobs.rewriting.targets import (
     Axis,
-    Options,
+    Layout,
     Target,
     keeps_codecs,
     selected_axes,
@@ -44,17 +44,18 @@ from tegula.jobs.rewriting.temporary import between_name, recorded_array, tempor
 from tegula.jobs.rewriting.work import Converting, Mode, digest_of, loss_of
 from tegula.jobs.runners.runner import Runner, Threads
 from tegula.jobs.running import do_units
+from tegula.jobs.units import Progress
 from tegula.metadata.chunk_grids import ChunkGrid, regular_grid
 from tegula.metadata.nodes import ArrayMetadata, inner_codecs
 from tegula.stores import Store
 from tegula.tables.table import Table
 
-__all__ = ["ArrayJob", "Conduct", "Prepared", "entry_of", "label_of", "reserved_note"]
+__all__ = ["ArrayJob", "Prepared", "Run", "entry_of", "label_of", "reserved_note"]
 
 
 @dataclass(frozen=True, slots=True)
-class Conduct:
-    """The runner and the ledger of a conversion's units.
+class Run:
+    """How arrays are made: who does the units, what is recorded and reported, and how much memory that may take.
 
     Parameters
     ----------
@@ -68,6 +69,10 @@ class Conduct:
         Whether the documents of arrays are written before the chunks.
     in_group : bool
         Whether the caller creates the groups above the target.
+    overwrite, dry_run, verify, progress, max_memory, temporary
+        The arguments of `tegula.convert`.
+    two_passes : bool
+        Whether arrays may take two passes to stay within `max_memory`.
     """
 
     runner: Runner = field(default_factory=Threads)
@@ -75,6 +80,13 @@ class Conduct:
     plan: Plan | None = None
     visible_early: bool = False
     in_group: bool = False
+    overwrite: bool = False
+    dry_run: bool = False
+    verify: bool = False
+    progress: Progress | None = None
+    max_memory: int | None = None
+    temporary: Any = None
+    two_passes: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,20 +153,17 @@ class ArrayJob:
     ----------
     store, path : Store, str
         The target.
-    options : Options
-        The arguments of the conversion.
+    layout : Layout
+        What the new arrays are to be like.
+    run : Run
+        How they are made.
     report : ConvertReport
         Receives the results.
-    conduct : Conduct, optional
-        How the units are done; by default on threads, without a ledger.
     """
 
-    def __init__(
-        self, store: Store, path: str, options: Options, report: ConvertReport, conduct: Conduct | None = None
-    ) -> None:
+    def __init__(self, store: Store, path: str, layout: Layout, run: Run, report: ConvertReport) -> None:
         self.store, self._path = store, path
-        self.options, self.report = options, report
-        self.conduct = Conduct() if conduct is None else conduct
+        self.layout, self.run, self.report = layout, run, report
         self.sources = Sources(None)
         self.left_to = Counter[int]()  # units left to each of the other parts of the job
         self._root: Group | None = None
@@ -165,7 +174,7 @@ class ArrayJob:
 
     def begin(self, source: Array | Group | Table) -> None:
         """Begin with the node that is converted: an array, or one that holds the arrays."""
-        ledger = self.conduct.ledger
+        ledger = self.run.ledger
         self.sources = Sources(source, implicit=True, changed=None if ledger is None else ledger.spoil)
         self._root = source if isinstance(source, Group) else None
 
@@ -180,15 +189,15 @@ class ArrayJob:
 
     def replaces(self, name: str) -> bool:
         """Return whether a node may replace another; in a group that is new there is none."""
-        return self.options.overwrite and not (name and self.options.item.has_groups)
+        return self.run.overwrite and not (name and self.layout.fmt.has_groups)
 
     def has_parent(self, name: str) -> bool:
         """Return whether this conversion has created the parent group of a node, or its caller does so."""
-        return self.conduct.in_group or (bool(name) and name.rpartition("/")[0] in self._made)
+        return self.run.in_group or (bool(name) and name.rpartition("/")[0] in self._made)
 
     def planned(self, source: Array, axes: list[Axis | int], name: str) -> Target:
         """Return the metadata of the new array."""
-        return target_metadata(source, axes, self.options, self._names(source, name), label_of(source, name))
+        return target_metadata(source, axes, self.layout, self._names(source, name), label_of(source, name))
 
     def finish(self) -> None:
         """Complete the arrays whose last units other parts of the job have done by now."""
@@ -202,7 +211,7 @@ class ArrayJob:
 
     def leave(self, name: str) -> None:
         """Count what is left of an array that can't be read now, so that the job does not end without it."""
-        plan, ledger = self.conduct.plan, self.conduct.ledger
+        plan, ledger = self.run.plan, self.run.ledger
         if plan is not None and ledger is not None and name in plan.pieces:
             with self._lock:
                 self.report.units_left += max(1, ledger.left_of(plan.pieces[name].first, plan.pieces[name].stop))
@@ -224,9 +233,9 @@ class ArrayJob:
 
     def entry(self, source: Array, prepared: Prepared) -> ConvertedArray:
         """Convert an array, or in a dry run estimate that; return its entry in the report."""
-        if self.conduct.ledger is None:  # otherwise it was done when the job was planned
+        if self.run.ledger is None:  # otherwise it was done when the job was planned
             refuse_misplaced(source)
-        return self._outlined(source, prepared) if self.options.dry_run else self._converted(source, prepared)
+        return self._outlined(source, prepared) if self.run.dry_run else self._converted(source, prepared)
 
     def prepared(self, source: Array, name: str, select: Any = None, *notes: str) -> Prepared:
         """Describe the new array, and check that it can be written."""
@@ -236,13 +245,13 @@ class ArrayJob:
         if planned.complete:
             allowed["write_empty"] = True
         # as it will be read: a format may lack the sign of a zero, or the bits of a NaN, in fill values
-        metadata = read_back(self.options.item, planned.metadata, path)
+        metadata = read_back(self.layout.fmt, planned.metadata, path)
         stored = engine.stored_array(self.store, path, replace(metadata, documents={}), **allowed)
         draft = Array(stored, path, read_only=True)
         check_amount(source, draft, planned.precision)
-        if self.options.max_memory is not None:  # an array that does not fit is refused before anything is written
-            passes_of(source, axes, draft, self.options.max_memory, two=False)
-        notes = (*notes, *planned.notes, *reserved_note(self.options.item, name))
+        if self.run.max_memory is not None:  # an array that does not fit is refused before anything is written
+            passes_of(source, axes, draft, self.run.max_memory, two=False)
+        notes = (*notes, *planned.notes, *reserved_note(self.layout.fmt, name))
         mode = self._mode(source, axes, planned, draft)
         return Prepared(name, axes, planned, allowed, draft, metadata, mode, notes)
 
@@ -251,8 +260,8 @@ class ArrayJob:
         passes = self._passes(source, planned, planned.draft)
         with self._lock:
             found = estimate(source, planned.draft, planned.mode == "copy") if passes is None else estimate_of(passes)
-            if self.conduct.ledger is not None and self.conduct.plan is not None:
-                found = found.left(self.conduct.ledger, self.conduct.plan, planned.name)
+            if self.run.ledger is not None and self.run.plan is not None:
+                found = found.left(self.run.ledger, self.run.plan, planned.name)
             self.report.estimate = self.report.estimate.merge(found)
             if passes is not None:
                 self.report.passes[planned.name] = passes
@@ -260,7 +269,7 @@ class ArrayJob:
 
     def _converted(self, source: Array, planned: Prepared) -> ConvertedArray:
         """Do the units of an array, then write its documents; with a ledger, units may be left to other parts."""
-        ledger, name = self.conduct.ledger, planned.name
+        ledger, name = self.run.ledger, planned.name
         first, piece = self._pieces(source, planned)
         mode: Mode = "rewrite" if first is not None else planned.mode
         read = self._source(source, mode)
@@ -283,13 +292,13 @@ class ArrayJob:
 
         # the comparison, and what the report says
         sizes = self._sizes(source, planned, target, total, mode)
-        verified, digest = self._verified(source, planned, target, read) if self.options.verify else (None, "")
+        verified, digest = self._verified(source, planned, target, read) if self.run.verify else (None, "")
         return entry_of(target, name, notes=planned.notes, verified=verified, digest=digest, **sizes)
 
     def _pieces(self, source: Array, planned: Prepared) -> tuple[Piece | None, Piece]:
         """Return the units of an array: those of the first of two passes, if there are two, and those that write it."""
-        plan, name, shape = self.conduct.plan, planned.name, planned.draft.shape
-        if self.conduct.ledger is None:
+        plan, name, shape = self.run.plan, planned.name, planned.draft.shape
+        if self.run.ledger is None:
             temporary, grids = self.unit_grids(source, planned)
             pieces = [Piece(name, shape, grid, 0, {}, "", temporary) for grid in grids]
             return pieces[0] if len(pieces) > 1 else None, pieces[-1]
@@ -307,8 +316,8 @@ class ArrayJob:
         passes, draft = self._passes(source, planned, planned.draft), planned.draft
         if passes is not None and passes.temporary is not None:
             return passes.temporary, tuple(regular_grid(each.unit) for each in passes.passes)
-        copies = 2 if self.options.verify else 1
-        return (), (unit_grid(source, planned.axes, draft, self.options.max_memory, copies=copies),)
+        copies = 2 if self.run.verify else 1
+        return (), (unit_grid(source, planned.axes, draft, self.run.max_memory, copies=copies),)
 
     @contextmanager
     def _making(self, planned: Prepared) -> Iterator[_Making]:
@@ -317,9 +326,9 @@ class ArrayJob:
         Without a ledger it may replace another array when it is complete, a draft hides it in some formats, and an
         error removes what was written.
         """
-        store, name, item, metadata = self.store, planned.name, self.options.item, planned.metadata
-        path, has_parent, early = self.place(name), self.has_parent(name), self.conduct.visible_early
-        if self.conduct.ledger is not None:
+        store, name, item, metadata = self.store, planned.name, self.layout.fmt, planned.metadata
+        path, has_parent, early = self.place(name), self.has_parent(name), self.run.visible_early
+        if self.run.ledger is not None:
             publishing = partial(publish, store, path, item, metadata, planned.allowed, has_parent=has_parent)
             made = _Making(store, path, is_visible=early, target=publishing() if early else None)
             yield made
@@ -368,7 +377,7 @@ class ArrayJob:
         read: Source,
     ) -> tuple[Counter[str], Counter[int]]:
         """Do the units of one pass, or of two through a temporary array; return what `do_units` does."""
-        ledger, half = self.conduct.ledger, None if first is None else 1
+        ledger, half = self.run.ledger, None if first is None else 1
         with ExitStack() as stack:
             if first is not None and (ledger is None or ledger.completed(piece.first) is None):
                 between = self._between(source, planned, made, first, stack)
@@ -387,9 +396,9 @@ class ArrayJob:
     def _between(self, source: Array, planned: Prepared, made: _Making, first: Piece, stack: ExitStack) -> Array:
         """Return the temporary array between two passes; without a ledger it is removed with the `stack`."""
         shape, chunks = planned.draft.shape, first.chunks
-        if self.conduct.ledger is not None:
+        if self.run.ledger is not None:
             return recorded_array(self.store, self.place(first.name), chunks, shape, source)
-        where = made.store, made.path, self.options.temporary
+        where = made.store, made.path, self.run.temporary
         return stack.enter_context(temporary_array(*where, shape, chunks, source.metadata.data_type))
 
     def _work(
@@ -397,37 +406,37 @@ class ArrayJob:
     ) -> Converting:
         """Return the work of a pass: into the temporary array `between` two passes, or into the target."""
         documents = {**planned.metadata.documents}
-        place = Place(made.store, made.path, documents, self.options.item.name, planned.allowed, made.is_visible)
+        place = Place(made.store, made.path, documents, self.layout.fmt.name, planned.allowed, made.is_visible)
         precision = planned.target.precision
         if between is not None:  # values change on their way to the target only
             place = Place(between.store, between.path, dict(between.metadata.documents), between.format, {}, True)
             precision = None
         limits = {}
-        if self.options.max_memory is not None:
-            limits["buffer_bytes"] = max(1, self.options.max_memory // 2)
+        if self.run.max_memory is not None:
+            limits["buffer_bytes"] = max(1, self.run.max_memory // 2)
             passes = passes_of(
-                source, planned.axes, planned.draft if between is None else between, self.options.max_memory, two=False
+                source, planned.axes, planned.draft if between is None else between, self.run.max_memory, two=False
             )
             if passes is not None:
                 limits["threads"] = passes.passes[0].threads
-        work = Converting(planned.name, source, planned.axes, place, mode, self.conduct.ledger, limits, precision)
+        work = Converting(planned.name, source, planned.axes, place, mode, self.run.ledger, limits, precision)
         if between is None:
             work.target = place.of(planned.metadata)  # here; elsewhere it is opened by its documents
         return work
 
     def _done(self, work: Converting, piece: Piece, show: Callable[[int], None]) -> tuple[Counter[str], Counter[int]]:
         """Do the units of an array, as `do_units` does, with no more threads than there is memory for."""
-        here = self.conduct.runner.shares_memory and not work.is_remote
+        here = self.run.runner.shares_memory and not work.is_remote
         with _limited(work.limits.get("threads") if here else None):
-            return do_units(self.conduct.runner, work, piece, partial(work.stored, piece.grid), show)
+            return do_units(self.run.runner, work, piece, partial(work.stored, piece.grid), show)
 
     def _passes(self, source: Array, planned: Prepared, target: Array) -> Passes | None:
         """Return the passes of a conversion with `max_memory`; ``None`` without it."""
-        memory = self.options.max_memory
+        memory = self.run.max_memory
         if memory is None or planned.mode == "copy":
             return None
-        copies = 2 if self.options.verify else 1  # both sides are compared in the same units
-        found = passes_of(source, planned.axes, target, memory, two=self.options.two_passes, copies=copies)
+        copies = 2 if self.run.verify else 1  # both sides are compared in the same units
+        found = passes_of(source, planned.axes, target, memory, two=self.run.two_passes, copies=copies)
         if found is not None and found.temporary is not None:
             grid = regular_grid(found.passes[-1].unit)
             some = stored_blocks(source, planned.axes, target, grid, planned.target.precision, compared=False)
@@ -437,10 +446,10 @@ class ArrayJob:
 
     def _verified(self, source: Array, planned: Prepared, target: Array, read: Source) -> tuple[bool, str]:
         """Compare an array with its source, opened anew; return whether they are equal, and the digest of values."""
-        conduct, plan = self.conduct, self.conduct.plan
-        ledger = None if conduct.ledger is None else conduct.ledger.whole()
+        plan = self.run.plan
+        ledger = None if self.run.ledger is None else self.run.ledger.whole()
         if plan is None:
-            grid = unit_grid(source, planned.axes, target, self.options.max_memory, copies=2)
+            grid = unit_grid(source, planned.axes, target, self.run.max_memory, copies=2)
             piece = Piece(planned.name, target.shape, grid, 0, {}, "")
         else:  # the units have numbers of their own
             piece = plan.pieces[planned.name]
@@ -467,7 +476,7 @@ class ArrayJob:
     def _mode(self, source: Array, axes: list[Axis | int], planned: Target, target: Array) -> Mode:
         """Return whether the chunks of an array can be copied as they are stored."""
         whole = axes == [(0, 1, size) for size in source.shape]
-        kept = not planned.recoded or keeps_codecs(source, target.metadata, self.options.item)
+        kept = not planned.recoded or keeps_codecs(source, target.metadata, self.layout.fmt)
         kept = kept and planned.precision is None
         return "copy" if whole and kept and can_copy_chunks(source.stored, target.stored) else "rewrite"
 
@@ -476,7 +485,7 @@ class ArrayJob:
 
         Zarr v3 can't tell an empty tuple from no names, but xarray expects it in the attributes of Zarr v2.
         """
-        names = source.dimension_names if self.options.names is None else self.options.names
+        names = source.dimension_names if self.layout.names is None else self.layout.names
         if names is None and not source.ndim and self._root is not None and self._has_names(self._root, name):
             return ()
         return names
@@ -506,9 +515,9 @@ class ArrayJob:
 
     def _report_progress(self, name: str, done: int, target: Array) -> None:
         """Report how many bytes have been written and, with `verify`, read back."""
-        if self.options.progress is not None:
-            passes = 2 if self.options.verify else 1
-            self.options.progress(name, done, target.nbytes * passes)
+        if self.run.progress is not None:
+            passes = 2 if self.run.verify else 1
+            self.run.progress(name, done, target.nbytes * passes)
 
 
 def _limited(threads: int | None) -> AbstractContextManager[Any]:
