@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import replace
-from functools import partial
+from functools import partial, reduce
 from typing import Any, Final
 
 from tegula.arrays.array import Array
@@ -129,20 +129,17 @@ class PyramidJob:
 
     def estimate(self, said: Mapping[str, Any], ledger: Ledger | None, overwrite: bool) -> Estimate:
         """Estimate what the pyramid takes; with a ledger, what is left to do of a job that would be resumed."""
-        plan = self.plan(said)
-        if ledger is not None:
-            exists = partial(is_taken, self._store, self._path)
-            outlook = Recording(ledger, plan, resumes=True).outlook(overwrite=overwrite, is_taken=exists)
-            if outlook == "is complete":
-                return Estimate()
-            ledger = ledger if outlook == "resumes" else None
         estimates = {step.name: step.estimate(self._reduction.factors) for step in self.steps}
         if self.is_copied:
             estimates["s0"] = Job(self._copying(dry_run=True)).run(self._array).estimate
-        total = Estimate()
-        for name, estimate in estimates.items():
-            total = total.merge(estimate if ledger is None else estimate.left(ledger, plan, name))
-        return total
+        if ledger is not None:
+            plan, exists = self.plan(said), partial(is_taken, self._store, self._path)
+            outlook = Recording(ledger, plan, resumes=True).outlook(overwrite=overwrite, is_taken=exists)
+            if outlook == "is complete":
+                return Estimate()
+            if outlook == "resumes":
+                estimates = {name: estimate.left(ledger, plan, name) for name, estimate in estimates.items()}
+        return reduce(Estimate.merge, estimates.values(), Estimate())
 
     def _check(self) -> None:
         """Refuse a target that is not free."""
@@ -163,7 +160,7 @@ class PyramidJob:
         elif not self._made and (group := self._group()) is not None and KEY in group.attrs:
             raise AlreadyExistsError("the group has a pyramid; pass overwrite=True to replace it", path=group.location)
         for step in (each for each in self.steps if each.name not in self._made):
-            check_vacant(self._store, self._place(step.name), ZARR3, step.metadata)
+            check_vacant(self._store, self._place(step.name), ZARR3, step.draft.metadata)
 
     def _clear(self) -> None:
         """Delete what is left at the target of nodes that are not complete."""
@@ -298,7 +295,7 @@ class PyramidJob:
 
     def _compute(self, step: Step, before: Array) -> Array | None:
         """Compute a level, and return it; ``None`` if units are left to parts that are not running."""
-        ledger, memory, documents = self._ledger, self._run.max_memory, {**step.metadata.documents}
+        ledger, memory, documents = self._ledger, self._run.max_memory, {**step.draft.metadata.documents}
         limits = {} if memory is None else {"buffer_bytes": max(1, memory // 2)}
         piece = Piece(step.name, step.draft.shape, step.grid, 0, {}, "")
         if self._recording is not None:
@@ -334,9 +331,9 @@ class PyramidJob:
         """Write the documents of a level; with a ledger, they may have been written before an interruption."""
         store, path = self._where(step.name)
         if self._ledger is not None:
-            return publish(store, path, ZARR3, step.metadata, self._allowed, has_parent=True)
+            return publish(store, path, ZARR3, step.draft.metadata, self._allowed, has_parent=True)
         created: dict[str, Any] = {"has_parent": True, "has_chunks": not self._run.visible_early, **self._allowed}
-        return new_array_of(store, path, ZARR3, step.metadata, False, **created)
+        return new_array_of(store, path, ZARR3, step.draft.metadata, False, **created)
 
     def _are_left(self, done: Callable[[], Counter[int]], is_over: Callable[[Counter[int]], bool]) -> bool:
         """Do units until none are left to other parts, or waiting for these is over; return whether some are left."""

@@ -35,7 +35,7 @@ from tegula.metadata.fill_values import scalar_array
 from tegula.metadata.nodes import ArrayMetadata, inner_codecs
 from tegula.stores import Store
 
-__all__ = ["MOST_LEVELS", "ZARR3", "Reducing", "Reduction", "Step", "check_method", "masks_of", "reduced", "steps_of"]
+__all__ = ["MOST_LEVELS", "ZARR3", "Reducing", "Reduction", "Step", "check_method", "masks_of", "steps_of"]
 
 ZARR3: Final = find_format("zarr3")
 MOST_LEVELS: Final = 64
@@ -55,11 +55,52 @@ Values = npt.NDArray[Any]
 
 @dataclass(frozen=True, slots=True)
 class Reduction:
-    """The reduction of each block of elements to one: the shape of a block, the method, and marks of missing data."""
+    """The reduction of each block of elements to one: the shape of a block, the method, and marks of missing data.
+
+    Examples
+    --------
+    >>> Reduction((2, 2), "mean").of(np.array([[1.0, np.nan, 5.0], [2.0, 3.0, np.nan]])).tolist()
+    [[2.0, 5.0]]
+    >>> Reduction((3,), "mode").of(np.array([7, 7, 1, 2, 9], "u1")).tolist()
+    [7, 2]
+    """
 
     factors: tuple[int, ...]
     method: str
-    masks: tuple[Any, ...]
+    masks: tuple[Any, ...] = ()
+
+    def of(self, values: Values, most: int = _CELLS) -> Values:
+        """Reduce each block of an array; blocks at the far edges may be smaller.
+
+        At most `most` elements are reduced at a time, since intermediate results take about 40 bytes for each.
+        """
+        if self.method == "nearest":
+            return blocks.downsample_values(values, [0] * values.ndim, self.factors, "stride")
+        out = np.empty([-(-size // factor) for size, factor in zip(values.shape, self.factors)], values.dtype)
+        for box in pieces(out.shape, (1,) * out.ndim, max(1, min(most, _CELLS) // prod(self.factors))):
+            part = tuple(slice(axis.start * factor, axis.stop * factor) for axis, factor in zip(box, self.factors))
+            out[box] = self._at_once(values[part])
+        return out
+
+    def _at_once(self, values: Values) -> Values:
+        dtype, how = values.dtype, ([0] * values.ndim, self.factors)
+        values = values.astype(dtype.newbyteorder("="), copy=False) if dtype.isbuiltin != 2 else values
+        missing = None
+        if dtype.kind not in "OV":
+            missing = missing_in(values, self.masks)
+        elif blocks.is_extension(dtype) and not blocks.is_integer(dtype):
+            missing = missing_in(values.astype("f8"), [float(mask) for mask in self.masks])
+        counted = () if missing is None else (~missing,)
+        if self.method == "mode":
+            result = blocks.reduce_blocks(blocks.mode_of, *how, values, *counted)
+        else:
+            numbers = values.view("i8") if dtype.kind in "mM" else values
+            mean_of = partial(blocks.mean_of, is_wide=True)
+            result = blocks.reduce_blocks(mean_of, *how, numbers, *counted).view(values.dtype)
+        if counted:  # blocks without an element that counts
+            empty = ~blocks.reduce_blocks(lambda block: block.any(axis=-1), *how, *counted)
+            result[empty] = self.masks[0] if self.masks else dtype.type("NaT") if dtype.kind in "mM" else np.nan
+        return result
 
 
 def check_method(method: str, dtype: np.dtype[Any]) -> None:
@@ -83,64 +124,17 @@ def masks_of(array: Array, missing: Any) -> list[Any]:
         raise MetadataError(error.message, field="missing") from error
 
 
-def reduced(
-    values: Values, factors: Sequence[int], method: str, masks: Sequence[Any] = (), most: int = _CELLS
-) -> Values:
-    """Reduce each block of an array to one value; blocks at the far edges may be smaller.
-
-    At most `most` elements are reduced at a time, since intermediate results take about 40 bytes for each.
-
-    Examples
-    --------
-    >>> reduced(np.array([[1.0, np.nan, 5.0], [2.0, 3.0, np.nan]]), (2, 2), "mean").tolist()
-    [[2.0, 5.0]]
-    >>> reduced(np.array([7, 7, 1, 2, 9], "u1"), (3,), "mode").tolist()
-    [7, 2]
-    """
-    if method == "nearest":
-        return blocks.downsample_values(values, [0] * values.ndim, factors, "stride")
-    out = np.empty([-(-size // factor) for size, factor in zip(values.shape, factors)], values.dtype)
-    for box in pieces(out.shape, (1,) * out.ndim, max(1, min(most, _CELLS) // prod(factors))):
-        part = tuple(slice(axis.start * factor, axis.stop * factor) for axis, factor in zip(box, factors))
-        out[box] = _reduced_at_once(values[part], factors, method, masks)
-    return out
-
-
-def _reduced_at_once(values: Values, factors: Sequence[int], method: str, masks: Sequence[Any]) -> Values:
-    dtype, origin = values.dtype, [0] * values.ndim
-    values = values.astype(dtype.newbyteorder("="), copy=False) if dtype.isbuiltin != 2 else values
-    missing = None
-    if dtype.kind not in "OV":
-        missing = missing_in(values, masks)
-    elif blocks.is_extension(dtype) and not blocks.is_integer(dtype):
-        missing = missing_in(values.astype("f8"), [float(mask) for mask in masks])
-    counted = () if missing is None else (~missing,)
-    if method == "mode":
-        result = blocks.reduce_blocks(blocks.mode_of, origin, factors, values, *counted)
-    else:
-        numbers = values.view("i8") if dtype.kind in "mM" else values
-        result = blocks.reduce_blocks(partial(blocks.mean_of, is_wide=True), origin, factors, numbers, *counted).view(
-            values.dtype
-        )
-    if counted:  # blocks without an element that counts
-        empty = ~blocks.reduce_blocks(lambda block: block.any(axis=-1), origin, factors, *counted)
-        result[empty] = masks[0] if len(masks) else dtype.type("NaT") if dtype.kind in "mM" else np.nan
-    return result
-
-
 # --- levels before they exist
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A level to compute: its path in the group, its metadata with the documents, and how it is computed.
+    """A level to compute: its path in the group, the level before and itself as they will be, and how it is computed.
 
-    `before` and `draft` are the level before and itself, as they will be. At most `most` bytes are read at once; `grid`
-    is that of its units.
+    At most `most` bytes are read at once; `grid` is that of its units.
     """
 
     name: str
-    metadata: ArrayMetadata
     before: Array
     draft: Array
     most: int
@@ -180,7 +174,7 @@ def steps_of(
         if not _is_sparse_alike(before, draft, reduction):
             check_number(draft.stored, _values_of(draft), "downsampling")
         most = _share_of_memory(before, draft, factors, max_memory)
-        yield Step(name, metadata, before, draft, most, block_grid(draft, draft, most))
+        yield Step(name, before, draft, most, block_grid(draft, draft, most))
         before = draft
 
 
@@ -246,7 +240,7 @@ def _keeps_fill(source: Array, reduction: Reduction) -> bool:
     for shape in product(*({factor, size % factor or factor} for size, factor in shapes)):
         block = np.empty(shape, source.dtype)
         block[...] = fill
-        result = reduced(block, shape, reduction.method, reduction.masks).reshape(())
+        result = replace(reduction, factors=shape).of(block).reshape(())
         same = result.astype(fill.dtype).tobytes() == fill.tobytes()
         if not (result.item() == fill.item() if result.dtype.hasobject else same):
             return False
@@ -293,11 +287,8 @@ class Reducing(Work):
 
     def do(self, unit: Unit) -> dict[str, int]:
         """Compute a unit; return the bytes read and written."""
-        total = {"read": 0, "written": 0}
-        for box in self._boxes(unit):
-            total["read"] += self._compute(box)
-            total["written"] += prod(part.stop - part.start for part in box) * self.target.itemsize
-        return total
+        amounts = [self._compute(box) for box in self._boxes(unit)]
+        return {"read": sum(read for read, _ in amounts), "written": sum(written for _, written in amounts)}
 
     def _boxes(self, unit: Unit) -> Iterator[Box]:
         """Yield the box of a unit, or if few chunks are stored, those of its chunks or shards that are computed."""
@@ -307,8 +298,8 @@ class Reducing(Work):
         for coords in unit.chosen:
             yield self.target.metadata.grid.region(coords, self.target.shape)
 
-    def _compute(self, box: Box) -> int:
-        """Compute a box of whole chunks or shards, and write it at once; return the bytes read."""
+    def _compute(self, box: Box) -> tuple[int, int]:
+        """Compute a box of whole chunks or shards, and write it at once; return the bytes read and written."""
         source, target, reduction = self.source, self.target, self.reduction
         shape = tuple(part.stop - part.start for part in box)
         values, nbytes = np.empty(shape, target.dtype), 0
@@ -327,11 +318,10 @@ class Reducing(Work):
                 if self.limits:
                     release()
                 read = np.asarray(source[part])
-                most_cells = self.most // _CELL_BYTES
-                values[piece] = reduced(read, reduction.factors, reduction.method, reduction.masks, most_cells)
+                values[piece] = reduction.of(read, self.most // _CELL_BYTES)
             nbytes += read.nbytes
         target[box] = values
-        return nbytes
+        return nbytes, values.nbytes
 
     def stored(self, grid: ChunkGrid) -> Iterator[tuple[Coords, Coords]] | None:
         """Return the boxes and chunks to compute, in order, if few chunks are stored; ``None`` for all boxes."""

@@ -14,12 +14,16 @@ from hypothesis.extra import numpy as npst
 
 from tegula.errors import UnsupportedError
 from tegula.jobs.downsampling import levels
-from tegula.jobs.downsampling.levels import check_method, reduced
+from tegula.jobs.downsampling.levels import Reduction, check_method
 from tegula.metadata.data_types import as_data_type
 
 pytestmark = pytest.mark.once(executors="none")
 
 Values = np.ndarray[Any, Any]
+
+
+def reduced(values: Any, factors: Any, method: str, masks: Any = ()) -> Any:
+    return Reduction(tuple(factors), method, tuple(masks)).of(values)
 
 
 def by_hand(values: Values, factors: tuple[int, ...], work: Any) -> Values:
