@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 __all__ = [
-    "METHODS", "downsample_values", "downsampled_bounds", "is_extension", "is_integer", "mean_of", "mode_of",
+    "METHODS", "downsample_values", "is_extension", "is_integer", "mean_of", "mode_of",
     "reduce_blocks", "supports",
 ]  # fmt: skip
 
@@ -28,12 +28,6 @@ def supports(method: str, dtype: np.dtype[Any]) -> bool:
     if dtype.kind in "OSTUVmM" and not is_extension(dtype):
         return False
     return method == "mean" or dtype.kind != "c"
-
-
-def downsampled_bounds(lower: int, upper: int, factor: int, method: str) -> tuple[int, int]:
-    """Return the bounds of the blocks that an interval touches; for ``"stride"``, of the blocks that begin in it."""
-    start = -(-lower // factor) if method == "stride" else lower // factor
-    return start, start if upper <= lower else -(-upper // factor)
 
 
 def downsample_values(values: _Cells, origin: Sequence[int], factors: Sequence[int], method: str) -> _Cells:

@@ -240,7 +240,8 @@ def downsample(
         path = f"{above}/{own}".strip("/")
         target_options = None
     opening = nullcontext(for_reading(target, target_options)) if dry_run else creating(target, target_options)
-    resumes, is_recorded = bool(resume) or part is not None, resume is not None or part is not None
+    resumes = bool(resume) or part is not None
+    is_recorded = resumes or (resume is not None and not dry_run)
     with opening as store, bounded(memory), runner_of(None if dry_run else runner, None if dry_run else workers) as who:
         check_reachable(who, array.store, store)
         group, left, estimate = clean(path), 0, Estimate()
@@ -251,10 +252,10 @@ def downsample(
             level_of(level, draft, scales, [step**number for step in steps], method)
             for number, (level, draft) in enumerate(arrays)
         )
+        recording = Recording(Ledger(store, group, share), job.plan(said), resumes) if is_recorded else None
         if dry_run:
-            estimate = job.estimate(said, Ledger(store, group, share) if resumes else None, overwrite)
+            estimate = job.estimate(overwrite, recording)
         else:
-            recording = Recording(Ledger(store, group, share), job.plan(said), resumes) if is_recorded else None
             left = job.write(multiscales(name, known, listed, method), overwrite, recording)
         if above is not None and job.is_copied and not left and not dry_run:
             parent = group_at(store, above)

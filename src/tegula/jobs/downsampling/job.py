@@ -127,19 +127,22 @@ class PyramidJob:
             source = {}
         return plan
 
-    def estimate(self, said: Mapping[str, Any], ledger: Ledger | None, overwrite: bool) -> Estimate:
-        """Estimate what the pyramid takes; with a ledger, what is left to do of a job that would be resumed."""
+    def estimate(self, overwrite: bool, recording: Recording | None = None) -> Estimate:
+        """Estimate what the pyramid takes; of a job that would be resumed, what is left to do."""
         estimates = {step.name: step.estimate(self._reduction.factors) for step in self.steps}
         if self.is_copied:
             estimates["s0"] = Job(self._copying(dry_run=True)).run(self._array).estimate
-        if ledger is not None:
-            plan, exists = self.plan(said), partial(is_taken, self._store, self._path)
-            outlook = Recording(ledger, plan, resumes=True).outlook(overwrite=overwrite, is_taken=exists)
+        if recording is not None:
+            outlook = recording.outlook(overwrite=overwrite, is_taken=self._is_taken)
             if outlook == "is complete":
                 return Estimate()
             if outlook == "resumes":
-                estimates = {name: estimate.left(ledger, plan, name) for name, estimate in estimates.items()}
+                job = recording.ledger, recording.plan
+                estimates = {name: estimate.left(*job, name) for name, estimate in estimates.items()}
         return reduce(Estimate.merge, estimates.values(), Estimate())
+
+    def _is_taken(self) -> bool:
+        return is_taken(self._store, self._path)
 
     def _check(self) -> None:
         """Refuse a target that is not free."""
@@ -151,7 +154,7 @@ class PyramidJob:
             keys = self._store.list_prefix(f"{self._path}/".lstrip("/"))
             if self._store.listable and all(map(is_ledger_key, keys)):
                 return  # nothing but the claim
-            if is_taken(self._store, self._path):
+            if self._is_taken():
                 raise AlreadyExistsError(
                     "something already exists at this path; pass overwrite=True to replace it",
                     path=place(self._store, self._path),
@@ -228,9 +231,8 @@ class PyramidJob:
             else:
                 self._check()
 
-        exists = partial(is_taken, self._store, self._path)
-        how: dict[str, Any] = {"check": check, "clear": self._clear, "is_taken": exists, "is_replaced": self._has_old}
-        with recording.under_way(overwrite=overwrite, **how) as ledger:
+        target: dict[str, Any] = {"clear": self._clear, "is_taken": self._is_taken, "is_replaced": self._has_old}
+        with recording.under_way(overwrite=overwrite, check=check, **target) as ledger:
             if ledger is None:
                 yield None
                 return
