@@ -191,14 +191,15 @@ class PyramidJob:
         with self._staged(overwrite) if recording is None else self._recorded(overwrite, recording) as puts:
             if puts is None:
                 return 0
-            left = self._write()
+            is_complete = self._write()
             if recording is None:
                 self._put(puts)
-            elif not left:
+            elif is_complete:
                 recording.finish(put=None if self.is_copied else partial(self._put, puts))
-            elif recording.is_over():
-                return 0
-            return left
+            elif not recording.is_over():
+                pieces = recording.plan.pieces.values()
+                return sum(recording.ledger.left_of(piece.first, piece.stop) for piece in pieces)
+            return 0
 
     @contextmanager
     def _staged(self, overwrite: bool) -> Iterator[_Puts]:
@@ -257,8 +258,8 @@ class PyramidJob:
             self._made.clear()
             self._finish()
 
-    def _write(self) -> int:
-        """Write the levels, then the group; return the number of units that are left to other parts."""
+    def _write(self) -> bool:
+        """Write the levels, then the group; return whether all is done, and nothing left to other parts."""
         # groups above; the group itself comes last
         if "" not in self._made:
             create_parents(self._store, self._path, ZARR3)
@@ -270,18 +271,18 @@ class PyramidJob:
         self._source = source_of(self._array, changed=None if ledger is None else ledger.spoil)
         if self.is_copied:
             if self._copy():
-                return self._units_left()
+                return False
             before = self._opened("s0")
         # the others, each from the one before
         for step in self.steps:
             level = self._compute(step, before)
             if level is None:
-                return self._units_left()
+                return False
             before = level
         self._source.check()
         if self.is_copied:
             self._finish()
-        return 0
+        return True
 
     def _copy(self) -> bool:
         """Convert the array to the first level; return whether units are left to parts that are not running."""
@@ -351,11 +352,6 @@ class PyramidJob:
         """Return whether no running part has units left."""
         assert self._ledger is not None
         return {*left}.isdisjoint({*self._ledger.living_parts()} - {self._ledger.part[0]})
-
-    def _units_left(self) -> int:
-        assert self._recording is not None
-        ledger, pieces = self._recording.ledger, self._recording.plan.pieces.values()
-        return sum(ledger.left_of(piece.first, piece.stop) for piece in pieces)
 
     def _finish(self) -> None:
         """Write the metadata of the pyramid; consolidate again if the group had consolidated metadata."""
