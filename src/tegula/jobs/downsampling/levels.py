@@ -187,8 +187,8 @@ def _level_metadata(base: Array, shape: tuple[int, ...]) -> ArrayMetadata:
     metadata = replace(base.metadata, shape=shape, grid=regular_grid(chunks), codecs=codecs, documents={})
     if base.shards is None:
         return metadata
-    whole = [max(1, -(-size // chunk)) * chunk for size, chunk in zip(shape, chunks)]
-    return sharded(ZARR3, metadata, tuple(map(min, base.shards, whole)))
+    covering = [max(1, -(-size // chunk)) * chunk for size, chunk in zip(shape, chunks)]
+    return sharded(ZARR3, metadata, tuple(map(min, base.shards, covering)))
 
 
 def _longest_chunk(array: Array) -> tuple[int, ...]:

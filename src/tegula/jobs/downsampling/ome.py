@@ -60,7 +60,7 @@ class Level:
     translation: tuple[float, ...]
 
 
-def axes_of(given: Any, names: Sequence[str | None] | None, ndim: int) -> tuple[Axis, ...]:
+def axes_of(value: Any, names: Sequence[str | None] | None, ndim: int) -> tuple[Axis, ...]:
     """Return the axes of an array from the user's argument, by default from the names of its dimensions.
 
     Raises
@@ -72,24 +72,24 @@ def axes_of(given: Any, names: Sequence[str | None] | None, ndim: int) -> tuple[
     """
     if not 2 <= ndim <= 5:
         raise UnsupportedError(f"OME-Zarr has pyramids of arrays of 2 to 5 dimensions, not of {ndim}", field="axes")
-    if given is None:
-        given = names if names is not None and None not in names else _USUAL.get(ndim)
-    if given is None:
+    if value is None:
+        value = names if names is not None and None not in names else _USUAL.get(ndim)
+    if value is None:
         raise MetadataError(f"the {ndim} dimensions have no names: pass axes, such as 'czyx'", field="axes")
-    if not isinstance(given, Sequence) or len(given) != ndim:
-        raise MetadataError(f"{given!r:.80} are not axes for {ndim} dimensions", field="axes")
-    axes = tuple(map(_axis, given))
+    if not isinstance(value, Sequence) or len(value) != ndim:
+        raise MetadataError(f"{value!r:.80} are not axes for {ndim} dimensions", field="axes")
+    axes = tuple(map(_axis, value))
     _check(axes)
     return axes
 
 
-def _axis(given: Any) -> Axis:
-    if isinstance(given, Axis):
-        return given
-    members = {"name": given} if isinstance(given, str) else given
+def _axis(value: Any) -> Axis:
+    if isinstance(value, Axis):
+        return value
+    members = {"name": value} if isinstance(value, str) else value
     valid = isinstance(members, Mapping) and set(members) <= set(Axis._fields) and "name" in members
-    if not valid or not all(isinstance(value, str) for value in members.values()) or not members["name"]:
-        raise MetadataError(f"{given!r:.80} is not an axis: a name, or a mapping of name, type and unit", field="axes")
+    if not valid or not all(isinstance(member, str) for member in members.values()) or not members["name"]:
+        raise MetadataError(f"{value!r:.80} is not an axis: a name, or a mapping of name, type and unit", field="axes")
     name = members["name"]
     known = next((kind for kind, several in _TYPES.items() if name.lower() in several), "")
     return Axis(name, members.get("type", known), members.get("unit", ""))
@@ -115,7 +115,7 @@ def _check(axes: tuple[Axis, ...]) -> None:
         )
 
 
-def factors_of(given: Any, axes: Sequence[Axis]) -> tuple[int, ...]:
+def factors_of(value: Any, axes: Sequence[Axis]) -> tuple[int, ...]:
     """Check the factors, and return one for each axis.
 
     Examples
@@ -124,8 +124,8 @@ def factors_of(given: Any, axes: Sequence[Axis]) -> tuple[int, ...]:
     >>> factors_of(2, axes), factors_of({"x": 4}, axes)
     ((1, 2, 2), (1, 1, 4))
     """
-    values = _per_axis(given, axes, "factors", 1)
-    if not all(hasattr(value, "__index__") and not isinstance(value, bool) and value >= 1 for value in values):
+    values = _per_axis(value, axes, "factors", 1)
+    if not all(hasattr(one, "__index__") and not isinstance(one, bool) and one >= 1 for one in values):
         raise MetadataError(f"{values!r:.80} are not factors: integers from 1", field="factors")
     factors = tuple(map(int, values))
     if not 1 < prod(factors) <= _LARGEST_BLOCK:
@@ -136,9 +136,9 @@ def factors_of(given: Any, axes: Sequence[Axis]) -> tuple[int, ...]:
     return factors
 
 
-def scales_of(given: Any, axes: Sequence[Axis]) -> tuple[float, ...]:
+def scales_of(value: Any, axes: Sequence[Axis]) -> tuple[float, ...]:
     """Check the distances between elements, and return one for each axis."""
-    values = _per_axis(given, axes, "scale", 1.0)
+    values = _per_axis(value, axes, "scale", 1.0)
     try:
         scales = tuple(map(float, values))
     except (TypeError, ValueError, OverflowError):
@@ -148,19 +148,19 @@ def scales_of(given: Any, axes: Sequence[Axis]) -> tuple[float, ...]:
     return scales
 
 
-def _per_axis(given: Any, axes: Sequence[Axis], field: str, other: Any) -> tuple[Any, ...]:
-    """Return a value for each axis: one for all spatial axes, one for each axis, or some by name, and `other`."""
+def _per_axis(value: Any, axes: Sequence[Axis], field: str, other: Any) -> tuple[Any, ...]:
+    """Return a value for each axis from the user's: one for all spatial axes, one for each, or some by name."""
     names = [axis.name for axis in axes]
-    if isinstance(given, Mapping):
-        unknown = [name for name in given if name not in names]
+    if isinstance(value, Mapping):
+        unknown = [name for name in value if name not in names]
         if unknown:
             raise MetadataError(f"{unknown[0]!r:.80} is none of the axes {', '.join(names)}", field=field)
-        return tuple(given.get(name, other) for name in names)
-    if isinstance(given, Sequence) and not isinstance(given, str):
-        if len(given) != len(axes):
-            raise MetadataError(f"{given!r:.80} are not {field} for {len(axes)} axes", field=field)
-        return tuple(given)
-    return tuple(given if axis.type == "space" else other for axis in axes)
+        return tuple(value.get(name, other) for name in names)
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        if len(value) != len(axes):
+            raise MetadataError(f"{value!r:.80} are not {field} for {len(axes)} axes", field=field)
+        return tuple(value)
+    return tuple(value if axis.type == "space" else other for axis in axes)
 
 
 def level_of(path: str, array: Array, scales: Sequence[float], factors: Sequence[int], method: str) -> Level:
