@@ -134,9 +134,9 @@ def new_array_from(
     context manager of (Array, Replacement)
         The array to write to, and where it is; `tegula.arrays.creation.replaced` returns the array at its final place.
     """
-    item = writable_format(options.get("format", "zarr3"), store)
+    fmt = writable_format(options.get("format", "zarr3"), store)
     known = {name: options.pop(name) for name in ("reserved", "has_parent") if name in options}
-    with replacing(store, path, item, overwrite, data, **known) as place:
+    with replacing(store, path, fmt, overwrite, data, **known) as place:
         array = new_array(place.store, place.path, **options, **place.options, filled=False)
         try:
             with completing(array):

@@ -36,9 +36,9 @@ _QUICK: Final = 0.0001  # seconds for one value, below which threads do not pay
 
 def _documents_in_order() -> tuple[str, ...]:
     """Return the keys of all documents in the order to copy them: documents that make a node last."""
-    inner = [key for item in FORMATS.values() for key in item.keys if key not in item.node_keys]
-    copies = [item.consolidated_key for item in FORMATS.values() if item.consolidated_key]
-    nodes = [key for item in [*FORMATS.values()][::-1] for key in item.node_keys]
+    inner = [key for fmt in FORMATS.values() for key in fmt.keys if key not in fmt.node_keys]
+    copies = [fmt.consolidated_key for fmt in FORMATS.values() if fmt.consolidated_key]
+    nodes = [key for fmt in [*FORMATS.values()][::-1] for key in fmt.node_keys]
     return (*dict.fromkeys(key for key in (*inner, *copies) if key not in nodes), *nodes)
 
 

@@ -41,7 +41,7 @@ __all__ = [
     "target_store",
 ]  # fmt: skip
 
-_ARRAYS: Final = tuple(key for item in FORMATS.values() for key in item.node_keys)
+_ARRAYS: Final = tuple(key for fmt in FORMATS.values() for key in fmt.node_keys)
 
 
 @dataclass(frozen=True, slots=True)
@@ -364,11 +364,11 @@ def prepare(store: Store, old: str, new_store: Store, new: str, overwrite: bool)
     refuse_overlap(store, old, new_store, new)
     is_folder = isinstance(found, GroupMetadata) and not found.documents
     if found is not None and not is_folder:
-        item = find_format(found.format)
-        _check_name(new_store, new, item.name)
-        check_path(new, item)
+        fmt = find_format(found.format)
+        _check_name(new_store, new, fmt.name)
+        check_path(new, fmt)
         if new.rpartition("/")[2] != old.rpartition("/")[2]:  # a copy may keep a reserved name of older versions
-            check_reserved(new, item, new_store)
+            check_reserved(new, fmt, new_store)
 
     # the target, which must be free
     if not overwrite and _is_taken(new_store, new):
@@ -389,8 +389,8 @@ def prepare(store: Store, old: str, new_store: Store, new: str, overwrite: bool)
             new_store.delete(key)
 
     # the groups above it
-    if found is not None and not is_folder and item.has_groups:
-        create_parents(new_store, new, item)
+    if found is not None and not is_folder and fmt.has_groups:
+        create_parents(new_store, new, fmt)
 
 
 def _belongs_to_copy(source: Store, old: str, name: str) -> bool:

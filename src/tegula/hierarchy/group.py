@@ -183,13 +183,13 @@ class Group(Node, MutableMapping[str, Any]):
     def _change_attributes(self, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
         self.check_writable()
         if not self._metadata.documents:  # give an implicit group a document
-            item = find_format(self.format)
-            if not item.has_groups:
+            fmt = find_format(self.format)
+            if not fmt.has_groups:
                 raise UnsupportedError(
                     f"{self.format} has no groups, so it can't store their attributes", path=self.location
                 )
             with suppress(AlreadyExistsError):  # another process has created it
-                engine.create_documents(self._store, self._path, item, self._metadata, overwrite=False)
+                engine.create_documents(self._store, self._path, fmt, self._metadata, overwrite=False)
         self._metadata = engine.update_documents(
             self._store,
             self._path,

@@ -103,13 +103,13 @@ def save(
         store.close()
 
 
-def _save_group(store: Store, path: str, item: Format, arrays: Mapping[str, Any]) -> None:
+def _save_group(store: Store, path: str, fmt: Format, arrays: Mapping[str, Any]) -> None:
     """Store arrays as the members of a new group, or of a folder if the format has no groups."""
-    with replacing(store, path, item, True, "memory") as place:
-        if item.has_groups:
-            new_group(place.store, place.path, format=item.name, **place.options)
+    with replacing(store, path, fmt, True, "memory") as place:
+        if fmt.has_groups:
+            new_group(place.store, place.path, format=fmt.name, **place.options)
         for name, value in arrays.items():
-            new_array_with(place.store, f"{place.path}/{name}".lstrip("/"), value, format=item.name, overwrite=True)
+            new_array_with(place.store, f"{place.path}/{name}".lstrip("/"), value, format=fmt.name, overwrite=True)
 
 
 def _refuse_group(store: Store, path: str) -> None:

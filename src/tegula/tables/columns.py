@@ -195,10 +195,10 @@ def new_table(
     **options: Any,
 ) -> GroupMetadata:
     """Create a table in a store and return its metadata; see `tegula.create_table` for the parameters."""
-    item = writable_format(format, store)
+    fmt = writable_format(format, store)
     if attributes is not None and not isinstance(attributes, Mapping):
         raise MetadataError(f"attributes must be a mapping, not {attributes!r:.80}", field="attributes")
-    members = () if item.has_tables else None
+    members = () if fmt.has_tables else None
     metadata = with_names(GroupMetadata(format=format, attributes=dict(attributes or {}), members=members), ())
     source = ArrowRows(columns, fill_values, fixed_width=format == "bcolz") if is_arrow(columns) else None
     widths = _text_widths(source, format) if source else {}
@@ -216,15 +216,15 @@ def new_table(
         }  # fmt: skip
         # everything is checked before anything is written
         new_column(MemoryStore(), name, values[:0], **described[name])
-    with replacing(store, path, item, overwrite, "lazy" if source else "memory") as place:
-        create_node(place.store, place.path, item, metadata, **place.options)
-        return _filled(place.store, place.path, item, metadata, data, described, source)
+    with replacing(store, path, fmt, overwrite, "lazy" if source else "memory") as place:
+        create_node(place.store, place.path, fmt, metadata, **place.options)
+        return _filled(place.store, place.path, fmt, metadata, data, described, source)
 
 
 def _filled(
     store: Store,
     path: str,
-    item: Format,
+    fmt: Format,
     metadata: GroupMetadata,
     data: dict[str, Any],
     described: dict[str, dict[str, Any]],
@@ -249,7 +249,7 @@ def _filled(
     except BaseException:
         for below in created:
             delete_node(store, below)
-        for key in engine.fetch_documents(store, path, item.keys):
+        for key in engine.fetch_documents(store, path, fmt.keys):
             store.delete(f"{path}/{key}" if path else key)
         engine.forget(store, f"{path}/" if path else "")
         raise

@@ -81,7 +81,7 @@ class ImpliedKeys(WrappingStore):
 
     def _documents(self, place: str, node: _Node) -> list[str]:
         formats = [find_format(node.format)] if isinstance(node, (ArrayMetadata, GroupMetadata)) else FORMATS.values()
-        names = dict.fromkeys(key for item in formats for key in (*item.keys, item.consolidated_key))
+        names = dict.fromkeys(key for fmt in formats for key in (*fmt.keys, fmt.consolidated_key))
         keys = [place + key for key in names if key]
         found = gather(self.store.exists, keys, self.concurrency)
         return [key for key, exists in zip(keys, found) if exists]
@@ -115,13 +115,13 @@ def _prefix(path: str) -> str:
 
 def _members(store: Store, prefix: str, root: GroupMetadata) -> dict[str, _Node]:
     """Return the nodes below a group by prefix: the columns of a table, or the nodes in consolidated metadata."""
-    item = find_format(root.format)
+    fmt = find_format(root.format)
     if root.members is not None:
-        columns = read_many(store, [prefix + name for name in root.members], item.name)
+        columns = read_many(store, [prefix + name for name in root.members], fmt.name)
         found: Mapping[str, Any] = dict(zip(root.members, columns))
     else:
-        copies = item.consolidated and item.consolidated(fetch_documents(store, prefix[:-1], [item.consolidated_key]))
+        copies = fmt.consolidated and fmt.consolidated(fetch_documents(store, prefix[:-1], [fmt.consolidated_key]))
         if copies is None:
             raise members_unknown(store, prefix[:-1])
-        found = {name: _attempt(partial(item.parse, documents)) for name, documents in copies.items() if name}
+        found = {name: _attempt(partial(fmt.parse, documents)) for name, documents in copies.items() if name}
     return {f"{prefix}{name}/": node for name, node in found.items() if node is not None}

@@ -30,7 +30,7 @@ _LOOKS = 2  # how often a directory is looked at before it has no node
 # all documents of Zarr v2; if there are none of these either, it reads the main documents of all other formats.
 _second, *_others = [*FORMATS.values()][1:]
 _TOGETHER = dict.fromkeys(_second.keys, _second.keys)
-_TOGETHER.update(dict.fromkeys(keys := tuple(key for item in _others for key in item.node_keys), keys))
+_TOGETHER.update(dict.fromkeys(keys := tuple(key for fmt in _others for key in fmt.node_keys), keys))
 
 
 class _Documents(Mapping[str, bytes]):
@@ -239,13 +239,13 @@ def read_metadata(
     """
     fetched = documents is None
     try:
-        item = None if format is None else find_format(format)
+        fmt = None if format is None else find_format(format)
         if documents is None:
-            documents = documents_of(store, [path], None if item is None else item.keys, kept=kept)[0]
+            documents = documents_of(store, [path], None if fmt is None else fmt.keys, kept=kept)[0]
         found = (
             parse(documents)
-            if item is None
-            else item.parse({key: raw for key in item.keys if (raw := documents.get(key)) is not None})
+            if fmt is None
+            else fmt.parse({key: raw for key in fmt.keys if (raw := documents.get(key)) is not None})
         )
         if isinstance(documents, _Documents):
             documents.settle(found)
@@ -279,8 +279,8 @@ def read_many(store: Store, paths: Sequence[str], format: str | None = None) -> 
 
     With `format` the result is ``None`` where there are no documents of that format, even if there are others.
     """
-    item = None if format is None else find_format(format)
-    keys = None if item is None else _keys_of_arrays(item)
+    fmt = None if format is None else find_format(format)
+    keys = None if fmt is None else _keys_of_arrays(fmt)
     found: list[NodeMetadata | TegulaError | None] = [None] * len(paths)
     undecided: dict[int, dict[str, bytes]] = {}
     for number, documents in enumerate(documents_of(store, paths, keys)):
@@ -289,7 +289,7 @@ def read_many(store: Store, paths: Sequence[str], format: str | None = None) -> 
         except TegulaError as error:
             found[number] = error
             continue
-        if item is not None and known.keys().isdisjoint(item.node_keys):
+        if fmt is not None and known.keys().isdisjoint(fmt.node_keys):
             continue
         node = None
         with suppress(TegulaError):
@@ -310,7 +310,7 @@ def read_many(store: Store, paths: Sequence[str], format: str | None = None) -> 
     return found
 
 
-def _keys_of_arrays(item: Format) -> tuple[str, ...]:
+def _keys_of_arrays(fmt: Format) -> tuple[str, ...]:
     """Return the keys of the documents that can make an array: those of a format, and of newer ones before it."""
     formats = [*FORMATS.values()]
-    return tuple(key for one in formats[: formats.index(item) + 1] for key in one.keys)
+    return tuple(key for one in formats[: formats.index(fmt) + 1] for key in one.keys)

@@ -112,9 +112,9 @@ class LengthDocument:
     def write(self, new: ArrayMetadata, *, hold: bool = False) -> LengthDocument:
         """Write the document that holds the length."""
         old = self.array.metadata
-        item = FORMATS[old.format]
-        raw = unmarked(item.serialize(new)[item.shape_key])
-        new = frozen.replace(new, documents={**old.documents, item.shape_key: raw})
+        fmt = FORMATS[old.format]
+        raw = unmarked(fmt.serialize(new)[fmt.shape_key])
+        new = frozen.replace(new, documents={**old.documents, fmt.shape_key: raw})
         if hold and self.reservation is not None:
             raw = self.reservation.renew(raw)
         generation = self._set(raw)

@@ -67,7 +67,7 @@ def delete_occupant(store: Store, path: str, there: Occupant | None, *, keep: st
 def remove_incomplete(store: Store, path: str, *, chunks: bool = True) -> None:
     """Delete all documents at a path, then the chunks; other files there, and members, stay."""
     prefix = f"{path}/" if path else ""
-    for key in fetch_documents(store, path, {key for item in FORMATS.values() for key in item.keys}):
+    for key in fetch_documents(store, path, {key for fmt in FORMATS.values() for key in fmt.keys}):
         store.delete(prefix + key)
     if chunks:
         delete_keys(store, [key for key in store.list_prefix(prefix) if is_chunk_key(key[len(prefix) :])])

@@ -73,7 +73,7 @@ class Replacement:
 
     Parameters
     ----------
-    store, path, item
+    store, path, fmt
         Where the new node will be, and its format.
     overwrite : bool
         Whether it may replace another.
@@ -111,7 +111,7 @@ class Replacement:
         self,
         store: Store,
         path: str,
-        item: Format,
+        fmt: Format,
         overwrite: bool,
         data: Data,
         *,
@@ -122,7 +122,7 @@ class Replacement:
         keep: str = "",
     ) -> None:
         self.store, self.path = self.target, self.target_path = store, path
-        self._item, self._has_parent, self._whole, self._keep = item, has_parent or anywhere, whole, keep
+        self._fmt, self._has_parent, self._whole, self._keep = fmt, has_parent or anywhere, whole, keep
         self._stack = ExitStack()
         self._beside: Beside | None = None
         self.there: Occupant | None = None
@@ -131,9 +131,9 @@ class Replacement:
         if not overwrite:
             return
         if not anywhere:
-            check_path(path, item)
+            check_path(path, fmt)
             if not reserved:
-                check_reserved(path, item, store)
+                check_reserved(path, fmt, store)
         self.is_vacant = is_vacant(store, path)
         if self.is_vacant:
             self.options["has_chunks"] = True  # it need not be looked up again
@@ -180,8 +180,8 @@ class Replacement:
             self._make_in(self.target, f"{self._prefix}{JOB_DIRECTORY}-{secrets.token_hex(8)}/new")
 
     def _make_parents(self) -> None:
-        if self._item.has_groups and not self._has_parent:
-            create_parents(self.target, self.target_path, self._item)
+        if self._fmt.has_groups and not self._has_parent:
+            create_parents(self.target, self.target_path, self._fmt)
             self._has_parent = True
 
     def _make_in(self, store: Store, path: str) -> None:
@@ -248,8 +248,8 @@ class Replacement:
                 for some in (chunks, members):
                     for_each(copy, some, parallel=False, requests=self.target.concurrency)
                 if node is not None:
-                    item = find_format(node.format)
-                    create_documents(self.target, self.target_path, item, node, False, documents=own)
+                    fmt = find_format(node.format)
+                    create_documents(self.target, self.target_path, fmt, node, False, documents=own)
                 return
             except (AlreadyExistsError, ConflictError, NotFoundError):  # others create or delete nodes here
                 back_off(attempt)
@@ -309,7 +309,7 @@ class Replacement:
 
 @contextmanager
 def replacing(
-    store: Store, path: str, item: Format, overwrite: bool, data: Data, **options: Any
+    store: Store, path: str, fmt: Format, overwrite: bool, data: Data, **options: Any
 ) -> Iterator[Replacement]:
     """Say where to make a node that may replace another; when the context ends without an error, put it in place.
 
@@ -322,7 +322,7 @@ def replacing(
     ...     place.path, place.is_staged
     ('a', False)
     """
-    replacement = Replacement(store, path, item, overwrite, data, **options)
+    replacement = Replacement(store, path, fmt, overwrite, data, **options)
     try:
         yield replacement
         replacement.put()
@@ -351,10 +351,10 @@ def put_in_place(store: Store, path: str, made: str, *, keep: str) -> None:
     node = None
     with suppress(MetadataError, UnsupportedError):  # a copy of what can't be read
         node = read_metadata(store, made)
-    item, prefix = find_format("zarr3" if node is None else node.format), f"{path}/" if path else ""
+    fmt, prefix = find_format("zarr3" if node is None else node.format), f"{path}/" if path else ""
     if isinstance(store, Renaming) and is_vacant(store, path) and store.move_prefix(f"{made}/", store, prefix):
         return
-    place = Replacement(store, path, item, False, "lazy", has_parent=node is None, keep=keep)
+    place = Replacement(store, path, fmt, False, "lazy", has_parent=node is None, keep=keep)
     place.there = occupant(store, path)
     place._make_in(store, made)
     with place._stack:
@@ -374,5 +374,5 @@ def _node_of(key: str) -> str | None:
     >>> _node_of("a/x/meta/sizes"), _node_of("a/x/c/0")
     ('a/x', None)
     """
-    names = (name for item in FORMATS.values() for name in item.keys)
+    names = (name for fmt in FORMATS.values() for name in fmt.keys)
     return next((key[: -len(name)].rstrip("/") for name in names if f"/{key}".endswith(f"/{name}")), None)

@@ -40,27 +40,27 @@ def current_length(array: StoredArray) -> tuple[StoredArray, bytes, Generation]:
     old, node = array.metadata, array.node
     if node is not None:
         node.check_count(array.store)
-    item = find_format(old.format)
-    others = [name for name in item.node_keys if name in old.documents and name != item.shape_key]
+    fmt = find_format(old.format)
+    others = [name for name in fmt.node_keys if name in old.documents and name != fmt.shape_key]
     (raw, generation), *rest = gather(
         lambda name: array.store.get(array.prefix + name, with_generation=True),
-        [item.shape_key, *others],
+        [fmt.shape_key, *others],
         array.store.concurrency,
     )
     kept = {name: data for name, (data, _) in zip(others, rest) if data is not None}
     if raw is None or len(kept) < len(others):
         error = NotFoundError(
-            "the array has been deleted or moved since it was opened", key=array.prefix + item.shape_key
+            "the array has been deleted or moved since it was opened", key=array.prefix + fmt.shape_key
         )
         array.locate(error)
         raise error
-    documents = {**old.documents, item.shape_key: raw, **kept}
+    documents = {**old.documents, fmt.shape_key: raw, **kept}
     if documents == old.documents:
         return array, raw, generation
-    if node is not None and item.is_draft(old.documents.get(item.shape_key, b"")):  # a draft is unique
+    if node is not None and fmt.is_draft(old.documents.get(fmt.shape_key, b"")):  # a draft is unique
         node.replaced(array.store)
     try:
-        found = item.parse(documents)
+        found = fmt.parse(documents)
     except MetadataError as error:
         array.locate(error)
         raise

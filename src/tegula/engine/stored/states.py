@@ -97,14 +97,14 @@ class Document:
     """
 
     def __init__(self, prefix: str, metadata: ArrayMetadata, key: str, opened: tuple[int, float]) -> None:
-        item = find_format(metadata.format)
+        fmt = find_format(metadata.format)
         self.prefix, self._metadata = prefix, metadata
-        self._name = next((name for name in item.node_keys if name in metadata.documents), "")
+        self._name = next((name for name in fmt.node_keys if name in metadata.documents), "")
         self._raw = metadata.documents.get(self._name)
-        self._has_shape = bool(self._name) and self._name == item.shape_key
+        self._has_shape = bool(self._name) and self._name == fmt.shape_key
         self.shape = metadata.shape if self._has_shape else ()
         self.key = prefix + self._name if self._name else key
-        self._other = key if key != prefix + item.shape_key else None  # of consolidated metadata
+        self._other = key if key != prefix + fmt.shape_key else None  # of consolidated metadata
         self.generation: Generation | None = None
         self.changes: int | None = None
         self._count, self._confirmed = opened
