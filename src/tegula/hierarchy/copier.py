@@ -21,7 +21,7 @@ from tegula.hierarchy.sources import Source, Sources
 from tegula.metadata.nodes import ArrayMetadata, GroupMetadata
 from tegula.stores import ABSENT, Store
 from tegula.stores.capabilities import Copying, SizedListing
-from tegula.targets.paths import place
+from tegula.targets.paths import location_of
 
 __all__ = ["Copier", "CopyProgress"]
 
@@ -187,7 +187,7 @@ class Copier:
         except ConflictError as error:
             raise AlreadyExistsError(
                 "a value already exists at the target, or another process is writing there",
-                path=place(self.target, self.new[:-1]),
+                path=location_of(self.target, self.new[:-1]),
                 key=name,
             ) from error
         with self._lock:  # progress is reported by one thread at a time, with increasing numbers

@@ -32,7 +32,7 @@ from tegula.hierarchy.copier import Copier, CopyProgress
 from tegula.metadata.nodes import GroupMetadata, NodeMetadata
 from tegula.stores import LocalStore, Store
 from tegula.stores.capabilities import Renaming, is_link
-from tegula.targets.paths import clean, is_missing, local_path, place, refuse_missing, refuse_overlap
+from tegula.targets.paths import clean, is_missing, local_path, location_of, refuse_missing, refuse_overlap
 from tegula.targets.stores import abandon, check_options, creating, options_of_both, store_of
 from tegula.targets.suffixes import new_format
 
@@ -316,7 +316,7 @@ def _read_node(store: Store, path: str) -> NodeMetadata | None:
     except UnsupportedError:
         return None  # its bytes can still be copied
     if found is None:
-        raise NotFoundError("there is no array or group", path=place(store, path))
+        raise NotFoundError("there is no array or group", path=location_of(store, path))
     return found
 
 
@@ -333,8 +333,10 @@ def _refuse_column(store: Store, path: str) -> None:
     with suppress(TegulaError):
         table = engine.read_metadata(above, parent, "bcolz")
     if isinstance(table, GroupMetadata) and name in (table.members or ()):
-        column = place(store, path)
-        raise MetadataError(f"{column} is a column of a table; use Table.remove_column", path=place(above, parent))
+        column = location_of(store, path)
+        raise MetadataError(
+            f"{column} is a column of a table; use Table.remove_column", path=location_of(above, parent)
+        )
 
 
 def _remove_empty_store(store: Store, source: Any, path: str) -> None:
@@ -373,7 +375,7 @@ def prepare(store: Store, old: str, new_store: Store, new: str, overwrite: bool)
     # the target, which must be free
     if not overwrite and _is_taken(new_store, new):
         raise AlreadyExistsError(
-            "something already exists at this path; pass overwrite=True to replace it", path=place(new_store, new)
+            "something already exists at this path; pass overwrite=True to replace it", path=location_of(new_store, new)
         )
     kept = overwrite and occupant(new_store, new) is not None  # it is replaced when the copy is complete
     for keys in () if kept else batches(new_store.list_prefix(_prefix(new))):
@@ -383,7 +385,7 @@ def prepare(store: Store, old: str, new_store: Store, new: str, overwrite: bool)
             if not overwrite:
                 raise AlreadyExistsError(
                     "a value at the target would be read as part of the copy; pass overwrite=True to delete it",
-                    path=place(new_store, new),
+                    path=location_of(new_store, new),
                     key=key,
                 )
             new_store.delete(key)
@@ -413,7 +415,7 @@ def _check_name(store: Store, path: str, format: str) -> None:
         raise MetadataError(
             f"the suffix of the name implies another format than {format}; choose another name, or change the format "
             "with tegula.convert",
-            path=place(store, path),
+            path=location_of(store, path),
         ) from error
 
 
@@ -468,5 +470,5 @@ def _copied(store: Store, old: str, new_store: Store, new: str, progress: CopyPr
     finally:
         engine.forget(new_store, _prefix(new))
     if not copier.values:
-        raise NotFoundError("the source was deleted during the copy", path=place(store, old))
+        raise NotFoundError("the source was deleted during the copy", path=location_of(store, old))
     return CopyReport(copier.arrays, copier.groups, copier.values, copier.nbytes)

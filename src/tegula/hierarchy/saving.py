@@ -21,7 +21,7 @@ from tegula.hierarchy.opening import open as open_node
 from tegula.metadata.nodes import GroupMetadata
 from tegula.stores import Store
 from tegula.tables.table import Table
-from tegula.targets.paths import clean, place
+from tegula.targets.paths import clean, location_of
 from tegula.targets.stores import creating
 from tegula.targets.suffixes import new_format
 
@@ -128,7 +128,7 @@ def _refuse_group(store: Store, path: str) -> None:
     listed = f" with the {parts} {', '.join(names[:3])}{', …' if len(names) > 3 else ''}" if names else ""
     raise AlreadyExistsError(
         f"a {kind}{listed} already exists at this path; pass overwrite=True to delete all of it",
-        path=place(store, path),
+        path=location_of(store, path),
     )
 
 

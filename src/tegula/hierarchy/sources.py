@@ -25,7 +25,7 @@ from tegula.metadata.nodes import ArrayMetadata, GroupMetadata, NodeMetadata
 from tegula.stores import Generation, Store
 from tegula.tables.columns import column_names
 from tegula.tables.table import Table
-from tegula.targets.paths import place
+from tegula.targets.paths import location_of
 
 __all__ = ["Lengths", "Source", "Sources", "source_of"]
 
@@ -154,7 +154,7 @@ class Source:
         if self._changed is not None:
             self._changed(what)
         gone = all(raw is None for raw, _ in now.values())
-        where = place(self._store, self._path)
+        where = location_of(self._store, self._path)
         raise (NotFoundError if gone else ConflictError)(_message(what), path=where)
 
     def _difference(self, now: _States) -> str | None:
@@ -302,7 +302,7 @@ class Sources:
         if what is not None:
             if self._changed is not None:
                 self._changed(what)
-            raise ConflictError(_message(what), path=place(store, path))
+            raise ConflictError(_message(what), path=location_of(store, path))
 
     def _added(self, store: Store, prefix: str, names: list[str], metadata: GroupMetadata) -> Iterator[str]:
         """Yield those of the names that a walk would visit."""

@@ -13,7 +13,7 @@ from tegula.formats import find_format
 from tegula.metadata.nodes import ArrayMetadata, GroupMetadata
 from tegula.stores import Store
 from tegula.tables.columns import arrays_of_one_length, column_names
-from tegula.targets.paths import place
+from tegula.targets.paths import location_of
 
 __all__ = ["OpenColumns"]
 
@@ -129,7 +129,7 @@ class OpenColumns:
 
     @property
     def _location(self) -> str:
-        return place(self._store, self._path)
+        return location_of(self._store, self._path)
 
     def _description(self, name: str) -> ArrayMetadata:
         if name in self._opened:

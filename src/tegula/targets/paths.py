@@ -26,10 +26,10 @@ __all__ = [
     "is_remote",
     "links",
     "local_path",
+    "location_of",
     "may_be_local",
     "name_below",
     "path_text",
-    "place",
     "refuse_missing",
     "refuse_overlap",
     "scheme_of",
@@ -178,7 +178,7 @@ def clean(path: str) -> str:
     return path.strip("/")
 
 
-def place(store: Store, path: str) -> str:
+def location_of(store: Store, path: str) -> str:
     """Return the URL of a node, for errors."""
     return f"{store.url}/{path}" if path else store.url
 
@@ -225,7 +225,7 @@ def refuse_overlap(store: Store, path: str, target: Store, target_path: str) -> 
     if inside or nested:
         raise MetadataError(
             "the target is the source, lies within it or contains it; choose another target",
-            path=place(target, target_path),
+            path=location_of(target, target_path),
         )
 
 

@@ -28,7 +28,7 @@ from tegula.jobs.runners.runner import check_reachable, runner_of
 from tegula.jobs.units import Progress, one_at_a_time, with_known_members
 from tegula.stores import MemoryStore, Store
 from tegula.tables.table import Table
-from tegula.targets.paths import clean, place, refuse_overlap
+from tegula.targets.paths import clean, location_of, refuse_overlap
 from tegula.targets.stores import creating, options_of_both, store_of
 from tegula.targets.suffixes import new_format
 
@@ -268,7 +268,7 @@ def convert(
                 report = _at_once(node, select, store, path, options, Conduct(who, None, None, visible_early))
     if store is not target:
         store.close()
-    report.source, report.target = node.location, place(store, path)
+    report.source, report.target = node.location, location_of(store, path)
     report.seconds = time.perf_counter() - start
     return report
 

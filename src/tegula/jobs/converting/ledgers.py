@@ -30,7 +30,7 @@ from tegula.metadata.chunk_grids import ChunkGrid, regular_grid
 from tegula.metadata.nodes import ArrayMetadata
 from tegula.stores import Store
 from tegula.tables.table import Table
-from tegula.targets.paths import place
+from tegula.targets.paths import location_of
 
 __all__ = ["convert_recorded", "is_taken", "outline_recorded", "plan_of"]
 
@@ -180,7 +180,7 @@ def plan_of(node: Node, select: Any, store: Store, path: str, options: Options, 
     planner = _Planner(store, path, _without_writing(options), _report(options))
     planner.found, planner.groups, planner.described = {}, {}, {}
     Job(planner).run(node, select)
-    plan = Plan("convert", dict(said), node.location, place(store, path), groups=planner.groups)
+    plan = Plan("convert", dict(said), node.location, location_of(store, path), groups=planner.groups)
     plan.described = planner.described
     for name, found in sorted(planner.found.items()):
         plan.add(name, *found)
@@ -207,7 +207,7 @@ def _check_vacant(node: Node, select: Any, store: Store, path: str, options: Opt
     """Check that the target is free, before the plan is stored."""
     if is_taken(store, path):
         raise AlreadyExistsError(
-            "something already exists at this path; pass overwrite=True to replace it", path=place(store, path)
+            "something already exists at this path; pass overwrite=True to replace it", path=location_of(store, path)
         )
     if next(iter(store.list_prefix(f"{path}/" if path else "")), None) is not None:
         Job(_VacancyCheck(store, path, _without_writing(options), _report(options))).run(node, select)
@@ -231,7 +231,9 @@ class _DocumentsCheck(ArrayJob):
         prepared = self.prepared(source, name, select, *notes)
         wanted = {**prepared.metadata.documents}
         if engine.fetch_documents(self.store, self.place(name), wanted) != wanted:
-            raise NotFoundError("the array is not there, or another one", path=place(self.store, self.place(name)))
+            raise NotFoundError(
+                "the array is not there, or another one", path=location_of(self.store, self.place(name))
+            )
         return entry_of(prepared.draft, name, before=0, notes=()), prepared.target.misfits
 
 
@@ -273,7 +275,7 @@ class _CompletionReport(ArrayJob):
     def _stored_metadata(self, prepared: Prepared) -> ArrayMetadata:
         found = engine.read_metadata(self.store, prepared.draft.path, self.options.item.name)
         if not isinstance(found, ArrayMetadata):
-            raise NotFoundError("the array has been deleted", path=place(self.store, prepared.draft.path))
+            raise NotFoundError("the array has been deleted", path=location_of(self.store, prepared.draft.path))
         return found
 
 
