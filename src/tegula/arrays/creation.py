@@ -103,13 +103,13 @@ def new_array_of(
     return Array(stored, path, read_only=False, allow_pickle=options.get("allow_pickle", False))
 
 
-def replaced(place: Replacement, array: Array) -> Array:
+def replaced(replacement: Replacement, array: Array) -> Array:
     """Return an array that was made to replace another node, as it is found at its final place."""
-    if not place.is_staged:
+    if not replacement.is_staged:
         return array
     pickles = array.allow_pickle
-    stored = place.opened(array.stored, allow_pickle=pickles)
-    return Array(stored, place.target_path, read_only=False, allow_pickle=pickles)
+    stored = replacement.opened(array.stored, allow_pickle=pickles)
+    return Array(stored, replacement.target_path, read_only=False, allow_pickle=pickles)
 
 
 @contextmanager

@@ -97,13 +97,13 @@ def new_array_with(
     kind: Data = "memory" if isinstance(data, np.ndarray) else "lazy"
     for attempt in count(1):
         try:
-            with new_array_from(store, path, kind, shape=data.shape, dtype=dtype, **options) as (array, place):
+            with new_array_from(store, path, kind, shape=data.shape, dtype=dtype, **options) as (array, replacement):
                 if isinstance(data, np.ndarray):
                     array[...] = data
                 else:
                     for region in array.iter_shards():
                         array[region] = np.asarray(data[region])
-            return replaced(place, array)
+            return replaced(replacement, array)
         except NotFoundError as error:  # if another process has replaced the array, it is stored again
             if kind == "lazy" or not (error.is_stale and options.get("overwrite")) or attempt == _ATTEMPTS:
                 raise
@@ -136,12 +136,12 @@ def new_array_from(
     """
     fmt = writable_format(options.get("format", "zarr3"), store)
     known = {name: options.pop(name) for name in ("reserved", "has_parent") if name in options}
-    with replacing(store, path, fmt, overwrite, data, **known) as place:
-        array = new_array(place.store, place.path, **options, **place.options, filled=False)
+    with replacing(store, path, fmt, overwrite, data, **known) as replacement:
+        array = new_array(replacement.store, replacement.path, **options, **replacement.options, filled=False)
         try:
             with completing(array):
-                yield array, place
-            if overwrite and store.is_remote and not place.is_staged:  # others may have replaced it at once
+                yield array, replacement
+            if overwrite and store.is_remote and not replacement.is_staged:  # others may have replaced it at once
                 array.stored.check_exists()
         except BaseException:  # Ctrl-C, too
             with suppress(TegulaError):

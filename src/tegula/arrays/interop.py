@@ -42,8 +42,8 @@ def dask_token(stored: StoredArray) -> tuple[object, ...]:
     generation = None
     if document is not None:  # distinguishes the array from a replacement with equal documents
         generation = lasting_text(store.get(document, (0, 1), with_generation=True)[1])
-    place = unique_location(store.identity, stored.prefix)
-    return "tegula.Array", place, generation, tuple(sorted(stored.metadata.documents.items()))
+    location = unique_location(store.identity, stored.prefix)
+    return "tegula.Array", location, generation, tuple(sorted(stored.metadata.documents.items()))
 
 
 def dask_array(array: Any, dtype: np.dtype[Any], chunks: Any, **options: Any) -> Any:

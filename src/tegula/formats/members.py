@@ -56,7 +56,7 @@ class Members:
     def __init__(self, raw: bytes, level: Level) -> None:
         self._raw = raw
         self._level = level.reshape(-1, _FIELDS)
-        self._places: dict[bytes, tuple[int, int]] | None = None
+        self._spans: dict[bytes, tuple[int, int]] | None = None
         self._asked = 0
 
     def get(self, key: str) -> bytes | None:
@@ -64,12 +64,12 @@ class Members:
         # a dictionary of the keys pays off after some lookups
         name = key.encode("utf-8", "surrogatepass")
         self._asked += 1
-        if self._places is None and self._asked > _FEW:
+        if self._spans is None and self._asked > _FEW:
             bounds = self._level[:, :_SUM].tolist()
-            self._places = {self._raw[first:last]: (start, end) for first, last, start, end in bounds}
-        if self._places is not None:
-            place = self._places.get(name)
-            return None if place is None else self._raw[place[0] : place[1]]
+            self._spans = {self._raw[first:last]: (start, end) for first, last, start, end in bounds}
+        if self._spans is not None:
+            span = self._spans.get(name)
+            return None if span is None else self._raw[span[0] : span[1]]
 
         # before that, compare checksums, and keys where these are equal
         for index in np.flatnonzero(self._level[:, _SUM] == zlib.crc32(name))[::-1]:
@@ -88,7 +88,7 @@ class Members:
     def __len__(self) -> int:
         return len(self._level)
 
-    def place(self, index: int, name: str) -> tuple[int, int, int] | None:
+    def span(self, index: int, name: str) -> tuple[int, int, int] | None:
         """Return the start of a member, and start and end of its value; ``None`` if its name is not `name`."""
         first, last, start, end = self._level[index, :_SUM].tolist()
         return (first - 1, start, end) if self._raw[first:last] == name.encode("utf-8", "surrogatepass") else None
@@ -144,10 +144,10 @@ def with_shape(raw: bytes, shape: Sequence[int]) -> bytes | None:
     levels = _fastest()(raw, [])
     if levels is None:
         return None
-    places = [(start, end) for first, last, start, end, _ in _rows(levels[0]) if raw[first:last] == b"shape"]
-    if len(places) != 1:
+    spans = [(start, end) for first, last, start, end, _ in _rows(levels[0]) if raw[first:last] == b"shape"]
+    if len(spans) != 1:
         return None
-    start, end = places[0]
+    start, end = spans[0]
     old = raw[start:end]
     sizes = iter(shape)
     if _plain_list(old) is None or len(_numbers.findall(old)) != len(shape):

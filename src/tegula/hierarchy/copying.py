@@ -453,8 +453,8 @@ def _replaced(
 ) -> CopyReport:
     """Copy a node; one that it replaces stays until the copy is complete."""
     known = {"reserved": True, "anywhere": True}  # as `prepare` has checked
-    with replacing(new_store, new, find_format("zarr3"), overwrite, "lazy", **known) as place:
-        return _copied(store, old, place.store, place.path, progress)
+    with replacing(new_store, new, find_format("zarr3"), overwrite, "lazy", **known) as replacement:
+        return _copied(store, old, replacement.store, replacement.path, progress)
 
 
 def _copied(store: Store, old: str, new_store: Store, new: str, progress: CopyProgress | None) -> CopyReport:

@@ -105,11 +105,13 @@ def save(
 
 def _save_group(store: Store, path: str, fmt: Format, arrays: Mapping[str, Any]) -> None:
     """Store arrays as the members of a new group, or of a folder if the format has no groups."""
-    with replacing(store, path, fmt, True, "memory") as place:
+    with replacing(store, path, fmt, True, "memory") as replacement:
         if fmt.has_groups:
-            new_group(place.store, place.path, format=fmt.name, **place.options)
+            new_group(replacement.store, replacement.path, format=fmt.name, **replacement.options)
         for name, value in arrays.items():
-            new_array_with(place.store, f"{place.path}/{name}".lstrip("/"), value, format=fmt.name, overwrite=True)
+            new_array_with(
+                replacement.store, f"{replacement.path}/{name}".lstrip("/"), value, format=fmt.name, overwrite=True
+            )
 
 
 def _refuse_group(store: Store, path: str) -> None:

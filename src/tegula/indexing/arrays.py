@@ -91,8 +91,8 @@ class Lookup:
             if consecutive and as_slices:
                 first = int(inner[0])
                 inner = slice(first, first + end - begin, 1)
-            place = slice(begin, end, 1) if self.positions is None else self.positions[begin:end]
-            yield number, inner, place, whole
+            work = slice(begin, end, 1) if self.positions is None else self.positions[begin:end]
+            yield number, inner, work, whole
 
     def mesh(self, shape: tuple[int, ...], as_slices: bool) -> Column:
         """Return the rows as selections of `shape` for an open mesh; `as_slices` makes work positions slices."""
@@ -101,11 +101,11 @@ class Lookup:
     def _mesh(self, shape: tuple[int, ...], as_slices: bool) -> Iterator[Entry]:
         for number, begin, end, _, whole in self._rows():
             inner = self.offsets[begin:end].reshape(shape)
-            place: Any = slice(begin, end, 1)
+            work: Any = slice(begin, end, 1)
             if not as_slices:
-                place = np.arange(begin, end) if self.positions is None else self.positions[begin:end]
-                place = place.reshape(shape)
-            yield number, inner, place, whole
+                work = np.arange(begin, end) if self.positions is None else self.positions[begin:end]
+                work = work.reshape(shape)
+            yield number, inner, work, whole
 
 
 class _Recomputed:
@@ -160,9 +160,9 @@ class Points:
         self.offsets = offsets
         self.positions = positions
 
-    def end(self, place: int, cut: ChunkAxis) -> int:
+    def end(self, column: int, cut: ChunkAxis) -> int:
         """Return the index after the highest one along one of the axes, given its division into chunks."""
-        return _end(self.numbers[:, place], self.bounds, self.offsets[place], cut)
+        return _end(self.numbers[:, column], self.bounds, self.offsets[column], cut)
 
     def groups(self) -> Iterator[tuple[list[int], list[IntArray], Any, bool]]:
         """Yield for each chunk its grid coordinates, the offsets along each axis, the work positions, and `whole`."""
@@ -172,8 +172,8 @@ class Points:
             each_group = zip(self.numbers[part].tolist(), self.extents[part].tolist(), bounds, bounds[1:])
             for numbers, extents, begin, end in each_group:
                 offsets = [each[begin:end] for each in self.offsets]
-                place = slice(begin, end, 1) if self.positions is None else self.positions[begin:end]
-                yield numbers, offsets, place, _fills(offsets, extents)
+                work = slice(begin, end, 1) if self.positions is None else self.positions[begin:end]
+                yield numbers, offsets, work, _fills(offsets, extents)
 
 
 def _end(numbers: IntArray, bounds: IntArray, offsets: IntArray, cut: ChunkAxis) -> int:

@@ -122,7 +122,7 @@ def itemise(selection: Any, shape: tuple[int, ...], outer: bool = False) -> list
     used = sum([_consumes(item) for item in items])
     if used > len(shape):
         raise too_many(used, len(shape))
-    ellipses = [place for place, item in enumerate(items) if item is ...]
+    ellipses = [position for position, item in enumerate(items) if item is ...]
     if len(ellipses) > 1:
         raise SelectionError("a selection can have only one Ellipsis ('...')")
     gap = ellipses[0] + 1 if ellipses else len(items)
@@ -194,10 +194,10 @@ def _array(item: Any) -> npt.NDArray[Any]:
 
 def _mask(mask: npt.NDArray[Any], axis: int, shape: tuple[int, ...]) -> list[IntArray]:
     """Convert a mask to index arrays, one for each of its dimensions."""
-    for place, length in enumerate(mask.shape):
-        if length != shape[axis + place]:
+    for position, length in enumerate(mask.shape):
+        if length != shape[axis + position]:
             raise SelectionError(
-                f"a boolean mask has length {length} for axis {axis + place} with size {shape[axis + place]}"
+                f"a boolean mask has length {length} for axis {axis + position} with size {shape[axis + position]}"
             )
     return [index.astype(np.int64, copy=False) for index in mask.nonzero()]
 

@@ -272,8 +272,8 @@ class Plan:
         (9, 6)
         """
         ends = [0 if table is None else table.end(cut) for table, cut in zip(self.axes, grid.axes)]
-        for place, axis in enumerate(() if self.points is None else self.points.axes):
-            ends[axis] = self.points.end(place, grid.axes[axis])  # type: ignore[union-attr]
+        for column, axis in enumerate(() if self.points is None else self.points.axes):
+            ends[axis] = self.points.end(column, grid.axes[axis])  # type: ignore[union-attr]
         return tuple(ends)
 
     @property
@@ -303,8 +303,8 @@ class Plan:
             elif table is not None and single:
                 columns.append(table.column(in_order))
             elif table is not None:
-                place = lookups.index(table)
-                mesh = tuple([-1 if other == place else 1 for other in range(len(lookups))])
+                position = lookups.index(table)
+                mesh = tuple([-1 if other == position else 1 for other in range(len(lookups))])
                 columns.append(table.mesh(mesh, sorted_all))
             else:
                 columns.append([])
@@ -321,12 +321,12 @@ class Plan:
     def _scattered(self, points: Points) -> Iterator[Projection]:
         """Yield, for each group of points, the product with the entries of the other axes."""
         columns = self._columns()
-        for numbers, offsets, place, filled in points.groups():
+        for numbers, offsets, points_work, filled in points.groups():
             for axis, number, each in zip(points.axes, numbers, offsets):
-                columns[axis] = [(number, each, place, filled)]
+                columns[axis] = [(number, each, points_work, filled)]
             for rows in _product(columns):
                 coords, inner, work, whole = zip(*rows)
-                target = tuple([place if axis < 0 else work[axis] for axis in self.work_axes])
+                target = tuple([points_work if axis < 0 else work[axis] for axis in self.work_axes])
                 yield coords, inner, target, False not in whole
 
     def present(self, work: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -268,9 +268,9 @@ def _spread(arrays: dict[int, IntArray], outer: bool) -> dict[int, tuple[int, ..
     if len(shape) != len(arrays):
         return {-1: shape} if arrays else {}
     # arrays that form an open mesh, as `numpy.ix_` returns it, are an outer product
-    for place, array in enumerate(arrays.values()):
+    for position, array in enumerate(arrays.values()):
         lengths = [1] * len(shape)
-        lengths[place] = array.size
+        lengths[position] = array.size
         if (1,) * (len(shape) - array.ndim) + array.shape != tuple(lengths):
             return {-1: shape}
     return {axis: (array.size,) for axis, array in arrays.items()}
@@ -288,21 +288,21 @@ def _order(items: list[Any], group: list[int] | None) -> list[int | None]:
     """
     found: list[int | None] = []
     axis = 0
-    places: list[int] = []  # positions of ints and arrays: NumPy treats ints as arrays if there are arrays
+    positions: list[int] = []  # positions of ints and arrays: NumPy treats ints as arrays if there are arrays
     first = 0
-    for place, item in enumerate(items):
+    for position, item in enumerate(items):
         if item is None or item is ... or isinstance(item, slice):
             if item is not ...:
                 found.append(None if item is None else axis)
         elif group is None and isinstance(item, np.ndarray):
             found.append(axis)
         else:
-            if not places:
+            if not positions:
                 first = len(found)
-            places.append(place)
+            positions.append(position)
         axis += item is not None and item is not ...
     if group:
-        adjacent = places[-1] - places[0] == len(places) - 1
+        adjacent = positions[-1] - positions[0] == len(positions) - 1
         at = first if adjacent else 0
         found[at:at] = group
     return found

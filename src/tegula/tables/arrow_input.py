@@ -261,11 +261,11 @@ def _fixed_text(column: Any) -> Array:
     """Return text or byte strings in an array of fixed width."""
     types, kind = library("pyarrow").types, column.type
     is_text = types.is_string(kind) or types.is_large_string(kind)
-    _, places, content = column.buffers()
+    _, offset_bytes, content = column.buffers()
     if not len(column):
         return np.empty(0, "U1" if is_text else "S1")
     wide = types.is_large_string(kind) or types.is_large_binary(kind)
-    offsets = np.frombuffer(places, "i8" if wide else "i4")[column.offset : column.offset + len(column) + 1]
+    offsets = np.frombuffer(offset_bytes, "i8" if wide else "i4")[column.offset : column.offset + len(column) + 1]
     codes = np.frombuffer(content or b"", np.uint8)[: offsets[-1]]
     lengths = np.diff(offsets)
     if not codes[offsets[1:][lengths > 0] - 1].all():

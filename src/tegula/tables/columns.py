@@ -149,10 +149,10 @@ def new_column(
             chunks = usual_chunks(find_format(format), shape, data_type.itemsize)
         # rows are added below, since creating an array with rows stores every chunk in some formats
         overwrite, has_parent = creation.pop("overwrite", False), creation.pop("has_parent", False)
-        with replacing(store, path, find_format(format), overwrite, "memory", has_parent=has_parent) as place:
+        with replacing(store, path, find_format(format), overwrite, "memory", has_parent=has_parent) as replacement:
             array = new_array(
-                place.store, place.path, shape=(0, *inner), dtype=data_type, chunks=chunks, format=format,
-                extra={"expectedlen": shape[0]}, filled=False, **creation, **place.options,
+                replacement.store, replacement.path, shape=(0, *inner), dtype=data_type, chunks=chunks, format=format,
+                extra={"expectedlen": shape[0]}, filled=False, **creation, **replacement.options,
             )  # fmt: skip
             try:
                 with completing(array):
@@ -161,12 +161,12 @@ def new_column(
                     elif rows:
                         array.append(parts)
             except BaseException:
-                delete_node(place.store, place.path)
+                delete_node(replacement.store, replacement.path)
                 raise
     except TegulaError as error:
         error.within(path=path, field=name)
         raise
-    return replaced(place, array)
+    return replaced(replacement, array)
 
 
 def _type_of(values: npt.NDArray[Any], format: str) -> Any:
@@ -216,9 +216,9 @@ def new_table(
         }  # fmt: skip
         # everything is checked before anything is written
         new_column(MemoryStore(), name, values[:0], **described[name])
-    with replacing(store, path, fmt, overwrite, "lazy" if source else "memory") as place:
-        create_node(place.store, place.path, fmt, metadata, **place.options)
-        return _filled(place.store, place.path, fmt, metadata, data, described, source)
+    with replacing(store, path, fmt, overwrite, "lazy" if source else "memory") as replacement:
+        create_node(replacement.store, replacement.path, fmt, metadata, **replacement.options)
+        return _filled(replacement.store, replacement.path, fmt, metadata, data, described, source)
 
 
 def _filled(

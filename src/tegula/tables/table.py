@@ -435,7 +435,7 @@ class Table(Node):
             known = LazyColumns(self.names, self.open_columns.column)
             return Scan(
                 self.open_columns.select(columns), known, rows, len(self),
-                where=where, variables=variables, batch_rows=batch_rows, place=self.location,
+                where=where, variables=variables, batch_rows=batch_rows, location=self.location,
             )  # fmt: skip
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:

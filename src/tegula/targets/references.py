@@ -88,24 +88,24 @@ def open_references(target: str, options: Mapping[str, Any], *, read_only: bool)
         raise MetadataError(
             f"there is no option {unknown[0]!r:.60} for references; there are {known}", field=unknown[0]
         )
-    place = _place(target, words)
-    if isinstance(place, Mapping):
+    source = _source(target, words)
+    if isinstance(source, Mapping):
         files = Files(words.get("remote_protocol"), words.get("remote_options") or {}, local=True)
-        return ReferenceStore(JsonReferences(place, words.get("template_overrides")), files, "reference://fo")
+        return ReferenceStore(JsonReferences(source, words.get("template_overrides")), files, "reference://fo")
     settings = words.get("target_options") or words.get("ref_storage_args") or {}
-    scheme = scheme_of(place)
+    scheme = scheme_of(source)
     local = scheme is None or scheme[1].lower() in _LOCAL
     files = Files(words.get("remote_protocol"), words.get("remote_options") or {}, local=local)
-    shown = f"reference::{plain_url(place)}"
+    shown = f"reference::{plain_url(source)}"
     try:
-        found = _load(place, settings, words.get("template_overrides"))
+        found = _load(source, settings, words.get("template_overrides"))
     except TegulaError as error:
-        error.within(path=plain_url(place))
+        error.within(path=plain_url(source))
         raise
     return ReferenceStore(found, files, shown)
 
 
-def _place(target: str, words: Mapping[str, Any]) -> str | Mapping[str, Any]:
+def _source(target: str, words: Mapping[str, Any]) -> str | Mapping[str, Any]:
     """Return the path or URL of the references, or the references themselves."""
     rest = target.partition(":")[2].removeprefix(":") if target.lower().startswith("reference:") else target
     rest = rest.removeprefix("//") if target.lower().startswith("reference://") else rest
@@ -120,25 +120,25 @@ def _place(target: str, words: Mapping[str, Any]) -> str | Mapping[str, Any]:
     return f"{protocol}://{found}" if protocol and scheme_of(found) is None else found
 
 
-def _load(place: str, settings: Mapping[str, Any], templates: Mapping[str, str] | None) -> ReferenceSet:
-    scheme = scheme_of(place)
+def _load(source: str, settings: Mapping[str, Any], templates: Mapping[str, str] | None) -> ReferenceSet:
+    scheme = scheme_of(source)
     if scheme is None or scheme[1].lower() in _LOCAL:
-        path = path_text(place) if scheme is None else place.partition("://")[2]
+        path = path_text(source) if scheme is None else source.partition("://")[2]
         if os.path.isdir(path):
             return ParquetReferences(LocalStore(path, read_only=True))
         folder, name = os.path.split(os.path.abspath(path))
         store: Store = LocalStore(folder, read_only=True)
     else:
         settings = obstore_words(scheme[1].lower(), settings)
-        if url_path(place).rstrip("/").lower().endswith(_SUFFIXES[1:]):
-            return ParquetReferences(store_of_url(place, settings, read_only=True, archives=False))
-        folder, name = split_url(place)
+        if url_path(source).rstrip("/").lower().endswith(_SUFFIXES[1:]):
+            return ParquetReferences(store_of_url(source, settings, read_only=True, archives=False))
+        folder, name = split_url(source)
         store = store_of_url(folder, settings, read_only=True, archives=False)
     size = store.size(name)
     if size is None:
-        listed = scheme is not None and len(links(place)) == 1 and scheme[1].lower() not in WEB
+        listed = scheme is not None and len(links(source)) == 1 and scheme[1].lower() not in WEB
         if listed and not name.lower().endswith(".json"):
-            return ParquetReferences(store_of_url(place, settings, read_only=True, archives=False))
+            return ParquetReferences(store_of_url(source, settings, read_only=True, archives=False))
         raise NotFoundError("there is no such file of references")
     check_size(size, "a document of references")
     return JsonReferences.parse(store.get(name) or b"", templates)

@@ -89,12 +89,12 @@ class Packbits(Serializer):
                 raise wrong_size(len(data), size, _NAME)
             packed = np.frombuffer(data, "u1")
             if self.padding != "none":
-                place = 0 if self.padding == "first_byte" else -1
-                if packed[place] != spare:
+                position = 0 if self.padding == "first_byte" else -1
+                if packed[position] != spare:
                     raise CodecError(
-                        f"the data has {packed[place]} bits of padding where the chunk has {spare}", codec=_NAME
+                        f"the data has {packed[position]} bits of padding where the chunk has {spare}", codec=_NAME
                     )
-                packed = packed[1:] if place == 0 else packed[:-1]
+                packed = packed[1:] if position == 0 else packed[:-1]
             width = len(self.kept)
             columns = np.unpackbits(packed, count=count * width, bitorder="little").reshape(count, width)
             return self._values(columns).reshape(shape)

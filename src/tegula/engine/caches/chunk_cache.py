@@ -76,18 +76,18 @@ class Held:
 
     Attributes
     ----------
-    place : str
+    where : str
         Where the array is stored: the location of its prefix.
     description : tuple
         Codecs, data type, grid and keys, by which chunks are decoded. If an array with another description is created
-        at the place, the cached chunks are not used for it.
+        there, the cached chunks are not used for it.
     records : dict of str to Record
         By key without the prefix of the array, which depends on the root of the store.
     changes : int
         How often chunks were dropped because an operation of this process changed them.
     """
 
-    place: str
+    where: str
     description: tuple[Any, ...]
     records: dict[str, Record] = field(default_factory=dict)
     changes: int = 0
@@ -130,15 +130,15 @@ class ChunkCache:
 
     def of(self, array: StoredArray) -> Held:
         """Return the entry of an array; the caller keeps a reference to it while it reads chunks of the array."""
-        place = location(array.store.identity, array.prefix)
+        where = location(array.store.identity, array.prefix)
         metadata = array.metadata
         description = metadata.codecs, metadata.data_type, metadata.grid, metadata.keys
         with self._lock:
-            held = self._held.get(place)
+            held = self._held.get(where)
             if held is None or not _same(held.description, description):
                 if held is not None:
                     self._drop_all(held)
-                held = self._held[place] = Held(place, description)
+                held = self._held[where] = Held(where, description)
             return held
 
     def find(self, held: Held, key: str, part: Coords) -> Entry | None:
@@ -164,7 +164,7 @@ class ChunkCache:
         """
         generation, checked, changes = found
         with self._lock:
-            if held.changes != changes or self._held.get(held.place) is not held:
+            if held.changes != changes or self._held.get(held.where) is not held:
                 return
             record = held.records.get(key)
             if record is not None and record.generation != generation:
@@ -214,7 +214,7 @@ class ChunkCache:
     @contextmanager
     def loading(self, held: Held, key: str) -> Iterator[None]:
         """Let one thread at a time load chunks of a key; the other threads then find them in the cache."""
-        name = held.place, key
+        name = held.where, key
         with self._lock:
             known = self._loading.setdefault(name, [threading.Lock(), 0])
             known[1] += 1
@@ -246,16 +246,16 @@ class ChunkCache:
 
         The key may belong to an array at any prefix of it.
         """
-        place = location(store.identity, name)
+        changed = location(store.identity, name)
         # by weak references, since iterating over the values fails if another thread drops an array
         known = [held for reference in self._held.valuerefs() if (held := reference()) is not None]
         for held in known:
-            below = place[len(held.place) :]
-            if held.place.startswith(place):
+            below = changed[len(held.where) :]
+            if held.where.startswith(changed):
                 self._forget(held, None)
-            elif place.startswith(held.place) and place.endswith("/"):
+            elif changed.startswith(held.where) and changed.endswith("/"):
                 self._forget(held, [key for key in [*held.records] if key.startswith(below)])
-            elif place.startswith(held.place):
+            elif changed.startswith(held.where):
                 self._forget(held, [below])
 
     def _forget(self, held: Held, keys: Iterable[str] | None) -> None:

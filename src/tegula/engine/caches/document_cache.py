@@ -58,9 +58,9 @@ def fetch(store: Any, prefix: str, keys: Sequence[str], known: Mapping[str, byte
     rule = settings.recheck
     found: dict[str, bytes | None] = {}
     stale: list[tuple[str, Generation | None]] = []
-    place = location(store.identity, prefix)
+    where = location(store.identity, prefix)
     keys = [*filterfalse(known.__contains__, keys)]
-    entries = KEPT.get_below(place, keys)
+    entries = KEPT.get_below(where, keys)
     decided = keys[0] in entries and [*map(itemgetter(0), entries.values())].count(None) < len(entries)
     for key in entries if decided else next_keys(keys, known):
         entry = entries.get(key)
@@ -79,7 +79,7 @@ def fetch(store: Any, prefix: str, keys: Sequence[str], known: Mapping[str, byte
                 return
         else:
             found[key], generation = store.get(prefix + key, (0, settings.max_input_bytes + 1), with_generation=True)
-        _keep(place + key, (found[key], generation, moment), changes)
+        _keep(where + key, (found[key], generation, moment), changes)
 
     for_each(ask, stale, len(stale) > 1, (), store.concurrency)
     return found
@@ -87,14 +87,14 @@ def fetch(store: Any, prefix: str, keys: Sequence[str], known: Mapping[str, byte
 
 def settle(store: Store, prefix: str, keys: Iterable[str]) -> None:
     """Drop the cached documents that did not determine a node, by their keys relative to its prefix."""
-    place = location(store.identity, prefix)
-    KEPT.drop(*[place + key for key in keys])
+    where = location(store.identity, prefix)
+    KEPT.drop(*[where + key for key in keys])
 
 
-def _keep(place: str, entry: _Entry, changes: int) -> None:
+def _keep(name: str, entry: _Entry, changes: int) -> None:
     with KEPT.lock:
         if changes == _changes:
-            KEPT.put(place, entry)
+            KEPT.put(name, entry)
 
 
 def known(store: Store, keys: Iterable[str]) -> list[tuple[bytes | None, Generation]] | None:
@@ -125,14 +125,14 @@ def replace(store: Store, key: str, old: Generation, written: tuple[bytes, Gener
     global _changes
     if not store.is_remote:
         return
-    place, moment = location(store.identity, key), now()
+    name, moment = location(store.identity, key), now()
     with KEPT.lock:
         _changes += 1
-        before = KEPT.get(place)
+        before = KEPT.get(name)
         if before is not None and before[1] == old:
-            KEPT.put(place, (*written, moment))
+            KEPT.put(name, (*written, moment))
         else:
-            KEPT.drop(place)
+            KEPT.drop(name)
 
 
 def forget(store: Store, name: str) -> None:

@@ -189,10 +189,10 @@ def _read_along(get: GetRange, size: int) -> GetRange:
 
 
 def _verify_inner(
-    sharding: Sharding, get: GetRange, place: tuple[int, int], shape: Shape, verdict: Verdict, where: str
+    sharding: Sharding, get: GetRange, extent: tuple[int, int], shape: Shape, verdict: Verdict, where: str
 ) -> None:
-    """Verify a shard: its index, and each inner chunk. `place` is its start and size in the value that `get` reads."""
-    start, size = place
+    """Verify a shard: its index, and each inner chunk. `extent` is its start and size in the value that `get` reads."""
+    start, size = extent
     needed = sharding.index_nbytes(shape)
     if size < needed:
         verdict.add("index", f"{where}a shard of {size} bytes has no room for its index of {needed}")

@@ -57,22 +57,22 @@ def read_copied(store: Store, path: str, format: str, wanted: bytes) -> NodeMeta
     # a store without a lasting identity was copied together with the node, so no other copy of the node is in that
     # store
     lasts = isinstance(store.identity, str)
-    place = location(store.identity, path), format, wanted
-    metadata = KNOWN.get(place) if lasts else None
+    key = location(store.identity, path), format, wanted
+    metadata = KNOWN.get(key) if lasts else None
     if metadata is None:
         metadata = read_metadata(store, path, format, kept=True)
         if lasts and metadata is not None and fingerprint(metadata) == wanted:
             if len(KNOWN) >= _MOST:
                 KNOWN.clear()
-            KNOWN[place] = metadata
+            KNOWN[key] = metadata
     return metadata
 
 
 def forget_copies(store: Store, name: str) -> None:
     """Forget the nodes that a key belongs to, or those at and below a prefix, since this process has changed them."""
     if KNOWN and isinstance(store.identity, str):
-        place = location(store.identity, name).rstrip("/") + "/"
+        changed = location(store.identity, name).rstrip("/") + "/"
         for known in [*KNOWN]:
             node = known[0].rstrip("/") + "/"
-            if node.startswith(place) or place.startswith(node):
+            if node.startswith(changed) or changed.startswith(node):
                 KNOWN.pop(known, None)

@@ -48,14 +48,14 @@ def implicit_group(store: Store, path: str, format: str | None, *, deep: bool = 
                     return []  # the directory may belong to another user or program
                 raise
 
-        def is_there(place: tuple[str, Format], depth: int = depth) -> bool:
-            return has_node(store, *place) and (not depth or is_node(store, *place))
+        def is_there(child: tuple[str, Format], depth: int = depth) -> bool:
+            return has_node(store, *child) and (not depth or is_node(store, *child))
 
         below: list[str] = []
         for some in _batched(level[:listings], store):
             found = [child for found in gather(listed, some, store.concurrency) for child in found]
-            places = [(child, fmt) for child in found for fmt in wanted]
-            for _, fmt in _chosen(store, places, is_there):
+            candidates = [(child, fmt) for child in found for fmt in wanted]
+            for _, fmt in _chosen(store, candidates, is_there):
                 return _without_document(store, path, fmt)
             below += found
         wanted = [fmt for fmt in wanted if not fmt.has_groups]

@@ -60,29 +60,29 @@ class ImpliedKeys(WrappingStore):
 
     def list_prefix(self, prefix: str) -> Iterator[str]:
         """Yield every known key that starts with `prefix`; each chunk is first looked up."""
-        for place, node in self._nodes.items():
-            if not (place.startswith(prefix) or prefix.startswith(place)):
+        for below, node in self._nodes.items():
+            if not (below.startswith(prefix) or prefix.startswith(below)):
                 continue
-            yield from (key for key in self._documents(place, node) if key.startswith(prefix))
+            yield from (key for key in self._documents(below, node) if key.startswith(prefix))
             if isinstance(node, ArrayMetadata):
-                yield from (key for _, key in stored_in_grid(self.store, place, node) if key.startswith(prefix))
+                yield from (key for _, key in stored_in_grid(self.store, below, node) if key.startswith(prefix))
 
     def list_dir(self, prefix: str) -> tuple[list[str], list[str]]:
         """Return the known keys and prefixes directly below `prefix`; chunks only below arrays."""
         node = self._nodes.get(prefix)
         if isinstance(node, GroupMetadata):
             keys = self._documents(prefix, node)
-            return split_children([*keys, *(f"{place}x" for place in self._nodes if place != prefix)], prefix)
+            return split_children([*keys, *(f"{known}x" for known in self._nodes if known != prefix)], prefix)
         return split_children(self.list_prefix(prefix), prefix)
 
     def prefixes_with(self, prefix: str, names: Sequence[str]) -> Iterator[str]:
         """Yield the known prefixes under which one of `names` has a value; see `Store.prefixes_with`."""
         return Store.prefixes_with(self, prefix, names)
 
-    def _documents(self, place: str, node: _Node) -> list[str]:
+    def _documents(self, prefix: str, node: _Node) -> list[str]:
         formats = [find_format(node.format)] if isinstance(node, (ArrayMetadata, GroupMetadata)) else FORMATS.values()
         names = dict.fromkeys(key for fmt in formats for key in (*fmt.keys, fmt.consolidated_key))
-        keys = [place + key for key in names if key]
+        keys = [prefix + key for key in names if key]
         found = gather(self.store.exists, keys, self.concurrency)
         return [key for key, exists in zip(keys, found) if exists]
 

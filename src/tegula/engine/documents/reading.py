@@ -192,13 +192,13 @@ def _fetch(
     # a large document of a near store is read when it is used, with its generation
     limit = config.current().max_input_bytes
     most = limit + 1 if store.is_remote or store.single_writer else _LARGE
-    places = [(number, key) for number, each in enumerate(keys) for key in each]
+    numbered = [(number, key) for number, each in enumerate(keys) for key in each]
     prefixes = [f"{path}/" if path else "" for path in paths]
     try:
-        answers = far.get_many(store, [(prefixes[number] + key, (0, most)) for number, key in places])
+        answers = far.get_many(store, [(prefixes[number] + key, (0, most)) for number, key in numbered])
     except StoreError:
         return False
-    for (number, key), raw in zip(places, answers):
+    for (number, key), raw in zip(numbered, answers):
         if raw is None or len(raw) < most or most > limit:
             found[number][key] = raw
     return True

@@ -94,12 +94,12 @@ class RowWriter:
 
     def write(self, item: Any, old: bytes | None, generation: Generation) -> None:
         """Write the new rows of one chunk on condition that it has this generation; `old` holds the rows that stay."""
-        coords, selection, place, _ = item
+        coords, selection, work_selection, _ = item
         array = self.array
         key = array.key(coords)
         try:
             with IN_FLIGHT.hold(array.chunk_nbytes if array.store.is_remote else 0):
-                new = self._encoded(coords, selection, self.values[place], old)
+                new = self._encoded(coords, selection, self.values[work_selection], old)
                 array.target.set(key, new, if_generation=generation)
             self._changes.append(len(new) - len(old or b""))
         except ConflictError:

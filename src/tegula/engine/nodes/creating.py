@@ -99,13 +99,13 @@ def create_array(
         about["has_chunks"] = has_chunks
         return _create_array(store, path, fmt, overwrite, array, draft, filled, about, options)
     # the fill values are stored before another node is replaced
-    with replacing(store, path, fmt, True, "lazy", **about) as place:
-        if place.is_staged:
-            array = stored_array(place.store, place.path, final, **options)
-        about = {**place.options}
+    with replacing(store, path, fmt, True, "lazy", **about) as replacement:
+        if replacement.is_staged:
+            array = stored_array(replacement.store, replacement.path, final, **options)
+        about = {**replacement.options}
         there = about.pop("overwrite")
-        array = _create_array(place.store, place.path, fmt, there, array, draft, filled, about, options)
-    return place.opened(array, allow_pickle=options.get("allow_pickle", False))
+        array = _create_array(replacement.store, replacement.path, fmt, there, array, draft, filled, about, options)
+    return replacement.opened(array, allow_pickle=options.get("allow_pickle", False))
 
 
 def _create_array(
@@ -218,11 +218,13 @@ def create_node(
     # replace another node: beside it, or after it is deleted
     folder = None if array is None or not array.metadata.dense else array.chunk_prefix[len(array.prefix) :]
     if overwrite and not has_chunks:
-        with replacing(store, path, fmt, True, "none", reserved=True, anywhere=anywhere, has_parent=True) as place:
-            if place.is_staged:
-                return _write_node(place.store, place.path, fmt, final, draft, folder)
-        vacant = place.is_vacant
-        delete_occupant(store, path, place.there)
+        with replacing(
+            store, path, fmt, True, "none", reserved=True, anywhere=anywhere, has_parent=True
+        ) as replacement:
+            if replacement.is_staged:
+                return _write_node(replacement.store, replacement.path, fmt, final, draft, folder)
+        vacant = replacement.is_vacant
+        delete_occupant(store, path, replacement.there)
     for attempt in range(_RETRIES):
         if array is not None and overwrite and not vacant:
             delete_keys(store, [key for _, key in array.stored_chunks()])  # leftovers of an array without documents
@@ -292,16 +294,16 @@ def _parsed(fmt: Format, documents: Mapping[str, bytes], like: Metadata, path: s
 
 def _refuse_taken(store: Store, path: str, array: StoredArray | None) -> None:
     """Raise `AlreadyExistsError` if a node is at a path, or chunks are that would be read as those of a new array."""
-    place = f"{store.url}/{path}".rstrip("/")
+    url = f"{store.url}/{path}".rstrip("/")
     if _is_taken(store, path):
-        raise AlreadyExistsError("something already exists at this path; pass overwrite=True to replace it", path=place)
+        raise AlreadyExistsError("something already exists at this path; pass overwrite=True to replace it", path=url)
     if array is not None and implicit_group(store, path, None) is not None:
-        raise AlreadyExistsError("nodes already exist below this path; pass overwrite=True to replace them", path=place)
+        raise AlreadyExistsError("nodes already exist below this path; pass overwrite=True to replace them", path=url)
     if array is not None and _has_strays(array):
         raise AlreadyExistsError(
             "chunks of a deleted array are left at this path, and would be read as those of the new one; "
             "pass overwrite=True to delete them",
-            path=place,
+            path=url,
         )
 
 

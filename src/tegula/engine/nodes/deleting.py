@@ -97,15 +97,17 @@ def delete_node(store: Store, path: str, *, keep: str = "") -> None:
     levels: list[list[tuple[str, list[str]]]] = []
     level = [(path, True)]  # with whether everything there is deleted, even without a node
     while level:
-        nodes = gather(lambda place: _node_at(store, *place), level, store.concurrency)
-        places = [
+        nodes = gather(lambda node: _node_at(store, *node), level, store.concurrency)
+        owned_nodes = [
             (f"{current}/" if current else "", node)
             for (current, owned), (is_node, node) in zip(level, nodes)
             if owned or is_node
         ]
-        leaves = [place for place in places if not _has_members(place[1])]
-        groups = [(prefix, [*node.documents]) for prefix, node in places if node is not None and _has_members(node)]
-        for_each(lambda place: _delete_leaf(store, *place, keep), leaves, parallel=False, requests=store.concurrency)
+        leaves = [node for node in owned_nodes if not _has_members(node[1])]
+        groups = [
+            (prefix, [*node.documents]) for prefix, node in owned_nodes if node is not None and _has_members(node)
+        ]
+        for_each(lambda node: _delete_leaf(store, *node, keep), leaves, parallel=False, requests=store.concurrency)
         children = gather(lambda group: store.list_dir(group[0])[1], groups, store.concurrency)
         below = ((child, bool(documents)) for (_, documents), found in zip(groups, children) for child in found)
         level = [(child[:-1], owned) for child, owned in below if not (keep and child.startswith(keep))]

@@ -354,16 +354,16 @@ def put_in_place(store: Store, path: str, made: str, *, keep: str) -> None:
     fmt, prefix = find_format("zarr3" if node is None else node.format), f"{path}/" if path else ""
     if isinstance(store, Renaming) and is_vacant(store, path) and store.move_prefix(f"{made}/", store, prefix):
         return
-    place = Replacement(store, path, fmt, False, "lazy", has_parent=node is None, keep=keep)
-    place.there = occupant(store, path)
-    place._make_in(store, made)
-    with place._stack:
-        if place.there == "node" and isinstance(store, Renaming):
-            beside = place._stack.enter_context(store.beside(prefix))
+    replacement = Replacement(store, path, fmt, False, "lazy", has_parent=node is None, keep=keep)
+    replacement.there = occupant(store, path)
+    replacement._make_in(store, made)
+    with replacement._stack:
+        if replacement.there == "node" and isinstance(store, Renaming):
+            beside = replacement._stack.enter_context(store.beside(prefix))
             if beside is not None and beside.in_one_step and store.move_prefix(f"{made}/", beside.store, ""):
-                place._beside = beside
-                place._make_in(beside.store, "")
-        place.put()
+                replacement._beside = beside
+                replacement._make_in(beside.store, "")
+        replacement.put()
 
 
 def _node_of(key: str) -> str | None:

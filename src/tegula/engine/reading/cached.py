@@ -148,7 +148,7 @@ class _Reader:
         entry = CHUNKS.find(self.held, name, ())
         if entry is None or not self._fits(item, entry):
             return False
-        self._place(item, entry)
+        self._copy_entry(item, entry)
         return True
 
     def load(self, item: Projection) -> None:
@@ -164,7 +164,7 @@ class _Reader:
                 else:
                     entry = self._loaded(name, key, item)
                     found = not isinstance(entry, type)
-                    self._place(item, entry)
+                    self._copy_entry(item, entry)
             if not found:
                 if cause := blocked_by(self.array.store, key):
                     raise StoreError(f"the chunk can't be used: {cause}")
@@ -214,14 +214,14 @@ class _Reader:
             entry.shape[0] >= shape[0] if self.array.metadata.dense else entry.shape == shape
         )
 
-    def _place(self, item: Projection, entry: Entry) -> None:
-        _, selection, place, _ = item
+    def _copy_entry(self, item: Projection, entry: Entry) -> None:
+        _, selection, work_selection, _ = item
         if isinstance(entry, type):
-            fill_out(self.out, place, self._fill)
+            fill_out(self.out, work_selection, self._fill)
         elif self.array.is_plain:
-            self.out[place] = entry[selection]
+            self.out[work_selection] = entry[selection]
         else:
-            copy_out(self.out, place, entry, selection, self.array.field)
+            copy_out(self.out, work_selection, entry, selection, self.array.field)
 
 
 def _changed(store: Any, key: str, generation: Generation) -> tuple[bytes | None, Generation] | None:

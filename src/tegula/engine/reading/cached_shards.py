@@ -65,11 +65,11 @@ class ShardReader:
         if CHUNKS.find(self.held, name, ()) is Absent:
             fill_out(target, (), self._fill)
         else:
-            for coords, selection, place, _ in self._inner(item):
+            for coords, selection, work_selection, _ in self._inner(item):
                 entry = CHUNKS.find(self.held, name, coords)
                 if entry is None:
                     return False
-                self._place(target, place, entry, selection)
+                self._copy_entry(target, work_selection, entry, selection)
         _put_back(target, item[2], out)
         return True
 
@@ -100,21 +100,23 @@ class ShardReader:
                     fill_out(target, (), self._fill)
                     return False
                 kept |= loaded
-            for coords, selection, place, _ in batch:
+            for coords, selection, work_selection, _ in batch:
                 entry = kept[coords]
                 assert entry is not None
-                self._place(target, place, entry, selection)
+                self._copy_entry(target, work_selection, entry, selection)
         state.confirm()
         return True
 
     def _inner(self, item: Projection) -> Iterator[Projection]:
         return iter(refine(item[1], self.array.metadata.grid.chunk_shape(item[0]), self._grid))
 
-    def _place(self, target: Array, place: tuple[Any, ...], entry: Entry, selection: tuple[Any, ...]) -> None:
+    def _copy_entry(
+        self, target: Array, work_selection: tuple[Any, ...], entry: Entry, selection: tuple[Any, ...]
+    ) -> None:
         if isinstance(entry, type):
-            fill_out(target, place, self._fill)
+            fill_out(target, work_selection, self._fill)
         else:
-            copy_out(target, place, entry, selection, self.array.field)
+            copy_out(target, work_selection, entry, selection, self.array.field)
 
 
 class _State:
@@ -153,8 +155,8 @@ class _State:
                 entries[coords] = Absent
             else:
                 ranges.append((offset, nbytes, coords))
-        places = [(offset, nbytes) for offset, nbytes, _ in ranges]
-        runs = [[ranges[n] for n in members] for _, _, members in far.runs(places, self._far.gap, self._far.span)]
+        spans = [(offset, nbytes) for offset, nbytes, _ in ranges]
+        runs = [[ranges[n] for n in members] for _, _, members in far.runs(spans, self._far.gap, self._far.span)]
         chain, parallel = self._sharding.inner, len(runs) > 1
         for_each(lambda run: entries.update(self._decoded(run, whole)), runs, parallel, [chain], self._reader.threads)
         if not self._is_confirmed:  # nothing had to be read
@@ -254,11 +256,11 @@ class _State:
         return data
 
 
-def _target(out: Array, place: tuple[Any, ...]) -> Array:
+def _target(out: Array, work_selection: tuple[Any, ...]) -> Array:
     """Return the part of the result that a shard fills; a copy where index arrays select it."""
-    return out[place] if place else out  # selecting () from a 0-d array would give a scalar
+    return out[work_selection] if work_selection else out  # selecting () from a 0-d array would give a scalar
 
 
-def _put_back(target: Array, place: tuple[Any, ...], out: Array) -> None:
-    if place and target.size and not np.may_share_memory(target, out):
-        out[place] = target
+def _put_back(target: Array, work_selection: tuple[Any, ...], out: Array) -> None:
+    if work_selection and target.size and not np.may_share_memory(target, out):
+        out[work_selection] = target

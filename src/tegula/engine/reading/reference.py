@@ -116,7 +116,7 @@ def _read(array: StoredArray, plan: Plan, out: Array, missing: Callable[[], obje
 
 def _read_chunk(array: StoredArray, item: Projection, out: Array) -> bool:
     """Read part of a chunk; return ``False`` if it is not stored and was read as the fill value."""
-    coords, selection, place, _ = item
+    coords, selection, work_selection, _ = item
     key = array.key_template.format(*coords)
     try:
         # a stored chunk is decoded and copied to its place
@@ -127,9 +127,9 @@ def _read_chunk(array: StoredArray, item: Projection, out: Array) -> bool:
             shape = array.one_shape or array.stored_shape(coords, data)
             chunk = array.chain.decode(data, shape)
             if array.is_plain:
-                out[place] = chunk[selection]
+                out[work_selection] = chunk[selection]
             else:
-                copy_out(out, place, chunk, selection, array.field)
+                copy_out(out, work_selection, chunk, selection, array.field)
             return True
 
         # a missing chunk reads as the fill value, or is an error if the format stores every chunk
@@ -137,7 +137,7 @@ def _read_chunk(array: StoredArray, item: Projection, out: Array) -> bool:
             raise StoreError(f"the chunk can't be used: {cause}")
         if array.metadata.dense:
             raise StoreError(_MISSING)
-        fill_out(out, place, array.fill if array.field is None else array.fill[array.field])
+        fill_out(out, work_selection, array.fill if array.field is None else array.fill[array.field])
         return False
     except TegulaError as error:
         array.locate(error, key)
@@ -146,7 +146,7 @@ def _read_chunk(array: StoredArray, item: Projection, out: Array) -> bool:
 
 def _read_part(array: StoredArray, item: Projection, out: Array) -> bool:
     """Do what `_read_chunk` does, but read only the byte ranges of a large chunk that hold the selected part."""
-    coords, selection, place, _ = item
+    coords, selection, work_selection, _ = item
     window = window_of(array, coords, selection)
     if window is None:
         with IN_FLIGHT.hold(array.chunk_nbytes):
@@ -166,7 +166,7 @@ def _read_part(array: StoredArray, item: Projection, out: Array) -> bool:
         raise
     if part is None:
         return _read_chunk(array, item, out)
-    copy_out(out, place, part, window.selection, array.field)
+    copy_out(out, work_selection, part, window.selection, array.field)
     return True
 
 
@@ -231,9 +231,9 @@ def write(array: StoredArray, plan: Plan, values: Array) -> None:
     """
 
     def work(item: Any) -> None:
-        coords, selection, place, covers = item
+        coords, selection, work_selection, covers = item
         with IN_FLIGHT.hold(array.chunk_nbytes if array.store.is_remote else 0):
-            write_chunk(here, coords, (selection, values[place] if place else values, covers))
+            write_chunk(here, coords, (selection, values[work_selection] if work_selection else values, covers))
 
     requests = min(array.store.concurrency, plan.nchunks)
     with pinned(array) as here:

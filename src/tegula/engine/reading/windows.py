@@ -83,7 +83,7 @@ def window_of(array: StoredArray, coords: tuple[int, ...], selection: tuple[Any,
         return None
     start = sum(int(part[0]) * stride for part, stride in zip(wanted[outer:], strides[outer:]))
     starts = product(*([int(index) * stride for index in part] for part, stride in zip(wanted, strides[:outer])))
-    ranges = [(start + sum(places), length) for places in starts]
+    ranges = [(start + sum(offsets), length) for offsets in starts]
 
     # along inner axes the part has all elements between the first and the last
     inner = [range(int(part[0]), int(part[-1]) + 1) for part in wanted[outer:]]
@@ -116,11 +116,11 @@ def read_window(array: StoredArray, key: str, window: Window, shape: tuple[int, 
         part = np.empty(sizes, f"V{item}")
         strides = [item * prod(shape[axis + 1 :]) for axis in range(window.outer, len(shape))]
         source = iter(answers)
-        for place, (_, length) in zip(np.ndindex(sizes[: window.outer]), window.ranges):
+        for position, (_, length) in zip(np.ndindex(sizes[: window.outer]), window.ranges):
             data = next(source)
             if len(data) < length:
                 data = b"".join([data, *_rest(source, length - len(data))])
-            part[(*place, ...)] = np.ndarray(sizes[window.outer :], part.dtype, data, strides=strides)
+            part[(*position, ...)] = np.ndarray(sizes[window.outer :], part.dtype, data, strides=strides)
     return array.chain.decode(part.view("u1").reshape(-1).data, sizes)
 
 

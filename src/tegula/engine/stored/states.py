@@ -48,9 +48,9 @@ class Replacements:
     def add(self, store: Store, prefix: str) -> None:
         """Note that what is below a prefix, which ends in ``/`` or is empty, is being deleted or replaced."""
         self.count += 1
-        place = identity.location(store.identity, prefix)
-        self._last.pop(place, None)
-        self._last[place] = self.count
+        where = identity.location(store.identity, prefix)
+        self._last.pop(where, None)
+        self._last[where] = self.count
         while len(self._last) > self._MOST:
             self._last.pop(next(iter(self._last)), None)
 
@@ -58,9 +58,9 @@ class Replacements:
         """Return whether a prefix, or one above it, was deleted after `count` deletions."""
         if count == self.count:
             return False
-        place = identity.location(store.identity, prefix)
-        ends = [end + 1 for end, sign in enumerate(place) if sign == "/"]
-        return any(self._last.get(place[:end], 0) > count for end in ends)
+        where = identity.location(store.identity, prefix)
+        ends = [end + 1 for end, sign in enumerate(where) if sign == "/"]
+        return any(self._last.get(where[:end], 0) > count for end in ends)
 
     def now(self) -> tuple[int, float]:
         """Return how many there have been, and the time, for a node that is being opened or was just created."""
