@@ -51,8 +51,8 @@ def compressors_of(metadata: ArrayMetadata) -> tuple[Codec, ...]:
 
 def compressor_of(metadata: ArrayMetadata) -> Codec | None:
     """Return the first compressor that is not a checksum, ``None`` if there is none."""
-    found = (spec for spec in _split(metadata)[1] if spec.name.removeprefix("numcodecs.") not in _CHECKSUMS)
-    first = next(found, None)
+    compressors = (spec for spec in _split(metadata)[1] if spec.name.removeprefix("numcodecs.") not in _CHECKSUMS)
+    first = next(compressors, None)
     return None if first is None else codec_document(first, metadata.format)
 
 

@@ -68,9 +68,9 @@ def cast(chunk: Chunk, dtype: np.dtype[Any], rounding: str, out_of_range: str, s
     mapped = np.zeros(chunk.shape, bool)
     values = np.zeros(chunk.shape, dtype)
     for old, new in scalars:
-        found = ((chunk == old) | (_is_nan(chunk) & _is_nan(old))) & ~mapped
-        values[found] = new
-        mapped |= found
+        equal = ((chunk == old) | (_is_nan(chunk) & _is_nan(old))) & ~mapped
+        values[equal] = new
+        mapped |= equal
     if mapped.any():
         chunk = np.where(mapped, np.zeros((), chunk.dtype), chunk)
 

@@ -137,8 +137,8 @@ def _refuse_booleans(name: str, codec: Any) -> None:
         raise UnsupportedError("booleans can't be restored from their differences; use another codec", codec=name)
 
 
-def _view(found: Any, dtype: np.dtype[Any]) -> Chunk:
-    array = np.asarray(found).reshape(-1, order="A")
+def _view(decoded: Any, dtype: np.dtype[Any]) -> Chunk:
+    array = np.asarray(decoded).reshape(-1, order="A")
     return array if array.dtype == dtype else array.view(dtype)
 
 
@@ -214,15 +214,15 @@ class _Buffer(BufferCodec):
         def decode(data: Data) -> Data:
             if len(data) < least or (expected is not None and len(data) != expected):
                 raise wrong_size(len(data), expected or least, name)
-            found = decode_any(data)
-            if isinstance(found, np.ndarray):
-                found = found.reshape(-1, order="A")
-                if found.dtype.hasobject:
+            decoded = decode_any(data)
+            if isinstance(decoded, np.ndarray):
+                decoded = decoded.reshape(-1, order="A")
+                if decoded.dtype.hasobject:
                     raise CodecError("the codec returned objects instead of bytes", codec=name)
-            found = flat(found)
-            if len(found) > limit or (size is not None and len(found) != size):
-                raise wrong_size(len(found), limit, name)
-            return found
+            decoded = flat(decoded)
+            if len(decoded) > limit or (size is not None and len(decoded) != size):
+                raise wrong_size(len(decoded), limit, name)
+            return decoded
 
         return decode
 
@@ -263,10 +263,10 @@ class _Serializer(Serializer):
         def decode(data: Data) -> Chunk:
             if size is not None and len(data) != size:
                 raise wrong_size(len(data), size, name)
-            found = np.asarray(decode_any(data)).reshape(-1, order="A")
-            if found.size != count:
-                raise CodecError(f"there are {found.size} elements where the chunk has {count}", codec=name)
-            return found.astype(dtype, copy=False).reshape(shape)
+            decoded = np.asarray(decode_any(data)).reshape(-1, order="A")
+            if decoded.size != count:
+                raise CodecError(f"there are {decoded.size} elements where the chunk has {count}", codec=name)
+            return decoded.astype(dtype, copy=False).reshape(shape)
 
         return decode
 

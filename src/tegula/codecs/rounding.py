@@ -119,7 +119,7 @@ def round_big_integers(values: list[int], precision: int, mode: str) -> list[flo
     >>> round_big_integers([2**53 + 1], 53, "towards-positive")
     [9007199254740994.0]
     """
-    found = []
+    rounded = []
     for value in values:
         shift = max(abs(value).bit_length() - precision, 0)
         whole, rest = divmod(abs(value), 1 << shift)
@@ -131,5 +131,5 @@ def round_big_integers(values: list[int], precision: int, mode: str) -> list[flo
             "towards-positive": rest > 0 and value > 0,
             "towards-negative": rest > 0 and value < 0,
         }[mode]
-        found.append(ldexp(float(whole + up), shift) * (1 if value >= 0 else -1))
-    return found
+        rounded.append(ldexp(float(whole + up), shift) * (1 if value >= 0 else -1))
+    return rounded

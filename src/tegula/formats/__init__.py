@@ -75,8 +75,8 @@ class Format:
     has_groups, has_tables, writable : bool
         Whether the format has groups; tables (groups that list their columns in order); whether tegula writes it.
     common : bool
-        Whether most nodes have this format. A far store is asked for the documents of other formats only where it has
-        none of the `node_keys` of the common ones.
+        Whether most nodes have this format. A remote store is asked for the documents of other formats only where it
+        has none of the `node_keys` of the common ones.
     automatic_chunks : callable, optional
         The format's own rule for the chunk shape of a new array, given its shape and the bytes of an element.
     new_draft : callable, optional
@@ -244,7 +244,7 @@ FORMATS: Final[Mapping[str, Format]] = {fmt.name: fmt for fmt in (_ZARR3, _ZARR2
 ALL_KEYS: Final = tuple(key for fmt in FORMATS.values() for key in fmt.keys)
 """The keys of the documents of all formats, in the order of detection."""
 COMMON_KEYS: Final = tuple(key for fmt in FORMATS.values() if fmt.common for key in fmt.keys)
-"""Those of the common formats, which a far store is asked for first."""
+"""Those of the common formats, which a remote store is asked for first."""
 _COMMON_NODE_KEYS: Final = tuple(key for fmt in FORMATS.values() if fmt.common for key in fmt.node_keys)
 
 
@@ -299,14 +299,14 @@ def parse(documents: Documents) -> NodeMetadata | None:
     group: NodeMetadata | None = None
     for fmt in FORMATS.values():
         for main in fmt.node_keys:
-            if (found := documents.get(main)) is not None:
+            if (main_document := documents.get(main)) is not None:
                 break
         else:
             continue
         try:
             present = {}
             for key in _keys_beside(fmt, main):
-                if (raw := found if key == main else documents.get(key)) is not None:
+                if (raw := main_document if key == main else documents.get(key)) is not None:
                     present[key] = raw
             node = fmt.parse(present)
         except TegulaError:
@@ -319,7 +319,7 @@ def parse(documents: Documents) -> NodeMetadata | None:
     return group
 
 
-def is_common(found: Mapping[str, bytes | None]) -> bool:
+def is_common(documents: Mapping[str, bytes | None]) -> bool:
     """Return whether some of the documents that were found make a node of a common format.
 
     Examples
@@ -327,11 +327,11 @@ def is_common(found: Mapping[str, bytes | None]) -> bool:
     >>> is_common({"zarr.json": None, ".zgroup": b"{}"}), is_common({"zarr.json": None, ".zattrs": b"{}"})
     (True, False)
     """
-    return any(found.get(key) is not None for key in _COMMON_NODE_KEYS)
+    return any(documents.get(key) is not None for key in _COMMON_NODE_KEYS)
 
 
-def next_keys(keys: Iterable[str], found: Mapping[str, bytes | None]) -> list[str]:
-    """Return which documents of a node to ask a far store for together, given its answers so far.
+def next_keys(keys: Iterable[str], documents: Mapping[str, bytes | None]) -> list[str]:
+    """Return which documents of a node to ask a remote store for together, given its answers so far.
 
     The documents of common formats come first. The others come next, and only if there is no node of a common format.
 
@@ -339,7 +339,7 @@ def next_keys(keys: Iterable[str], found: Mapping[str, bytes | None]) -> list[st
     ----------
     keys : iterable of str
         The keys of the documents that can determine the node.
-    found : mapping of str to bytes or None
+    documents : mapping of str to bytes or None
         The documents by key that have been asked for; ``None`` stands for one that does not exist.
 
     Examples
@@ -351,8 +351,8 @@ def next_keys(keys: Iterable[str], found: Mapping[str, bytes | None]) -> list[st
     >>> next_keys(["zarr.json", ".zarray", "meta"], {"zarr.json": b"{}", ".zarray": None})
     []
     """
-    missing = [key for key in keys if key not in found]
-    return [key for key in missing if key in COMMON_KEYS] or ([] if is_common(found) else missing)
+    missing = [key for key in keys if key not in documents]
+    return [key for key in missing if key in COMMON_KEYS] or ([] if is_common(documents) else missing)
 
 
 def oddities(fmt: Format, documents: Documents) -> list[Oddity]:
@@ -361,7 +361,7 @@ def oddities(fmt: Format, documents: Documents) -> list[Oddity]:
     Examples
     --------
     >>> documents = {".zgroup": b'{"zarr_format": 2}', ".zattrs": b"null"}
-    >>> [found.message for found in oddities(find_format("zarr2"), documents)]
+    >>> [oddity.message for oddity in oddities(find_format("zarr2"), documents)]
     ['the document is null instead of {}']
     """
     own = {key: raw for key, raw in documents.items() if key in fmt.keys}

@@ -82,8 +82,8 @@ class Members:
         """Return the keys whose value is an object; of several members with the same key, the last one is used."""
         raw = self._raw
         bounds = self._level[:, [_KEY, _KEY_END, _VALUE]].tolist()
-        found = {raw[start:end]: raw[value] == _BRACE for start, end, value in bounds}
-        return [key.decode() for key, is_object in found.items() if is_object]
+        are_objects = {raw[start:end]: raw[value] == _BRACE for start, end, value in bounds}
+        return [key.decode() for key, is_object in are_objects.items() if is_object]
 
     def __len__(self) -> int:
         return len(self._level)
@@ -166,8 +166,8 @@ def _fastest() -> Callable[[bytes, list[str]], list[Level] | None]:
         kernel: Any = import_module("tegula._kernel")
     except ImportError:
         return index_members
-    found: Callable[[bytes, list[str]], list[Level] | None] = getattr(kernel, "index_members", index_members)
-    return found
+    function: Callable[[bytes, list[str]], list[Level] | None] = getattr(kernel, "index_members", index_members)
+    return function
 
 
 def index_members(raw: bytes, chain: list[str]) -> list[Level] | None:
@@ -192,10 +192,10 @@ def index_members(raw: bytes, chain: list[str]) -> list[Level] | None:
 
 def _past(pattern: Callable[[str, int], re.Match[str] | None], text: str, at: int) -> int:
     """Return the position after a match of `pattern` at `at`; raise if there is none."""
-    found = pattern(text, at)
-    if found is None:
+    match = pattern(text, at)
+    if match is None:
         raise ValueError
-    return found.end()
+    return match.end()
 
 
 def _object(text: str, at: int, chain: list[str], levels: list[list[int]]) -> int:

@@ -69,30 +69,30 @@ def _buffer_codecs(codecs: list[CodecSpec], data_type: DataType) -> list[CodecSp
     check_delta(codecs, data_type.numpy)
     # zarr-python stores elements of fixed length with the codecs of variable-length ones in Zarr v3 only
     left_out = [codec for codec in codecs if codec.name == "bytes" or is_fixed_vlen(codec, data_type)]
-    found = [_adapt_codec(codec, data_type) for codec in codecs if codec not in left_out]
-    if found and found[0].name == "numcodecs.packbits" and data_type.numpy.kind != "b":
-        raise MetadataError(f"packbits takes bool, the array has {data_type}", field="codecs", codec=found[0].name)
+    adapted = [_adapt_codec(codec, data_type) for codec in codecs if codec not in left_out]
+    if adapted and adapted[0].name == "numcodecs.packbits" and data_type.numpy.kind != "b":
+        raise MetadataError(f"packbits takes bool, the array has {data_type}", field="codecs", codec=adapted[0].name)
     if data_type.variable:
         # the object codec comes first
-        found.sort(key=lambda codec: codec.name not in OBJECT_CODECS)
-        if not found or found[0].name not in OBJECT_CODECS:
+        adapted.sort(key=lambda codec: codec.name not in OBJECT_CODECS)
+        if not adapted or adapted[0].name not in OBJECT_CODECS:
             defaults = {"string": "numcodecs.vlen-utf8", "bytes": "numcodecs.vlen-bytes"}
             if data_type.variable not in defaults:
                 raise UnsupportedError(
                     "an array of objects needs an object codec, such as {'id': 'json2'}", field="codecs"
                 )
-            found.insert(0, CodecSpec(defaults[data_type.variable]))
-    elif any(codec.name.startswith("numcodecs.vlen-") for codec in found):
+            adapted.insert(0, CodecSpec(defaults[data_type.variable]))
+    elif any(codec.name.startswith("numcodecs.vlen-") for codec in adapted):
         raise MetadataError(f"an object codec can't encode {data_type}", field="codecs")
-    elif not (names := [codec.name for codec in found if codec.name in ARRAY_CODECS]):
-        found.insert(0, byte_order_codec(data_type.numpy))
+    elif not (names := [codec.name for codec in adapted if codec.name in ARRAY_CODECS]):
+        adapted.insert(0, byte_order_codec(data_type.numpy))
     elif not data_type.numpy.isnative:  # numcodecs accepts and returns only native byte order
         raise UnsupportedError(
             f"{names[0]} can't store elements of type {data_type} in Zarr v2; choose the machine's byte order",
             field="dtype",
             codec=names[0],
         )
-    return found
+    return adapted
 
 
 def _order(codecs: list[CodecSpec], ndim: int) -> tuple[list[CodecSpec], list[CodecSpec]]:

@@ -67,13 +67,13 @@ class Ahead:
 
     def __init__(self, *, implicit: bool = False) -> None:
         self._implicit = implicit
-        self._found: dict[tuple[str, ...], list[Entry]] = {}
+        self._listed: dict[tuple[str, ...], list[Entry]] = {}
         self._waiting: dict[tuple[str, ...], AnyGroup] = {}  # groups whose members are not looked up yet
 
     def members(self, group: AnyGroup) -> Iterator[Entry]:
         """Yield the members of a group, and drop them."""
         names = _names(group.path)
-        if names not in self._found:
+        if names not in self._listed:
             self._waiting.pop(names, None)
             later = nsmallest(_GROUPS - 1, (other for other in self._waiting if other > names))
             groups = [group, *(self._waiting[other] for other in later)]
@@ -81,7 +81,7 @@ class Ahead:
             if len(listed[0]) > _NODES:
                 return self._by_parts(group, listed[0])
             self._look_up(groups, listed)
-        return iter(self._found.pop(names))
+        return iter(self._listed.pop(names))
 
     def _by_parts(self, group: AnyGroup, names: Sequence[str]) -> Iterator[Entry]:
         """Yield the members of a large group, which are opened part by part."""
@@ -94,17 +94,17 @@ class Ahead:
         for group, names in zip(groups, listed):
             if pairs and len(pairs) + len(names) > _NODES:
                 break
-            self._found[_names(group.path)] = []
+            self._listed[_names(group.path)] = []
             self._waiting.pop(_names(group.path), None)
             pairs += [(group, name) for name in names]
         for (group, _), entry in zip(pairs, self._opened(pairs, keep=True)):
             if entry[1] is not None:
-                self._found[_names(group.path)].append(entry)
+                self._listed[_names(group.path)].append(entry)
 
     def _opened(self, pairs: Sequence[tuple[AnyGroup, str]], *, keep: bool = False) -> Iterator[Entry]:
         """Yield the name and node of each member; names without a node only with `keep`, with ``None``."""
-        found = self._metadata(pairs)
-        for (group, name), metadata in zip(pairs, found):
+        nodes = self._metadata(pairs)
+        for (group, name), metadata in zip(pairs, nodes):
             node: Any = metadata
             if metadata is not None and not isinstance(metadata, TegulaError):
                 try:
@@ -122,22 +122,22 @@ class Ahead:
         for number, (group, _) in enumerate(pairs):
             positions.setdefault("" if self._implicit or group.is_folder else group.format, []).append(number)
         paths = [group.path_of(name) for group, name in pairs]
-        found: list[Any] = [None] * len(pairs)
+        metadata: list[Any] = [None] * len(pairs)
 
         def read(item: tuple[str, list[int]]) -> None:
             format, numbers = item
             store = pairs[numbers[0]][0].store
             nodes = read_many(store, [paths[number] for number in numbers], format or None)
-            found_here = dict(zip(numbers, nodes))
+            by_number = dict(zip(numbers, nodes))
             if not format:
-                missing = [number for number, node in found_here.items() if node is None]
+                missing = [number for number, node in by_number.items() if node is None]
                 groups = gather(lambda number: _implicit(store, paths[number]), missing, store.concurrency)
-                found_here.update(zip(missing, groups))
-            for number, node in found_here.items():
-                found[number] = node
+                by_number.update(zip(missing, groups))
+            for number, node in by_number.items():
+                metadata[number] = node
 
         gather(read, positions.items(), len(positions))
-        return found
+        return metadata
 
 
 def _implicit(store: Store, path: str) -> NodeMetadata | TegulaError | None:

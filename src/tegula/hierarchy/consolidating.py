@@ -15,10 +15,10 @@ from tegula.metadata.nodes import GroupMetadata
 from tegula.stores import Store
 from tegula.stores.capabilities import unchanged
 
-__all__ = ["below", "has_copy", "opened_copy", "read_copy", "write_copy"]
+__all__ = ["below", "has_consolidated", "opened_consolidated", "read_consolidated", "write_consolidated"]
 
 
-def write_copy(
+def write_consolidated(
     store: Store,
     path: str,
     format: str,
@@ -63,16 +63,16 @@ def write_copy(
             continue
         finally:
             engine.forget(store, key)
-        return replace(current, documents={**current.documents, **new}, copies=None)
+        return replace(current, documents={**current.documents, **new}, consolidated=None)
     raise ConflictError("the metadata kept changing while it was being copied", path=location)
 
 
-def has_copy(store: Store, path: str, group: GroupMetadata) -> bool:
+def has_consolidated(store: Store, path: str, group: GroupMetadata) -> bool:
     """Return whether a group has consolidated metadata that can be read."""
     fmt = find_format(group.format)
     if fmt.consolidated is None:
         return False
-    if group.copies is not None:
+    if group.consolidated is not None:
         return True
     try:
         return fmt.consolidated(engine.fetch_documents(store, path, [fmt.consolidated_key])) is not None
@@ -80,9 +80,9 @@ def has_copy(store: Store, path: str, group: GroupMetadata) -> bool:
         return False
 
 
-def read_copy(store: Store, path: str, group: GroupMetadata) -> Documents | None:
+def read_consolidated(store: Store, path: str, group: GroupMetadata) -> Documents | None:
     """Return the consolidated metadata of a group as it is now, ``None`` if there is none."""
-    fmt, known = find_format(group.format), group.copies
+    fmt, known = find_format(group.format), group.consolidated
     key = fmt.consolidated_key
     generation = known.generation if isinstance(known, Consolidated) else None
     if generation is not None and unchanged(store, f"{path}/{key}".lstrip("/"), generation):
@@ -93,17 +93,17 @@ def read_copy(store: Store, path: str, group: GroupMetadata) -> Documents | None
     return fmt.consolidated(documents) if fmt.consolidated is not None else None
 
 
-def opened_copy(group: GroupMetadata) -> Documents | None:
+def opened_consolidated(group: GroupMetadata) -> Documents | None:
     """Return the consolidated metadata that was read with the document of a group, ``None`` if none was."""
-    found, fmt = group.copies, find_format(group.format)
-    if found is None and fmt.consolidated is not None and fmt.consolidated_key in group.documents:
-        found = fmt.consolidated(group.documents)
-    return found
+    documents, fmt = group.consolidated, find_format(group.format)
+    if documents is None and fmt.consolidated is not None and fmt.consolidated_key in group.documents:
+        documents = fmt.consolidated(group.documents)
+    return documents
 
 
-def below(copy: Documents, path: str) -> Documents:
+def below(members: Documents, path: str) -> Documents:
     """Return consolidated metadata of the group at a path, by path in the store."""
     prefix = f"{path}/" if path else ""
-    if isinstance(copy, Consolidated):
-        return copy.below(prefix)
-    return {prefix + name: nodes for name, nodes in copy.items() if name}
+    if isinstance(members, Consolidated):
+        return members.below(prefix)
+    return {prefix + name: nodes for name, nodes in members.items() if name}

@@ -312,12 +312,12 @@ def target_store(target: Any, path: str, options: Mapping[str, Any] | None) -> I
 def _read_node(store: Store, path: str) -> NodeMetadata | None:
     """Read the metadata of the node at a path, which must exist; return ``None`` if it is not supported."""
     try:
-        found = engine.read_metadata(store, path) or engine.implicit_group(store, path, None, deep=True)
+        node = engine.read_metadata(store, path) or engine.implicit_group(store, path, None, deep=True)
     except UnsupportedError:
         return None  # its bytes can still be copied
-    if found is None:
+    if node is None:
         raise NotFoundError("there is no array or group", path=location_of(store, path))
-    return found
+    return node
 
 
 def _refuse_column(store: Store, path: str) -> None:
@@ -362,11 +362,11 @@ def prepare(store: Store, old: str, new_store: Store, new: str, overwrite: bool)
         raise ReadOnlyError("the store was opened for reading", path=new_store.url)
 
     # the name, which must be valid in the format of the node
-    found = _read_node(store, old)
+    node = _read_node(store, old)
     refuse_overlap(store, old, new_store, new)
-    is_folder = isinstance(found, GroupMetadata) and not found.documents
-    if found is not None and not is_folder:
-        fmt = find_format(found.format)
+    is_folder = isinstance(node, GroupMetadata) and not node.documents
+    if node is not None and not is_folder:
+        fmt = find_format(node.format)
         _check_name(new_store, new, fmt.name)
         check_path(new, fmt)
         if new.rpartition("/")[2] != old.rpartition("/")[2]:  # a copy may keep a reserved name of older versions
@@ -391,7 +391,7 @@ def prepare(store: Store, old: str, new_store: Store, new: str, overwrite: bool)
             new_store.delete(key)
 
     # the groups above it
-    if found is not None and not is_folder and fmt.has_groups:
+    if node is not None and not is_folder and fmt.has_groups:
         create_parents(new_store, new, fmt)
 
 

@@ -107,20 +107,20 @@ def open(
         arrays.check_keywords("open", creation, arrays.CREATION | known)
     if mode == "r+" and _may_be_archive(target):
         refuse_missing(target)  # before an archive is created
-    found: Array | Group | Table | None
+    node: Array | Group | Table | None
     if mode in ("r", "r+"):
         store = store_of(target, read_only=mode == "r", storage_options=storage_options)
         try:
-            found = _open_node(store, path, format, read_only=mode == "r", allow_pickle=allow_pickle)
+            node = _open_node(store, path, format, read_only=mode == "r", allow_pickle=allow_pickle)
         except BaseException:
             abandon(store, target)
             raise
-        if found is None:
+        if node is None:
             abandon(store, target)
             targets.refuse_foreign(local_path(target) if not path else None)
             refuse_missing(target)
             raise NotFoundError("there is no array or group", path=location_of(store, path))
-        return opened_by_name(found, target)
+        return opened_by_name(node, target)
     with creating(target, storage_options) as store:
         return opened_by_name(_open_or_create(target, store, mode, path, format, allow_pickle, creation), target)
 
@@ -147,14 +147,14 @@ def _open_or_create(
     target: Any, store: Store, mode: str, path: str, format: str | None, allow_pickle: bool, creation: dict[str, Any]
 ) -> Array | Group | Table:
     if mode != "w":
-        found = _open_node(store, path, format, read_only=False, allow_pickle=allow_pickle)
-        if found is not None:
+        node = _open_node(store, path, format, read_only=False, allow_pickle=allow_pickle)
+        if node is not None:
             if mode == "w-":
                 raise AlreadyExistsError(
                     'something already exists at this path; open it with mode="w" to replace it',
                     path=location_of(store, path),
                 )
-            return found
+            return node
     if "shape" not in creation and creation.keys() - {"attributes"}:
         raise MetadataError("a new array needs a shape", field="shape")
     options = {**creation, "format": targets.new_format(target, path, format, "zarr3"), "overwrite": mode == "w"}
@@ -163,10 +163,10 @@ def _open_or_create(
             return arrays.new_array(store, path, allow_pickle=allow_pickle, **{"dtype": "f8", **options})
         return hierarchy.Group(store, path, arrays.new_group(store, path, **options), read_only=False)
     except AlreadyExistsError:
-        found = _open_node(store, path, format, read_only=False, allow_pickle=allow_pickle) if mode == "a" else None
-        if found is None:
+        node = _open_node(store, path, format, read_only=False, allow_pickle=allow_pickle) if mode == "a" else None
+        if node is None:
             raise
-        return found  # another process has just created it
+        return node  # another process has just created it
 
 
 def _kind(node: Array | Group | Table) -> str:

@@ -176,10 +176,10 @@ class Source:
         if raw == dict(metadata.documents):
             return None
         try:
-            found = find_format(metadata.format).parse(raw)
+            present = find_format(metadata.format).parse(raw)
         except TegulaError as error:
             return f"{name} can't be read any more: {error.message}"
-        return _change(name, metadata, found, self._lengths)
+        return _change(name, metadata, present, self._lengths)
 
 
 def source_of(array: Array, lengths: Lengths = "longer", changed: _Changed = None, **more: bool) -> Source:
@@ -309,10 +309,10 @@ class Sources:
         anything = self._implicit or not metadata.documents
         for name in names:
             with suppress(TegulaError):  # files of other programs
-                found = engine.read_metadata(store, prefix + name, None if anything else metadata.format)
-                if found is None and anything:
-                    found = engine.implicit_group(store, prefix + name, None, deep=True)
-                if found is not None:
+                node = engine.read_metadata(store, prefix + name, None if anything else metadata.format)
+                if node is None and anything:
+                    node = engine.implicit_group(store, prefix + name, None, deep=True)
+                if node is not None:
                     yield name
 
 

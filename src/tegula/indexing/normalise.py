@@ -129,7 +129,7 @@ def itemise(selection: Any, shape: tuple[int, ...], outer: bool = False) -> list
     items[gap:gap] = [_FULL] * (len(shape) - used)
 
     # check ints and arrays against their axis, and count negative indices from the end
-    found: list[Item] = []
+    normal: list[Item] = []
     axis = 0
     for item in items:
         if isinstance(item, np.ndarray):
@@ -137,16 +137,16 @@ def itemise(selection: Any, shape: tuple[int, ...], outer: bool = False) -> list
                 raise SelectionError(
                     f"an orthogonal selection takes one-dimensional arrays, but axis {axis} got {item.ndim} dimensions"
                 )
-            found.extend(_mask(item, axis, shape) if item.dtype == np.bool_ else [_within(item, axis, shape[axis])])
+            normal.extend(_mask(item, axis, shape) if item.dtype == np.bool_ else [_within(item, axis, shape[axis])])
         elif isinstance(item, int):
             size = shape[axis]
             if not -size <= item < size:
                 raise out_of_bounds(item, axis, size)
-            found.append(item % size)
+            normal.append(item % size)
         else:
-            found.append(item)
+            normal.append(item)
         axis += _consumes(item)
-    return found
+    return normal
 
 
 def too_many(used: int, ndim: int) -> SelectionError:
@@ -211,5 +211,5 @@ def _within(index: npt.NDArray[Any], axis: int, size: int) -> IntArray:
         raise out_of_bounds(low if low < -size else high, axis, size)
     if high >= 1 << 63:
         raise SelectionError(f"index {high} for axis {axis} with size {size} does not fit 64 bits")
-    found: IntArray = index.astype(np.int64, copy=False)
-    return np.where(found < 0, found + size, found) if low < 0 else found
+    indices: IntArray = index.astype(np.int64, copy=False)
+    return np.where(indices < 0, indices + size, indices) if low < 0 else indices

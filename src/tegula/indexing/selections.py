@@ -286,26 +286,26 @@ def _order(items: list[Any], group: list[int] | None) -> list[int | None]:
     group : list of int or None
         The axes of all arrays together; ``None`` leaves each array at its own position.
     """
-    found: list[int | None] = []
+    axes: list[int | None] = []
     axis = 0
     positions: list[int] = []  # positions of ints and arrays: NumPy treats ints as arrays if there are arrays
     first = 0
     for position, item in enumerate(items):
         if item is None or item is ... or isinstance(item, slice):
             if item is not ...:
-                found.append(None if item is None else axis)
+                axes.append(None if item is None else axis)
         elif group is None and isinstance(item, np.ndarray):
-            found.append(axis)
+            axes.append(axis)
         else:
             if not positions:
-                first = len(found)
+                first = len(axes)
             positions.append(position)
         axis += item is not None and item is not ...
     if group:
         adjacent = positions[-1] - positions[0] == len(positions) - 1
         at = first if adjacent else 0
-        found[at:at] = group
-    return found
+        axes[at:at] = group
+    return axes
 
 
 def _view(

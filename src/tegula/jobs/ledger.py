@@ -27,7 +27,7 @@ from typing import Any, Final
 
 from tegula.engine.concurrency.pool import gather
 from tegula.engine.documents.finding import JOB_DIRECTORY as DIRECTORY
-from tegula.engine.reading.far import delete_keys, delete_prefix
+from tegula.engine.reading.remote import delete_keys, delete_prefix
 from tegula.errors import AlreadyExistsError, ConflictError, MetadataError, TegulaError, UnsupportedError
 from tegula.formats.documents import load
 from tegula.jobs.owners import LATEST, Owner, owner_of

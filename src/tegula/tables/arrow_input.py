@@ -124,19 +124,19 @@ class ArrowRows:
     def _next(self, rows: int | None) -> Any:
         """Return the next rows as a table of pyarrow, or ``None`` after the last."""
         arrow = library("pyarrow")
-        found, self._rest = self._rest, []
-        count, size = sum(map(len, found)), sum(part.nbytes for part in found)
+        parts, self._rest = self._rest, []
+        count, size = sum(map(len, parts)), sum(part.nbytes for part in parts)
         with _reading():
             while size < _PIECE_BYTES and (rows is None or count < rows):
                 batch = next(self._batches, None)
                 if batch is None:
                     break
-                found.append(arrow.Table.from_batches([batch]))
+                parts.append(arrow.Table.from_batches([batch]))
                 count, size = count + len(batch), size + batch.nbytes
-        if not found and self._started:
+        if not parts and self._started:
             return None
         self._started = True
-        whole = arrow.concat_tables(found) if found else self._schema.empty_table()
+        whole = arrow.concat_tables(parts) if parts else self._schema.empty_table()
         if rows is not None and self.is_stream and count > rows:
             self._rest, whole = [whole.slice(rows)], whole.slice(0, rows)
         return whole

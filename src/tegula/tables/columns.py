@@ -66,8 +66,8 @@ def arrays_of_one_length(store: Store, path: str, format: str) -> tuple[str, ...
     prefix = f"{path}/" if path else ""
     names = sorted(child[len(prefix) : -1] for child in children(store, prefix))
     documents = documents_of(store, [prefix + name for name in names], find_format(format).keys)
-    found = {name: engine.read_metadata(store, prefix + name, format, own) for name, own in zip(names, documents)}
-    shapes = {name: node.shape for name, node in found.items() if isinstance(node, ArrayMetadata)}
+    nodes = {name: engine.read_metadata(store, prefix + name, format, own) for name, own in zip(names, documents)}
+    shapes = {name: node.shape for name, node in nodes.items() if isinstance(node, ArrayMetadata)}
     if len({shape[:1] for shape in shapes.values()}) > 1 or () in shapes.values():
         raise MetadataError(f"the group is not a table: its arrays have the shapes {shapes}"[:400])
     return tuple(shapes)

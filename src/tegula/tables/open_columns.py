@@ -145,7 +145,7 @@ class OpenColumns:
         paths = [self.path(name) for name in missing]
         keys = find_format(self._format).keys
         for name, path, documents in zip(missing, paths, documents_of(self._store, paths, keys)):
-            found = engine.read_metadata(self._store, path, self._format, documents)
-            if not isinstance(found, ArrayMetadata) or not found.shape:
+            metadata = engine.read_metadata(self._store, path, self._format, documents)
+            if not isinstance(metadata, ArrayMetadata) or not metadata.shape:
                 raise MetadataError(f"the column {name!r:.80} is missing, or is not an array", path=self._location)
-            self._described[name] = found
+            self._described[name] = metadata

@@ -94,11 +94,11 @@ def _of_pyarrow(where: Any, columns: Mapping[str, Column]) -> ForeignPredicate:
 
 
 def _fields(columns: Mapping[str, Column], names: list[str]) -> dict[str, Any]:
-    found = {}
+    fields = {}
     for name in names:
         with suppress(UnsupportedError):  # no condition can use this column
-            found[name] = arrow_field(name, columns[name])
-    return found
+            fields[name] = arrow_field(name, columns[name])
+    return fields
 
 
 def fields_used(expression: Any, fields: Mapping[str, Any]) -> dict[str, Any]:

@@ -90,8 +90,8 @@ def rows_at(column: Any, numbers: npt.NDArray[np.intp]) -> npt.NDArray[Any]:
     if is_sparse(numbers):
         return np.asarray(column[numbers])
     first = int(numbers[0])
-    found = np.asarray(column[first : int(numbers[-1]) + 1])
-    return found if len(found) == len(numbers) else found[numbers - first]
+    rows = np.asarray(column[first : int(numbers[-1]) + 1])
+    return rows if len(rows) == len(numbers) else rows[numbers - first]
 
 
 def _stored_rows(column: Array, numbers: npt.NDArray[np.intp]) -> npt.NDArray[Any]:
@@ -188,8 +188,8 @@ def read_into(
     columns: Mapping[str, Array], selection: Any, out: Mapping[str, npt.NDArray[Any]] | npt.NDArray[Any]
 ) -> None:
     """Read rows of several columns at once into the fields of an array."""
-    far = any(column.store.is_remote for column in columns.values())
-    if not far and sum(out[name].nbytes for name in columns) < _SMALL_BYTES:
+    is_remote = any(column.store.is_remote for column in columns.values())
+    if not is_remote and sum(out[name].nbytes for name in columns) < _SMALL_BYTES:
         for name, column in columns.items():
             out[name][...] = column[selection]
         return

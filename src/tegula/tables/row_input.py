@@ -314,19 +314,19 @@ def _converted(array: Array, dtype: np.dtype[Any]) -> Array:
 
 def _times(array: Array, dtype: np.dtype[Any]) -> Array:
     """Convert to times of the column's unit: they must lie on its ticks, and within its range."""
-    found = array
+    times = array
     if array.dtype.kind == "O":
         items = [_time_of(item, dtype) for item in array.flat]
-        found = np.array(items, f"{dtype.kind}8").reshape(array.shape)  # in the unit that these values need
+        times = np.array(items, f"{dtype.kind}8").reshape(array.shape)  # in the unit that these values need
     elif array.dtype.kind in "US" and dtype.kind == "M":
-        found, seconds = array.astype("M8"), array.astype("M8[s]")
+        times, seconds = array.astype("M8"), array.astype("M8[s]")
         # years that are out of the range of the unit that others need
-        _check_exact((found.astype("M8[s]") == seconds) | np.isnat(seconds), array, dtype)
-    if found.dtype.kind not in f"biuf{dtype.kind}" and array.size:
+        _check_exact((times.astype("M8[s]") == seconds) | np.isnat(seconds), array, dtype)
+    if times.dtype.kind not in f"biuf{dtype.kind}" and array.size:
         raise MetadataError(f"{array.dtype} is given for a column of {dtype}")
-    converted = found.astype(dtype)
-    back = converted.astype(found.dtype if found.dtype.kind == dtype.kind else np.int64)
-    _check_exact((back == found) | (np.isnat(converted) & np.isnan(found)), array, dtype)
+    converted = times.astype(dtype)
+    back = converted.astype(times.dtype if times.dtype.kind == dtype.kind else np.int64)
+    _check_exact((back == times) | (np.isnat(converted) & np.isnan(times)), array, dtype)
     return converted
 
 

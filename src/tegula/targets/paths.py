@@ -69,8 +69,8 @@ def split_inner(target: str) -> tuple[str, str]:
     >>> split_inner("zip::s3://bucket/x.zip::era/t"), split_inner("simplecache::https://host/x.zarr")
     (('zip::s3://bucket/x.zip', 'era/t'), ('simplecache::https://host/x.zarr', ''))
     """
-    found = _parts(target) if "::" in target else None
-    return (found[1], found[2] or "") if found else (target, "")
+    match = _parts(target) if "::" in target else None
+    return (match[1], match[2] or "") if match else (target, "")
 
 
 @lru_cache(256)

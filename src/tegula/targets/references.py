@@ -98,26 +98,26 @@ def open_references(target: str, options: Mapping[str, Any], *, read_only: bool)
     files = Files(words.get("remote_protocol"), words.get("remote_options") or {}, local=local)
     shown = f"reference::{plain_url(source)}"
     try:
-        found = _load(source, settings, words.get("template_overrides"))
+        references = _load(source, settings, words.get("template_overrides"))
     except TegulaError as error:
         error.within(path=plain_url(source))
         raise
-    return ReferenceStore(found, files, shown)
+    return ReferenceStore(references, files, shown)
 
 
 def _source(target: str, words: Mapping[str, Any]) -> str | Mapping[str, Any]:
     """Return the path or URL of the references, or the references themselves."""
     rest = target.partition(":")[2].removeprefix(":") if target.lower().startswith("reference:") else target
     rest = rest.removeprefix("//") if target.lower().startswith("reference://") else rest
-    found = words.get("fo", rest or None)
-    if isinstance(found, os.PathLike):
-        found = os.fspath(found)
-    if isinstance(found, Mapping):
-        return found
-    if not isinstance(found, str) or not found:
+    source = words.get("fo", rest or None)
+    if isinstance(source, os.PathLike):
+        source = os.fspath(source)
+    if isinstance(source, Mapping):
+        return source
+    if not isinstance(source, str) or not source:
         raise MetadataError("reference:// needs the option fo, a path or URL of references", field="fo")
     protocol = words.get("target_protocol")
-    return f"{protocol}://{found}" if protocol and scheme_of(found) is None else found
+    return f"{protocol}://{source}" if protocol and scheme_of(source) is None else source
 
 
 def _load(source: str, settings: Mapping[str, Any], templates: Mapping[str, str] | None) -> ReferenceSet:

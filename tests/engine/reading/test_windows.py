@@ -13,7 +13,7 @@ from waves import RangedWaveStore, WaveStore, of_chunks
 
 import tegula
 from tegula.engine.reading import windows
-from tegula.engine.reading.far import IN_FLIGHT, ShardReader
+from tegula.engine.reading.remote import IN_FLIGHT, ShardReader
 from tegula.engine.reading.windows import window_of
 from tegula.errors import CodecError, TegulaError
 

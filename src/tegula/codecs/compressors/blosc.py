@@ -47,10 +47,10 @@ _NEEDS_KERNEL: Final = f"only tegula's compiled kernel reads it; where it is mis
 
 def _numcodecs() -> ModuleType:
     """Return the library, and import what it would otherwise import at its first use, maybe in a thread of a pool."""
-    found = library("numcodecs.blosc")
+    module = library("numcodecs.blosc")
     with suppress(UnsupportedError):
         library("multiprocessing.synchronize")
-    return found
+    return module
 
 
 class Blosc(BufferCodec):

@@ -69,8 +69,8 @@ class Checksum(BufferCodec):
 
     def encode(self, data: Data) -> bytes:
         data = flat(data)
-        found = self.function(data).to_bytes(4, "little")
-        return b"".join((found, data) if self.at_start else (data, found))
+        checksum = self.function(data).to_bytes(4, "little")
+        return b"".join((checksum, data) if self.at_start else (data, checksum))
 
     def decoder(self, size: int | None, limit: int) -> Decoder:
         name, function = self.name, self.function

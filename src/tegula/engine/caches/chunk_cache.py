@@ -150,19 +150,19 @@ class ChunkCache:
                 self._entries.move_to_end((held, key, part))
             return entry
 
-    def put(self, held: Held, key: str, found: tuple[Generation, Moment, int], parts: dict[Coords, Entry]) -> None:
+    def put(self, held: Held, key: str, state: tuple[Generation, Moment, int], parts: dict[Coords, Entry]) -> None:
         """Keep chunks, unless they have been changed since they were requested, or are larger than the budget.
 
         Parameters
         ----------
         held, key
             The entry of the array, and the key that the chunks were read from.
-        found : (generation, moment, changes)
+        state : (generation, moment, changes)
             Their generation, the moment of the request, and `Held.changes` before the request.
         parts : dict
             The inner chunks by their coordinates in the shard; a chunk that is not a shard has the coordinates ``()``.
         """
-        generation, checked, changes = found
+        generation, checked, changes = state
         with self._lock:
             if held.changes != changes or self._held.get(held.where) is not held:
                 return
@@ -193,9 +193,9 @@ class ChunkCache:
         self._entries[name] = nbytes
         self.nbytes += nbytes
 
-    def confirm(self, held: Held, key: str, found: tuple[Generation, Moment, int]) -> None:
+    def confirm(self, held: Held, key: str, state: tuple[Generation, Moment, int]) -> None:
         """Note that a key still has the generation that was read."""
-        self.put(held, key, found, {})
+        self.put(held, key, state, {})
 
     def discard(self, held: Held, key: str) -> None:
         """Drop the chunks of a key, since the store has another generation of it."""

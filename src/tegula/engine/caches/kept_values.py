@@ -72,14 +72,14 @@ class KeptValues(Generic[T]):
 
     def get_below(self, prefix: str, keys: Iterable[str]) -> dict[str, T]:
         """Return the entries that there are of keys below a location, by key, and mark them as used."""
-        found: dict[str, T] = {}
+        entries: dict[str, T] = {}
         with self.lock:
             for key in keys:
                 entry = self.entries.get(prefix + key)
                 if entry is not None:
                     self.entries.move_to_end(prefix + key)
-                    found[key] = entry
-        return found
+                    entries[key] = entry
+        return entries
 
     def put(self, name: str, entry: T) -> None:
         """Keep an entry, instead of the previous entry of that name."""

@@ -24,7 +24,7 @@ from tegula.stores import ByteRange, Generation
 __all__ = ["Fault", "Verdict", "stored_rows", "verify_chunk"]
 
 _WHOLE: Final = 2**24  # a shard of up to this many bytes is read as a whole; a larger one by single inner chunks,
-# or by this many bytes at once in a far store
+# or by this many bytes at once in a remote store
 _MOST_FAULTS: Final = 1000  # the most faults of one shard to report
 _RETRIES: Final = 100
 
@@ -151,10 +151,10 @@ def _verify_shard(array: StoredArray, sharding: Sharding, coords: Shape, key: st
             return None
         whole = b""
         if size <= _WHOLE:
-            found = array.store.get(key)
-            if found is None:
+            value = array.store.get(key)
+            if value is None:
                 return None
-            whole, size = found, len(found)
+            whole, size = value, len(value)
 
         def get(byte_range: ByteRange, seen: set[Generation] = seen, whole: bytes = whole) -> bytes:
             start, length = byte_range

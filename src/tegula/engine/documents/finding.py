@@ -33,7 +33,7 @@ def implicit_group(store: Store, path: str, format: str | None, *, deep: bool = 
     or 200 listings. In a store that can't be listed, only consolidated metadata make an implicit group.
     """
     if not store.listable:
-        return _of_copies(store, path, format)
+        return _of_consolidated(store, path, format)
     wanted = [find_format(format)] if format else [*FORMATS.values()]
     level = [f"{path}/" if path else ""]
     listings = _LISTINGS
@@ -53,11 +53,11 @@ def implicit_group(store: Store, path: str, format: str | None, *, deep: bool = 
 
         below: list[str] = []
         for some in _batched(level[:listings], store):
-            found = [child for found in gather(listed, some, store.concurrency) for child in found]
-            candidates = [(child, fmt) for child in found for fmt in wanted]
+            prefixes = [child for prefixes in gather(listed, some, store.concurrency) for child in prefixes]
+            candidates = [(child, fmt) for child in prefixes for fmt in wanted]
             for _, fmt in _chosen(store, candidates, is_there):
                 return _without_document(store, path, fmt)
-            below += found
+            below += prefixes
         wanted = [fmt for fmt in wanted if not fmt.has_groups]
         listings -= len(level)
         level = below
@@ -74,7 +74,7 @@ def _without_document(store: Store, path: str, fmt: Format) -> GroupMetadata:
     return GroupMetadata(format=fmt.name, attributes=load_attributes(fetch_documents(store, path, [key]), key))
 
 
-def _of_copies(store: Store, path: str, format: str | None) -> GroupMetadata | None:
+def _of_consolidated(store: Store, path: str, format: str | None) -> GroupMetadata | None:
     """Return the group whose document is missing, but whose consolidated metadata are there, in one of their own."""
     for fmt in [find_format(format)] if format else FORMATS.values():
         key = fmt.consolidated_key
@@ -86,7 +86,7 @@ def _of_copies(store: Store, path: str, format: str | None) -> GroupMetadata | N
 
 
 def _batched(items: Sequence[T], store: Store) -> Iterator[Sequence[T]]:
-    """Yield items in groups that are looked up together; single items if the store is not far away."""
+    """Yield items in groups that are looked up together; single items if the store is not remote."""
     size = _AHEAD * store.concurrency if store.is_remote else 1
     return (items[start : start + size] for start in range(0, len(items), size))
 
@@ -96,7 +96,7 @@ def children(store: Store, prefix: str) -> list[str]:
     return without_jobs(prefix, store.list_dir(prefix)[1])
 
 
-def without_jobs(prefix: str, found: Sequence[str]) -> list[str]:
+def without_jobs(prefix: str, children: Sequence[str]) -> list[str]:
     """Return the prefixes found directly below a prefix, without those of jobs.
 
     Examples
@@ -104,7 +104,7 @@ def without_jobs(prefix: str, found: Sequence[str]) -> list[str]:
     >>> without_jobs("a/", ["a/.tegula_job/", "a/x/"])
     ['a/x/']
     """
-    return [child for child in found if not child.startswith(JOB_DIRECTORY, len(prefix))]
+    return [child for child in children if not child.startswith(JOB_DIRECTORY, len(prefix))]
 
 
 def _chosen(store: Store, items: Sequence[T], test: Callable[[T], bool]) -> Iterator[T]:
@@ -131,14 +131,14 @@ def nodes_below(store: Store, prefix: str, fmt: Format) -> Iterator[str]:
 def members_of_folder(store: Store, prefix: str) -> Iterator[str]:
     """Yield, sorted, the prefixes directly below a folder without documents that hold nodes of any format."""
     formats = [*FORMATS.values()]
-    found: set[str] = set()
+    prefixes: set[str] = set()
     if not store.is_remote:  # `prefixes_with` may be faster than a lookup for each child
-        found = {*store.prefixes_with(prefix, [key for fmt in formats for key in fmt.node_keys if "/" not in key])}
+        prefixes = {*store.prefixes_with(prefix, [key for fmt in formats for key in fmt.node_keys if "/" not in key])}
         formats = [fmt for fmt in formats if any("/" in key for key in fmt.node_keys)]
 
     def is_member(child: str) -> bool:
         return (
-            child in found
+            child in prefixes
             or next(_chosen(store, formats, lambda fmt: has_node(store, child, fmt)), None) is not None
             or implicit_group(store, child[:-1], None, deep=True) is not None
         )

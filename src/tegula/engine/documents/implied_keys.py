@@ -83,8 +83,8 @@ class ImpliedKeys(WrappingStore):
         formats = [find_format(node.format)] if isinstance(node, (ArrayMetadata, GroupMetadata)) else FORMATS.values()
         names = dict.fromkeys(key for fmt in formats for key in (*fmt.keys, fmt.consolidated_key))
         keys = [prefix + key for key in names if key]
-        found = gather(self.store.exists, keys, self.concurrency)
-        return [key for key, exists in zip(keys, found) if exists]
+        exist = gather(self.store.exists, keys, self.concurrency)
+        return [key for key, exists in zip(keys, exist) if exists]
 
 
 def listable(store: Store, path: str, *, damaged: bool = False) -> Store:
@@ -118,10 +118,12 @@ def _members(store: Store, prefix: str, root: GroupMetadata) -> dict[str, _Node]
     fmt = find_format(root.format)
     if root.members is not None:
         columns = read_many(store, [prefix + name for name in root.members], fmt.name)
-        found: Mapping[str, Any] = dict(zip(root.members, columns))
+        nodes: Mapping[str, Any] = dict(zip(root.members, columns))
     else:
-        copies = fmt.consolidated and fmt.consolidated(fetch_documents(store, prefix[:-1], [fmt.consolidated_key]))
-        if copies is None:
+        consolidated = fmt.consolidated and fmt.consolidated(
+            fetch_documents(store, prefix[:-1], [fmt.consolidated_key])
+        )
+        if consolidated is None:
             raise members_unknown(store, prefix[:-1])
-        found = {name: _attempt(partial(fmt.parse, documents)) for name, documents in copies.items() if name}
-    return {f"{prefix}{name}/": node for name, node in found.items() if node is not None}
+        nodes = {name: _attempt(partial(fmt.parse, documents)) for name, documents in consolidated.items() if name}
+    return {f"{prefix}{name}/": node for name, node in nodes.items() if node is not None}

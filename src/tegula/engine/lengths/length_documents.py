@@ -124,9 +124,9 @@ class LengthDocument:
 
 def read_length(array: StoredArray, path: str) -> LengthDocument:
     """Read the present length of an array, and check that it is still the array that was opened."""
-    found, raw, generation = current_length(array)
-    is_draft = FORMATS[found.metadata.format].is_draft(raw)
-    return LengthDocument(found, path, raw, generation, is_draft=is_draft)
+    current, raw, generation = current_length(array)
+    is_draft = FORMATS[current.metadata.format].is_draft(raw)
+    return LengthDocument(current, path, raw, generation, is_draft=is_draft)
 
 
 def known_lengths(columns: Sequence[tuple[StoredArray, str]]) -> list[LengthDocument]:

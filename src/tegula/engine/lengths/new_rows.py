@@ -13,8 +13,8 @@ import numpy.typing as npt
 from tegula import frozen
 from tegula.engine.documents.forgetting import forget
 from tegula.engine.reading.executors import create_chunks
-from tegula.engine.reading.far import IN_FLIGHT
 from tegula.engine.reading.preferred import PREFERRED
+from tegula.engine.reading.remote import IN_FLIGHT
 from tegula.engine.stored.array import NewRows, StoredArray
 from tegula.engine.stored.visiting import batches
 from tegula.errors import ConflictError, StoreError, TegulaError

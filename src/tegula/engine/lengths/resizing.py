@@ -152,7 +152,7 @@ def make_room(
         whole = replace(grown, metadata=replace(grown.metadata, shape=ends), document=None, shared={})
         small = _number(boxes.values()) * array.dtype.itemsize <= _SMALL
         if array.store.is_remote:
-            _make_room_far(array, whole, boxes, small, path, holds)
+            _make_room_remote(array, whole, boxes, small, path, holds)
         elif not (small and all(_is_blank(whole, box) for box in boxes.values())):
             keys = ((coords, array.key(coords)) for part in boxes for coords in cells(part))
             _clear(array, path, holds, ((coords, key) for coords, key in keys if array.store.exists(key)))
@@ -160,7 +160,7 @@ def make_room(
         reach.extend(axis, ends[axis])
 
 
-def _make_room_far(
+def _make_room_remote(
     array: StoredArray,
     grown: StoredArray,
     boxes: Mapping[Box, Box],
@@ -168,7 +168,7 @@ def _make_room_far(
     path: str,
     holds: Holds | None,
 ) -> None:
-    """Do what `make_room` does in a far store: look at all chunks in one wave, then clear old elements.
+    """Do what `make_room` does in a remote store: look at all chunks in one wave, then clear old elements.
 
     The shape of `grown` extends to the ends of its last chunks.
     """

@@ -11,9 +11,9 @@ from tegula.engine.caches import document_cache
 from tegula.engine.concurrency.pool import gather
 from tegula.engine.concurrency.reservations import keep_mark
 from tegula.engine.concurrency.retries import back_off
-from tegula.engine.documents.copies import forget_copies
 from tegula.engine.documents.finding import has_document, is_node
 from tegula.engine.documents.forgetting import forget
+from tegula.engine.documents.unpickled import forget_unpickled
 from tegula.errors import AlreadyExistsError, ConflictError, MetadataError, NotFoundError, StoreError, TegulaError
 from tegula.formats import FORMATS, Format, find_format, keys_of_array
 from tegula.formats.members import with_shape
@@ -67,8 +67,8 @@ def create_documents(
 
     def write() -> dict[str, tuple[bytes | None, Generation]]:
         nonlocal result
-        result, found = _create_documents(store, path, fmt, metadata, overwrite, documents)
-        return {prefix + key: answer for key, answer in found.items()}
+        result, written = _create_documents(store, path, fmt, metadata, overwrite, documents)
+        return {prefix + key: answer for key, answer in written.items()}
 
     forget(store, prefix)
     try:
@@ -98,14 +98,14 @@ def _create_documents(
             before[fmt.shape_key] = ABSENT
     # the document that makes the node is written first and decides the race, so that the loser changes nothing else
     made = store.set(prefix + main, documents[main]) if overwrite else _create_main(store, path, fmt, main, documents)
-    found: dict[str, tuple[bytes | None, Generation]] = {main: (documents[main], made)}
+    written: dict[str, tuple[bytes | None, Generation]] = {main: (documents[main], made)}
     try:
 
         def store_one(key: str) -> None:
-            found[key] = None, ABSENT
+            written[key] = None, ABSENT
             if key in documents:
                 raw = documents[key]
-                found[key] = raw, store.set(prefix + key, raw, if_generation=before[key])
+                written[key] = raw, store.set(prefix + key, raw, if_generation=before[key])
             elif before[key] != ABSENT:
                 delete_if(store, prefix + key, before[key])  # a leftover of another node
 
@@ -114,10 +114,10 @@ def _create_documents(
     except ConflictError:  # another process has opened the new node and set attributes
         mine = metadata.attributes
         current = update_documents(
-            store, path, metadata, lambda found: replace(found, attributes={**mine, **found.attributes}), fmt=fmt
+            store, path, metadata, lambda written: replace(written, attributes={**mine, **written.attributes}), fmt=fmt
         )
         return {**documents, **current.documents}, {}
-    return documents, found
+    return documents, written
 
 
 def _with_generations(store: Store, prefix: str, keys: Sequence[str]) -> dict[str, tuple[bytes | None, Generation]]:
@@ -158,8 +158,8 @@ def _has_rival(store: Store, path: str, fmt: Format, documents: Mapping[str, byt
         if not any(gather(lambda key: has_document(store, prefix, key), keys, store.concurrency)):
             return False
     for other in FORMATS.values():
-        found = any(has_document(store, prefix, key) for key in other.node_keys if key not in documents)
-        if found and (other.name == fmt.name or is_node(store, prefix, other)):
+        exists = any(has_document(store, prefix, key) for key in other.node_keys if key not in documents)
+        if exists and (other.name == fmt.name or is_node(store, prefix, other)):
             return True
     return False
 
@@ -189,18 +189,20 @@ def update_documents(
     """
     fmt = fmt or find_format(metadata.format)
     prefix = f"{path}/" if path else ""
-    near_array = isinstance(metadata, ArrayMetadata) and not store.is_remote
-    keys = keys_of_array(fmt) if near_array else fmt.keys  # a far store returns all in one wave, and they are cached
+    local_array = isinstance(metadata, ArrayMetadata) and not store.is_remote
+    keys = (
+        keys_of_array(fmt) if local_array else fmt.keys
+    )  # a remote store returns all in one wave, and they are cached
 
     check = partial(node.check, store) if array is not None and (node := array.node) is not None else bool
 
-    def decide(found: Mapping[str, tuple[bytes | None, Generation]]) -> tuple[Node, dict[str, bytes]]:
+    def decide(stored_documents: Mapping[str, tuple[bytes | None, Generation]]) -> tuple[Node, dict[str, bytes]]:
         """Return the changed metadata, and the new bytes of the documents to write."""
-        documents = {key: raw for key, (raw, _) in found.items() if raw is not None}
+        documents = {key: raw for key, (raw, _) in stored_documents.items() if raw is not None}
         same = shape_only and documents and documents == metadata.documents
         current = metadata if same else fmt.parse(documents)
         if reach is not None:
-            reach.begin(found.get(fmt.shape_key, (None, None))[1])
+            reach.begin(stored_documents.get(fmt.shape_key, (None, None))[1])
         if current is None or type(current) is not type(metadata):
             raise NotFoundError("the node has been deleted or replaced", path=path or store.url)
         check(current)
@@ -222,12 +224,12 @@ def update_documents(
         return updated
     # start from the document that this process stored last: most probably it is unchanged, and the condition of the
     # write proves it
-    stored = reach.document if reach is not None and shape_only and near_array else None
+    stored = reach.document if reach is not None and shape_only and local_array else None
     for attempt in range(10_000):
         known = {fmt.shape_key: stored} if stored is not None and not attempt else {}
-        found = {**known, **_read_and_keep(store, prefix, [key for key in keys if key not in known])}
+        stored_documents = {**known, **_read_and_keep(store, prefix, [key for key in keys if key not in known])}
         try:
-            final, new = decide(found)
+            final, new = decide(stored_documents)
         except TegulaError:
             if not known:
                 raise
@@ -236,7 +238,7 @@ def update_documents(
             continue
         try:
             for key, raw in new.items():
-                store_one(key, found[key][1], raw)
+                store_one(key, stored_documents[key][1], raw)
         except ConflictError:
             back_off(attempt)
             continue
@@ -247,8 +249,8 @@ def update_documents(
 def _read_and_keep(store: Store, prefix: str, keys: Sequence[str]) -> dict[str, tuple[bytes | None, Generation]]:
     if not store.is_remote:
         return {key: store.get(prefix + key, with_generation=True) for key in keys}
-    found = document_cache.keep(store, lambda: _with_generations(store, "", [prefix + key for key in keys]))
-    return {key: found[prefix + key] for key in keys}
+    values = document_cache.keep(store, lambda: _with_generations(store, "", [prefix + key for key in keys]))
+    return {key: values[prefix + key] for key in keys}
 
 
 def _replace(store: Store, key: str, old: Generation, raw: bytes) -> Generation:
@@ -259,7 +261,7 @@ def _replace(store: Store, key: str, old: Generation, raw: bytes) -> Generation:
         document_cache.forget(store, key)
         raise
     document_cache.replace(store, key, old, written)
-    forget_copies(store, key)
+    forget_unpickled(store, key)
     return written[1]
 
 
@@ -281,9 +283,9 @@ def _update_known(
     known = document_cache.known(store, [prefix + key for key in fmt.keys])
     if known is None:
         return None
-    found = dict(zip(fmt.keys, known))
+    stored_documents = dict(zip(fmt.keys, known))
     try:
-        final, new = decide(found)
+        final, new = decide(stored_documents)
     except Exception:  # noqa: BLE001 - the present documents may allow it; if not, the error is raised for them
         return None
     main = fmt.node_keys[0]
@@ -294,12 +296,12 @@ def _update_known(
     # the other documents are read in the same wave, so that the result has the present attributes
     def act(key: str) -> tuple[bytes | None, Generation]:
         if key == main:
-            store_one(key, found[key][1], new[key])
+            store_one(key, stored_documents[key][1], new[key])
             return new[key], ABSENT
         try:
             return store.get(prefix + key, with_generation=True)
         except StoreError:
-            return found[key]
+            return stored_documents[key]
 
     try:
         present = dict(zip([main, *others], gather(act, [main, *others], store.concurrency)))
@@ -307,7 +309,7 @@ def _update_known(
         for key in others:
             document_cache.forget(store, prefix + key)
         return None
-    if all(present[key][0] == found[key][0] for key in others):
+    if all(present[key][0] == stored_documents[key][0] for key in others):
         return final
     with suppress(TegulaError):  # the change has been made, even if another writer has damaged the attributes
         read_back = fmt.parse({key: raw for key, (raw, _) in present.items() if raw is not None})
@@ -327,9 +329,9 @@ def _changed(
         if raw is not None:
             written = {fmt.shape_key: raw}
             return replace(new, documents={**documents, **written}), written
-    found = None if shape_only else _with_attributes(fmt, documents, old, new)
-    if found is not None:
-        return found
+    spliced = None if shape_only else _with_attributes(fmt, documents, old, new)
+    if spliced is not None:
+        return spliced
     written = fmt.serialize(new)
     # parse the documents, which also checks that they can be read
     return fmt.parse({**documents, **written}), written
@@ -347,8 +349,8 @@ def _with_attributes(
     changes |= dict.fromkeys(old.attributes.keys() - new.attributes.keys(), Absent)
     if key not in documents or not changes.keys().isdisjoint(fmt.interpreted_attributes):
         return None
-    found = splice(documents[key], key, chain, old.attributes, changes, fresh)
-    if found is None:
+    spliced = splice(documents[key], key, chain, old.attributes, changes, fresh)
+    if spliced is None:
         return None
-    raw, attributes = found
+    raw, attributes = spliced
     return replace(new, attributes=attributes, documents={**documents, key: raw}), {key: raw}

@@ -21,7 +21,7 @@ from tegula.engine.nodes.deleting import clear_place, delete_occupant, remove_ar
 from tegula.engine.nodes.opening import stored_array
 from tegula.engine.nodes.paths import check_path, check_reserved, create_parents, is_vacant
 from tegula.engine.nodes.replacing import replacing
-from tegula.engine.reading.far import delete_keys
+from tegula.engine.reading.remote import delete_keys
 from tegula.engine.stored.array import StoredArray
 from tegula.errors import AlreadyExistsError, MetadataError, TegulaError
 from tegula.formats import Format, find_format

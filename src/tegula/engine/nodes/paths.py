@@ -27,17 +27,17 @@ def create_parents(store: Store, path: str, fmt: Format) -> None:
     parts = path.split("/")[:-1] if path else []
     parents = ["/".join(parts[:count]) for count in range(len(parts) + 1 if path else 0)]
     for parent, documents in zip(parents, documents_of(store, parents)):
-        found = read_metadata(store, parent, documents=documents)
-        if found is None:
+        node = read_metadata(store, parent, documents=documents)
+        if node is None:
             try:
                 create_documents(store, parent, fmt, GroupMetadata(format=fmt.name), overwrite=False)
             except AlreadyExistsError:
                 continue
-        elif isinstance(found, ArrayMetadata):
+        elif isinstance(node, ArrayMetadata):
             raise AlreadyExistsError("an array can't have members", path=parent or store.url)
-        elif found.format != fmt.name:
+        elif node.format != fmt.name:
             raise MetadataError(
-                f"a {fmt.name} node can't be a member of a {found.format} group", path=parent or store.url
+                f"a {fmt.name} node can't be a member of a {node.format} group", path=parent or store.url
             )
 
 

@@ -39,7 +39,7 @@ from tegula.engine.nodes.changing import create_documents
 from tegula.engine.nodes.deleting import Occupant, clear_place, delete_node, delete_occupant, is_chunk_key, occupant
 from tegula.engine.nodes.opening import stored_array
 from tegula.engine.nodes.paths import check_path, check_reserved, create_parents, is_vacant
-from tegula.engine.reading.far import delete_keys, delete_prefix
+from tegula.engine.reading.remote import delete_keys, delete_prefix
 from tegula.engine.stored.array import StoredArray
 from tegula.engine.stored.states import REPLACEMENTS
 from tegula.engine.stored.visiting import batches
@@ -253,8 +253,8 @@ class Replacement:
                 return
             except (AlreadyExistsError, ConflictError, NotFoundError):  # others create or delete nodes here
                 back_off(attempt)
-                found = occupant(self.target, self.target_path)
-                there = "node" if self._whole else found or "incomplete"  # chunks that others have just copied
+                occupied = occupant(self.target, self.target_path)
+                there = "node" if self._whole else occupied or "incomplete"  # chunks that others have just copied
             except BaseException:  # Ctrl-C, too
                 with suppress(TegulaError):
                     if occupant(self.target, self.target_path) != "node":
@@ -279,8 +279,8 @@ class Replacement:
             above = (n for n in range(len(parts)) if "/".join(parts[:n]) in nodes)
             return name in keys or any(is_chunk_key("/".join(parts[n:])) for n in above)
 
-        for found in batches(self.target.list_prefix(self._prefix)):
-            left = (key for key in found if not (keep and key.startswith(keep)))
+        for batch in batches(self.target.list_prefix(self._prefix)):
+            left = (key for key in batch if not (keep and key.startswith(keep)))
             delete_keys(self.target, [key for key in left if is_part(key[len(self._prefix) :])])
 
     def _copier(self, below: str) -> Callable[[str], None]:

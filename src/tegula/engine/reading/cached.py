@@ -160,12 +160,12 @@ class _Reader:
                 if self.copy(item):
                     return
                 if self._shards is not None:
-                    found = self._shards.load(name, item, self.out)
+                    copied = self._shards.load(name, item, self.out)
                 else:
                     entry = self._loaded(name, key, item)
-                    found = not isinstance(entry, type)
+                    copied = not isinstance(entry, type)
                     self._copy_entry(item, entry)
-            if not found:
+            if not copied:
                 if cause := blocked_by(self.array.store, key):
                     raise StoreError(f"the chunk can't be used: {cause}")
                 self.absent = True
@@ -230,5 +230,5 @@ def _changed(store: Any, key: str, generation: Generation) -> tuple[bytes | None
         return store.get_if_changed(key, generation)
     if unchanged(store, key, generation):
         return None
-    found: tuple[bytes | None, Generation] = store.get(key, with_generation=True)
-    return found
+    value: tuple[bytes | None, Generation] = store.get(key, with_generation=True)
+    return value

@@ -14,7 +14,7 @@ from tegula.engine.caches import shard_indexes
 from tegula.engine.caches.chunk_cache import CHUNKS, Absent, Entry, Held, now
 from tegula.engine.concurrency.pool import for_each
 from tegula.engine.concurrency.retries import back_off
-from tegula.engine.reading import far
+from tegula.engine.reading import remote
 from tegula.engine.reading.chunks import copy_out, fill_out, index_range
 from tegula.engine.stored.array import StoredArray
 from tegula.engine.stored.visiting import batches
@@ -80,14 +80,14 @@ class ShardReader:
         for attempt in range(_RETRIES):
             state = _State(self, name, key, array.metadata.grid.chunk_shape(item[0]))
             try:
-                found = self._load(state, item, target)
+                copied = self._load(state, item, target)
             except _Changed:
                 shard_indexes.drop(array.store, key)
                 CHUNKS.discard(self.held, name)
                 back_off(attempt)
                 continue
             _put_back(target, item[2], out)
-            return found
+            return copied
         raise ConflictError("the shard kept changing while it was being read")
 
     def _load(self, state: _State, item: Projection, target: Array) -> bool:
@@ -125,7 +125,7 @@ class _State:
     def __init__(self, reader: ShardReader, name: str, key: str, shape: tuple[int, ...]) -> None:
         self._reader, self.name, self._key, self._shape = reader, name, key, shape
         self._store, self._sharding = reader.array.store, reader.sharding
-        self._far = far.ShardReader(self._store)
+        self._remote = remote.ShardReader(self._store)
         self._changes, self._moment = reader.held.changes, now()
         record = reader.held.records.get(name)
         self._generation: Generation | None = None
@@ -143,8 +143,8 @@ class _State:
         whole = self._load_whole(len(wanted))
         index = self._load_index()
         if index is None:
-            found = ABSENT, self._moment, self._changes
-            CHUNKS.put(self._reader.held, self.name, found, {(): Absent})
+            state = ABSENT, self._moment, self._changes
+            CHUNKS.put(self._reader.held, self.name, state, {(): Absent})
             return None
         entries: dict[Coords, Entry] = {}
         ranges: list[tuple[int, int, Coords]] = []
@@ -156,14 +156,16 @@ class _State:
             else:
                 ranges.append((offset, nbytes, coords))
         spans = [(offset, nbytes) for offset, nbytes, _ in ranges]
-        runs = [[ranges[n] for n in members] for _, _, members in far.runs(spans, self._far.gap, self._far.span)]
+        runs = [
+            [ranges[n] for n in members] for _, _, members in remote.runs(spans, self._remote.gap, self._remote.span)
+        ]
         chain, parallel = self._sharding.inner, len(runs) > 1
         for_each(lambda run: entries.update(self._decoded(run, whole)), runs, parallel, [chain], self._reader.threads)
         if not self._is_confirmed:  # nothing had to be read
             self.confirm()
-        found = self._generation, self._moment, self._changes
+        state = self._generation, self._moment, self._changes
         last = {coords: entries.pop(coords) for coords in wanted}  # put last, so that the cache evicts them last
-        CHUNKS.put(self._reader.held, self.name, found, entries | last)
+        CHUNKS.put(self._reader.held, self.name, state, entries | last)
         return last
 
     def confirm(self) -> None:
@@ -181,17 +183,17 @@ class _State:
         nbytes = prod(shape) * self._reader.array.metadata.data_type.numpy.itemsize
         if self._index is not None or shard_indexes.get(self._store, self._key) is not None:
             return None
-        if not self._far.reads_whole(nbytes, wanted, prod(sharding.grid_shape(shape))):
+        if not self._remote.reads_whole(nbytes, wanted, prod(sharding.grid_shape(shape))):
             return None
         raw: bytes | None
         raw, generation = self._store.get(self._key, with_generation=True)
-        self._found(generation)
+        self._note_generation(generation)
         if raw is not None:
             start, stop = clip_range(index_range(sharding, shape), len(raw))
             self._keep_index(raw[start:stop])
         return raw
 
-    def _found(self, generation: Generation) -> None:
+    def _note_generation(self, generation: Generation) -> None:
         """Note the generation of an answer."""
         if self._generation not in (None, generation):
             raise _Changed
@@ -221,10 +223,10 @@ class _State:
             self._index = sharding.decode_index(known[0], shape, None)
         else:
             try:
-                raw, generation = self._far.read_index(self._key, index_range(sharding, shape))
+                raw, generation = self._remote.read_index(self._key, index_range(sharding, shape))
             except ConflictError:
                 raise _Changed from None
-            self._found(generation)
+            self._note_generation(generation)
             if raw is not None:
                 self._keep_index(raw)
         return self._index
@@ -249,7 +251,7 @@ class _State:
     def _ranges(self, start: int, nbytes: int) -> bytes:
         assert self._generation is not None
         try:
-            data = self._far.ranges(self._key, [(start, nbytes)], self._generation)[0]
+            data = self._remote.ranges(self._key, [(start, nbytes)], self._generation)[0]
         except ConflictError:
             raise _Changed from None
         self._is_confirmed = True

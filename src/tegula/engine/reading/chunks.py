@@ -285,8 +285,8 @@ def _read_nested(
     if any(one.nbytes < size for one in wanted):
         least = min(one.nbytes for one in wanted)
         raise CodecError(f"a shard of {least} bytes has no room for its index of {size}", codec="sharding_indexed")
-    with closing(fetch(spans)) as found_indexes:
-        indexes = {number: bytes(raw) for number, raw in found_indexes}
+    with closing(fetch(spans)) as raw_indexes:
+        indexes = {number: bytes(raw) for number, raw in raw_indexes}
 
     # if `work` holds index arrays, `out[work]` is a copy; so each part is first read into a buffer
     # the ellipsis keeps a single object an array
@@ -295,8 +295,8 @@ def _read_nested(
     inner: list[_Wanted] = []
     for number, (one, part) in enumerate(zip(wanted, parts)):
         extent = (one.offset, one.nbytes)
-        for found in _located(sharding, indexes[number], extent, shape, one.selection, part, elements):
-            inner += found
+        for located in _located(sharding, indexes[number], extent, shape, one.selection, part, elements):
+            inner += located
             if len(inner) >= _AT_ONCE:
                 _read_wanted(sharding, fetch, inner, fill, field)
                 inner = []

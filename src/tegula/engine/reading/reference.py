@@ -16,7 +16,7 @@ import numpy.typing as npt
 from tegula.engine.concurrency.pool import for_each
 from tegula.engine.concurrency.retries import back_off
 from tegula.engine.reading.chunks import copy_out, fill_out, index_range, merge_chunk, read_inner_chunks
-from tegula.engine.reading.far import IN_FLIGHT, ShardReader, parts_of
+from tegula.engine.reading.remote import IN_FLIGHT, ShardReader, parts_of
 from tegula.engine.reading.settling import check_before_write, pinned, settled
 from tegula.engine.reading.windows import has_windows, read_window, window_of
 from tegula.engine.stored.array import Box, NewRows, StoredArray
@@ -101,11 +101,11 @@ def _read(array: StoredArray, plan: Plan, out: Array, missing: Callable[[], obje
         with IN_FLIGHT.hold(held):
             absent = not read_one(array, item, out) or absent
 
-    requests, far = min(array.store.concurrency, plan.nchunks), array.store.is_remote
-    windows = far and has_windows(array)
+    requests, is_remote = min(array.store.concurrency, plan.nchunks), array.store.is_remote
+    windows = is_remote and has_windows(array)
     read_one = _read_part if windows else _read_chunk
-    held = array.chunk_nbytes if far and not windows and array.chain.sharding is None else 0
-    if far or _is_parallel(array, plan):
+    held = array.chunk_nbytes if is_remote and not windows and array.chain.sharding is None else 0
+    if is_remote or _is_parallel(array, plan):
         for_each(work, plan, parallel=True, chains=[array.chain], requests=requests)
     else:
         for item in plan:
@@ -183,15 +183,15 @@ def _read_shard(array: StoredArray, key: str, item: Any, out: Array) -> bool:
     inside = np.may_share_memory(target, out) if target.size else True
     for attempt in range(_RETRIES):
         try:
-            found = _read_parts(array, key, shape, selection, target)
+            stored = _read_parts(array, key, shape, selection, target)
             break
         except ConflictError:
             back_off(attempt)
     else:
         raise ConflictError("the shard kept changing while it was being read")
-    if found and not inside:
+    if stored and not inside:
         out[work] = target
-    return found
+    return stored
 
 
 def _read_parts(array: StoredArray, key: str, shape: tuple[int, ...], selection: Any, out: Array) -> bool:

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tegula.engine.concurrency.pool import gather
-from tegula.engine.reading.far import IN_FLIGHT, ShardReader
+from tegula.engine.reading.remote import IN_FLIGHT, ShardReader
 from tegula.engine.stored.array import StoredArray
 from tegula.errors import CodecError, ConflictError
 from tegula.stores import Store
@@ -53,7 +53,7 @@ class Window(NamedTuple):
 
 
 def has_windows(array: StoredArray) -> bool:
-    """Return whether parts of chunks may be read by ranges: large, uncompressed chunks of a far store."""
+    """Return whether parts of chunks may be read by ranges: large, uncompressed chunks of a remote store."""
     return (
         array.store.is_remote
         and array.chunk_nbytes > _LARGE
@@ -109,8 +109,8 @@ def read_window(array: StoredArray, key: str, window: Window, shape: tuple[int, 
         answers = _ranges_of(array.store, key, pieces)
         if answers is None:
             return None
-        if (found := sum(map(len, answers))) != nbytes:
-            raise CodecError(f"there are {found} bytes where parts of the chunk take {nbytes}", codec="bytes")
+        if (received := sum(map(len, answers))) != nbytes:
+            raise CodecError(f"there are {received} bytes where parts of the chunk take {nbytes}", codec="bytes")
 
         # copy the elements of each range to their place in the part
         part = np.empty(sizes, f"V{item}")
@@ -137,8 +137,8 @@ def _ranges_of(store: Store, key: str, ranges: list[tuple[int, int]]) -> list[by
 def _indices(part: Any, size: int) -> range | Array:
     """Return the selected indices of an axis, each once and in order."""
     if isinstance(part, slice):
-        found = range(*part.indices(size))
-        return found if found.step > 0 else found[::-1]
+        indices = range(*part.indices(size))
+        return indices if indices.step > 0 else indices[::-1]
     if isinstance(part, (int, np.integer)):
         return range(int(part), int(part) + 1)
     return np.unique(part)

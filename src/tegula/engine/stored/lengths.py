@@ -60,15 +60,15 @@ def current_length(array: StoredArray) -> tuple[StoredArray, bytes, Generation]:
     if node is not None and fmt.is_draft(old.documents.get(fmt.shape_key, b"")):  # a draft is unique
         node.replaced(array.store)
     try:
-        found = fmt.parse(documents)
+        metadata = fmt.parse(documents)
     except MetadataError as error:
         array.locate(error)
         raise
     if node is not None:
-        node.check(array.store, found)
-    if not isinstance(found, ArrayMetadata) or found.shape[1:] != old.shape[1:]:
+        node.check(array.store, metadata)
+    if not isinstance(metadata, ArrayMetadata) or metadata.shape[1:] != old.shape[1:]:
         raise MetadataError("the array has been replaced since it was opened", path=array.store.url)
-    return array.with_metadata(found), raw, generation
+    return array.with_metadata(metadata), raw, generation
 
 
 def retry_with_current_length(

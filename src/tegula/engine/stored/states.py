@@ -33,7 +33,7 @@ else:
 
 __all__ = ["REPLACEMENTS", "Document", "Replacements"]
 
-_RECENT: Final = 1.0  # seconds for which a document of a far store is taken to be unchanged before a write
+_RECENT: Final = 1.0  # seconds for which a document of a remote store is taken to be unchanged before a write
 
 
 class Replacements:
@@ -163,12 +163,12 @@ class Document:
             return self.shape
         old = self._metadata
         try:
-            found = find_format(old.format).parse({**old.documents, self._name: raw})
+            metadata = find_format(old.format).parse({**old.documents, self._name: raw})
         except (MetadataError, UnsupportedError):
             return None
-        if not isinstance(found, ArrayMetadata) or not found.continues(old):
+        if not isinstance(metadata, ArrayMetadata) or not metadata.continues(old):
             return None
-        return found.shape if self._has_shape else ()
+        return metadata.shape if self._has_shape else ()
 
     def changed(self, metadata: NodeMetadata) -> None:
         """Note metadata of the array that have just been stored or read, perhaps with another shape."""
@@ -204,7 +204,7 @@ class Document:
         """Return whether the array is known to be shorter than a shape along some axis."""
         return shape is not self.shape and any(map(gt, shape, self.shape))
 
-    def check(self, store: Store, found: NodeMetadata | None) -> None:
+    def check(self, store: Store, metadata: NodeMetadata | None) -> None:
         """Check that metadata which have been read now are those of the array, with any shape and attributes.
 
         Raises
@@ -213,7 +213,7 @@ class Document:
             If they are of another node.
         """
         self.check_count(store)
-        if not isinstance(found, ArrayMetadata) or not found.continues(self._metadata):
+        if not isinstance(metadata, ArrayMetadata) or not metadata.continues(self._metadata):
             self.replaced(store)
         self._confirmed = time.monotonic()
 
@@ -254,7 +254,7 @@ class Document:
         return same
 
     def ask(self, store: Store) -> Callable[[], bool]:
-        """Request the document of a far store, and return a function that does what `look` does with the answer."""
+        """Request the document of a remote store, and return a function that does what `look` does with the answer."""
         known = self.generation
         request = partial(self._answer, store, known)
         asking = pool.begin(request)
@@ -282,7 +282,7 @@ class Document:
             return error
 
     def look_before_write(self, store: Store) -> None:
-        """Check that the document describes the array; one of a far store must have done so within a second."""
+        """Check that the document describes the array; one of a remote store must have done so within a second."""
         if self.is_current(store):
             return
         if store.is_remote and time.monotonic() - self._confirmed < _RECENT:

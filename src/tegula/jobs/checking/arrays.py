@@ -15,7 +15,7 @@ from tegula.codecs.compressors.checksums import notices_changes
 from tegula.display.info import counted
 from tegula.engine import StoredArray
 from tegula.engine.concurrency.pool import for_each, results_of
-from tegula.engine.reading.far import UNITS
+from tegula.engine.reading.remote import UNITS
 from tegula.engine.stored.visiting import cells
 from tegula.errors import ConflictError, MetadataError, NotFoundError, TegulaError, UnsupportedError
 from tegula.formats import Format, find_format

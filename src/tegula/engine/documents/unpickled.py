@@ -15,7 +15,7 @@ from tegula.metadata.nodes import NodeMetadata
 from tegula.stores import Store
 from tegula.stores.identity import location
 
-__all__ = ["KNOWN", "fingerprint", "forget_copies", "read_copied"]
+__all__ = ["KNOWN", "fingerprint", "forget_unpickled", "read_unpickled"]
 
 _MOST: Final = 256
 KNOWN: Final[dict[tuple[str, str, bytes], NodeMetadata]] = {}
@@ -35,11 +35,11 @@ def fingerprint(metadata: NodeMetadata) -> bytes:
     for key, raw in sorted(metadata.documents.items()):
         digest.update(b"%d,%d:" % (len(key), len(raw)))
         digest.update(key.encode() + raw)
-    found: bytes = digest.digest()
-    return found
+    digested: bytes = digest.digest()
+    return digested
 
 
-def read_copied(store: Store, path: str, format: str, wanted: bytes) -> NodeMetadata | None:
+def read_unpickled(store: Store, path: str, format: str, wanted: bytes) -> NodeMetadata | None:
     """Return the metadata of an unpickled node; read it unless this process already has a copy of the node.
 
     Parameters
@@ -68,7 +68,7 @@ def read_copied(store: Store, path: str, format: str, wanted: bytes) -> NodeMeta
     return metadata
 
 
-def forget_copies(store: Store, name: str) -> None:
+def forget_unpickled(store: Store, name: str) -> None:
     """Forget the nodes that a key belongs to, or those at and below a prefix, since this process has changed them."""
     if KNOWN and isinstance(store.identity, str):
         changed = location(store.identity, name).rstrip("/") + "/"
