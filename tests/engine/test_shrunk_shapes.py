@@ -219,7 +219,7 @@ def test_a_handle_that_grows_and_refreshes(executor: Any, place: str, tmp_path: 
 @pytest.mark.parametrize("executor", EXECUTORS)
 @pytest.mark.parametrize("format", ["zarr3", "zarr2", "zarr1"])
 @pytest.mark.parametrize("place", STORES)
-def test_an_array_that_is_replaced_while_another_is_made_smaller_keeps_its_chunks(
+def test_shrinking_an_array_keeps_the_chunks_of_its_replacement(
     executor: Any, format: str, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It has the same shape, and chunks where the other one has none any more, or only up to its edge."""

@@ -569,7 +569,7 @@ def test_a_group_can_not_be_assigned() -> None:
         g["copy"] = tegula.create_group({})
 
 
-def test_nodes_deep_below_are_no_reason_to_delete_what_is_above_them(tmp_path):
+def test_overwriting_by_a_group_keeps_files_above_deep_nodes(tmp_path):
     tegula.save(tmp_path / "a" / "b" / "c" / "old.bcolz", [1, 2], format="bcolz")
     (tmp_path / "a" / "letters.txt").write_text("dear")
     assert isinstance(tegula.open(tmp_path), tegula.Group)
@@ -596,7 +596,7 @@ def test_the_search_for_nodes_below_is_bounded(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("format", FORMATS)
-def test_leftovers_of_an_interrupted_deletion_are_not_part_of_the_next_array(format: str, tmp_path: Path) -> None:
+def test_new_array_hides_leftovers_of_an_interrupted_deletion(format: str, tmp_path: Path) -> None:
     group = tegula.create_group(tmp_path, format=format)
     group["a"] = np.arange(6)
     for key in ("zarr.json", ".zarray"):

@@ -49,7 +49,7 @@ def test_an_array_is_opened_in_few_waves_without_a_request_made_twice(format: st
         assert len(log.requests) == 1 or not told or format != "zarr3"
 
 
-def test_a_group_with_consolidated_metadata_is_opened_with_one_request_and_its_members_with_none() -> None:
+def test_consolidated_group_opens_in_one_request_and_its_members_in_none() -> None:
     store, group = group_of(20)
     group.consolidate()
     with store.waves() as log:
@@ -158,7 +158,7 @@ def looks(store: Store, root: str) -> list[object]:
     st.sampled_from([("", ""), ("group zarr3", ""), ("group zarr2", ""), ("group zarr3", "a")]),
     st.integers(1, 4),
 )
-def test_what_is_seen_far_away_is_what_is_seen_near(
+def test_remote_and_local_stores_show_the_same_members(
     nodes: list[tuple[str, str]], root: tuple[str, str], size: int
 ) -> None:
     near, far = MemoryStore(), WaveStore(concurrency=4)
@@ -229,7 +229,7 @@ def table_waves(count: int, format: str) -> dict[str, int]:
 
 
 @pytest.mark.slow
-def test_groups_are_deleted_and_copied_in_as_many_waves_for_many_members_as_for_few() -> None:
+def test_deleting_and_copying_groups_takes_the_same_waves_for_any_size() -> None:
     waves = []
     for count in (2, 12):
         store = WaveStore(concurrency=256)
