@@ -262,8 +262,8 @@ def _whole_shards(value: Any, shape: tuple[int, ...], inner: tuple[int, ...]) ->
     items = [value] * len(inner) if is_one else value
     if isinstance(items, str) or not isinstance(items, Sequence) or len(items) != len(inner):
         return value
-    whole = [max(1, -(-size // chunk)) * chunk for size, chunk in zip(shape, inner)]
-    return [size if item is None or item == -1 else item for item, size in zip(items, whole)]
+    covering = [max(1, -(-size // chunk)) * chunk for size, chunk in zip(shape, inner)]
+    return [size if item is None or item == -1 else item for item, size in zip(items, covering)]
 
 
 def _codec_json(codec: CodecSpec) -> dict[str, Any]:

@@ -158,14 +158,14 @@ def build_array_codec(spec: CodecSpec, context: Context) -> ArrayCodec:
         raise MetadataError(f"elements of type {data_type} can't be filtered", field="codecs", codec=spec.name)
     # numcodecs takes the bytes of elements for those of the type that the document states
     is_typed = spec.name.removeprefix("numcodecs.") in _TYPED
-    given = data_type.numpy.newbyteorder("<") if is_typed and data_type.numpy.isnative else data_type.numpy
-    codec = _codec(spec, context, given)
+    input_type = data_type.numpy.newbyteorder("<") if is_typed and data_type.numpy.isnative else data_type.numpy
+    codec = _codec(spec, context, input_type)
     taken, made = _dtypes(codec)
     if taken is not None and taken.itemsize != data_type.itemsize:
         raise MetadataError(
             f"the filter takes {taken}, the array has {data_type}", field="codecs.dtype", codec=spec.name
         )
-    orders = set() if taken is None else {taken.str[0], given.str[0]}
+    orders = set() if taken is None else {taken.str[0], input_type.str[0]}
     if taken is not None and orders == {"<", ">"} and spec.name.removeprefix("numcodecs.") in _LOSSY:
         raise UnsupportedError(
             f"the filter would take the bytes of numbers in another order, as {taken.str}, and round them to others",
@@ -176,7 +176,7 @@ def build_array_codec(spec: CodecSpec, context: Context) -> ArrayCodec:
         made = np.dtype("u1")
         if data_type.numpy.kind != "b":
             raise MetadataError(f"the filter takes bool, the array has {data_type}", field="codecs", codec=spec.name)
-    return _Filter(spec.name, codec, data_type, data_type if made is None else data_type_of(made), given)
+    return _Filter(spec.name, codec, data_type, data_type if made is None else data_type_of(made), input_type)
 
 
 class _Buffer(BufferCodec):
@@ -188,12 +188,12 @@ class _Buffer(BufferCodec):
         self.kind = name.removeprefix("numcodecs.")
         self.ratio = ratio
         self.buffer = _dtypes(codec)[1] if ratio else None
-        self.given = context.buffer
+        self.input_type = context.buffer
         self.unit = context.unit if self.kind == "bitround" else None  # bitround returns integers of the same size
 
     @property
     def native(self) -> NativeCodec | None:
-        return filter_native(self.codec, self.given)
+        return filter_native(self.codec, self.input_type)
 
     def size(self, size: int) -> int | None:
         if self.kind in _CHECKSUMS:

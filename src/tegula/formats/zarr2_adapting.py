@@ -49,14 +49,14 @@ def adapt(metadata: ArrayMetadata) -> ArrayMetadata:
     data_type = DataType(packed(metadata.data_type.numpy), metadata.data_type.variable)
     if data_type.is_fixed and data_type.numpy not in EXTENDED_DTYPES:
         data_type = DataType(with_endian(data_type.numpy, stated_endian(codecs)))
-    order, rest = _order(codecs, metadata.ndim)
+    order, others = _order(codecs, metadata.ndim)
     fill = metadata.fill_value
     return ArrayMetadata(
         shape=metadata.shape,
         data_type=data_type,
         grid=metadata.grid,
         keys=v2_keys(metadata.keys.separator if not metadata.keys.prefix else "."),
-        codecs=(*order, *_buffer_codecs(rest, data_type)),
+        codecs=(*order, *_buffer_codecs(others, data_type)),
         fill_value=None if fill is None else fill.astype(data_type.numpy),
         attributes=attributes_with(metadata.attributes, metadata.dimension_names),
         dimension_names=metadata.dimension_names,
@@ -98,15 +98,15 @@ def _buffer_codecs(codecs: list[CodecSpec], data_type: DataType) -> list[CodecSp
 def _order(codecs: list[CodecSpec], ndim: int) -> tuple[list[CodecSpec], list[CodecSpec]]:
     """Split codecs into the ``transpose`` of Fortran order, if there is one, and the rest."""
     transposes = [codec for codec in codecs if codec.name == "transpose"]
-    rest = [codec for codec in codecs if codec.name != "transpose"]
+    others = [codec for codec in codecs if codec.name != "transpose"]
     if not transposes or ndim < 2:
-        return [], rest
+        return [], others
     reverse = [*range(ndim)][::-1]
-    given = transposes[0].configuration.get("order", [])
-    order = {"C": reverse[::-1], "F": reverse}.get(given) if isinstance(given, str) else [*given]
+    stated = transposes[0].configuration.get("order", [])
+    order = {"C": reverse[::-1], "F": reverse}.get(stated) if isinstance(stated, str) else [*stated]
     if len(transposes) > 1 or order not in (reverse, reverse[::-1]):
         raise UnsupportedError("Zarr v2 supports only C and F order", codec="transpose")
-    return [fortran_order(ndim)] if order == reverse else [], rest
+    return [fortran_order(ndim)] if order == reverse else [], others
 
 
 def _adapt_codec(codec: CodecSpec, data_type: DataType) -> CodecSpec:

@@ -221,9 +221,9 @@ class Copier:
         """Return whether a value at the target is from the source: others that were there before stay."""
         parts = name.split("/")
         for count in range(len(parts)):
-            prefix, rest = self.old + "".join(f"{part}/" for part in parts[:count]), "/".join(parts[count:])
+            prefix, inner = self.old + "".join(f"{part}/" for part in parts[:count]), "/".join(parts[count:])
             if (node := self._nodes.get(prefix)) is not None and (
-                rest in _RANK or (isinstance(node, Source) and is_chunk_key(rest))
+                inner in _RANK or (isinstance(node, Source) and is_chunk_key(inner))
             ):
                 return True
         return self.source.exists(self.old + name)

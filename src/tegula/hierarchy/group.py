@@ -431,8 +431,8 @@ class Group(Node, MutableMapping[str, Any]):
         """
         self.check_writable()
         check_keywords("create_array", options, _KEYWORDS)
-        given: dict[str, Any] = {"format": self.format, **options}
-        return new_array_with(self._store, self.path_of(name), data, shape=shape, dtype=dtype, **given)
+        own: dict[str, Any] = {"format": self.format, **options}
+        return new_array_with(self._store, self.path_of(name), data, shape=shape, dtype=dtype, **own)
 
     @known_keywords
     def create_group(self, name: str, *, attributes: Mapping[str, Any] | None = None, overwrite: bool = False) -> Group:

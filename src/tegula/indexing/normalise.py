@@ -45,7 +45,7 @@ def split_fields(selection: Any) -> tuple[str | list[str] | None, Any]:
     -------
     fields : str, list of str or None
         A name selects the field itself, a list of names a structure of these fields.
-    rest : any
+    others : any
         The selection without the names; ``...`` if there is nothing else.
 
     Examples
@@ -69,7 +69,7 @@ def split_fields(selection: Any) -> tuple[str | list[str] | None, Any]:
     # names among other items
     names: list[str] = []
     several = False
-    rest = []
+    others = []
     for item in selection:
         if isinstance(item, str):
             names.append(str(item))
@@ -77,11 +77,11 @@ def split_fields(selection: Any) -> tuple[str | list[str] | None, Any]:
             names.extend(item)
             several = True
         else:
-            rest.append(item)
+            others.append(item)
     if not names:
         return None, selection
     fields = names if several or len(names) > 1 else names[0]
-    return fields, rest[0] if len(rest) == 1 else tuple(rest) or ...
+    return fields, others[0] if len(others) == 1 else tuple(others) or ...
 
 
 def _is_names(item: Any) -> bool:

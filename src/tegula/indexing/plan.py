@@ -36,7 +36,7 @@ _FULL = slice(None)
 class Runs:
     """The table of an axis selected by an int or a slice: one row for each chunk, computed on demand.
 
-    A row is ``(number, first, count, step, work, whole)``: number of the chunk along the axis; first index within the
+    A row is ``(number, first, count, step, work, covers)``: number of the chunk along the axis; first index within the
     chunk, number of indices and distance between them (negative if the slice runs backwards, 1 for a single index);
     first index in the work buffer; whether the row has every index of the chunk that lies within the array.
 
@@ -66,10 +66,10 @@ class Runs:
 
     def rows(self) -> Iterator[Row]:
         """Yield a row for each chunk."""
-        cut, size, step, left = self._cut, self._size, self.step, self.count
+        cut, size, step, remaining = self._cut, self._size, self.step, self.count
         index, done = self.start, 0
         chunk = cut.chunk if type(cut) is RegularAxis else 0
-        while left:
+        while remaining:
             # the chunk of the next index
             if type(cut) is RegularAxis:
                 number = index // chunk
@@ -82,10 +82,10 @@ class Runs:
             # the number of indices in it
             end = min(start + chunk, size)
             count = (end - 1 - index) // step + 1 if step > 0 else (index - start) // -step + 1
-            count = min(count, left)
+            count = min(count, remaining)
             yield (number, index - start, count, step if count > 1 else 1, done, count == end - start)
             done += count
-            left -= count
+            remaining -= count
             index += count * step
 
     @property
@@ -131,13 +131,13 @@ class Runs:
         return self._entry((number, inner, here, step if here > 1 else 1, first, here == end - start))
 
     def _entry(self, row: Row) -> Entry:
-        number, first, count, step, work, whole = row
+        number, first, count, step, work, covers = row
         if self.length is None:
-            return number, first, None, whole
+            return number, first, None, covers
         stop: int | None = first + (count - 1) * step + (1 if step > 0 else -1)
         if stop == -1:  # NumPy would count it from the end
             stop = None
-        return number, slice(first, stop, step), slice(work, work + count, 1), whole
+        return number, slice(first, stop, step), slice(work, work + count, 1), covers
 
 
 class Plan:
@@ -315,8 +315,8 @@ class Plan:
         order = self.work_axes
         in_order = order == tuple(range(len(columns)))
         for rows in _product(columns):
-            coords, inner, work, whole = zip(*rows)
-            yield coords, inner, work if in_order else tuple([work[axis] for axis in order]), False not in whole
+            coords, inner, work, covers = zip(*rows)
+            yield coords, inner, work if in_order else tuple([work[axis] for axis in order]), False not in covers
 
     def _scattered(self, points: Points) -> Iterator[Projection]:
         """Yield, for each group of points, the product with the entries of the other axes."""
@@ -325,9 +325,9 @@ class Plan:
             for axis, number, each in zip(points.axes, numbers, offsets):
                 columns[axis] = [(number, each, points_work, filled)]
             for rows in _product(columns):
-                coords, inner, work, whole = zip(*rows)
+                coords, inner, work, covers = zip(*rows)
                 target = tuple([points_work if axis < 0 else work[axis] for axis in self.work_axes])
-                yield coords, inner, target, False not in whole
+                yield coords, inner, target, False not in covers
 
     def present(self, work: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Convert a work buffer to NumPy's result.

@@ -231,12 +231,12 @@ def conventions_of(metadata: ArrayMetadata, way: str) -> Conventions:
 
 def _masks(metadata: ArrayMetadata, fill: Fill | None, read_as: np.dtype[Any]) -> tuple[Fill, ...]:
     """Return the values that mark missing elements, each once; times and structured elements have none."""
-    data_type, given = metadata.data_type, metadata.attributes.get("missing_value")
+    data_type, missing_value = metadata.data_type, metadata.attributes.get("missing_value")
     if data_type.numpy.kind in "mMV" or data_type.variable == "object":
         return ()
     if read_as != data_type.numpy:
         fill, data_type = None if fill is None else fill.view(read_as), as_data_type(read_as)
-    several = given if isinstance(given, list) and data_type.numpy.kind != "c" else [given]
+    several = missing_value if isinstance(missing_value, list) and data_type.numpy.kind != "c" else [missing_value]
     candidates = [fill, *(fill_of_attribute(value, data_type) for value in several)]
     masks = [mask for mask in candidates if mask is not None and not (mask.dtype.kind in "fc" and np.isnan(mask))]
     return tuple({mask.item(): mask for mask in masks}.values())

@@ -102,17 +102,17 @@ class TimeUnits:
             else int(self.reference.astype("M8[ns]" if per_tick == 1 else "M8[us]").astype("i8"))
         )
         # whole units and parts of them, as ticks of the type
-        whole = np.floor(known) if known.dtype.kind == "f" else known
-        most = max((abs(int(end)) for end in (whole.min(), whole.max())), default=0) if whole.size else 0
+        integers = np.floor(known) if known.dtype.kind == "f" else known
+        most = max((abs(int(end)) for end in (integers.min(), integers.max())), default=0) if integers.size else 0
         if most * self.nanoseconds // per_tick + abs(first) >= _MOST:
             raise UnsupportedError("a time is out of range; read the numbers as they are stored")
         ticks = (
-            whole.astype("i8") * self.nanoseconds // per_tick
+            integers.astype("i8") * self.nanoseconds // per_tick
             if self.nanoseconds < per_tick
-            else (whole.astype("i8") * (self.nanoseconds // per_tick))
+            else (integers.astype("i8") * (self.nanoseconds // per_tick))
         )
         if known.dtype.kind == "f":
-            ticks += np.rint((known.astype("f8") - whole) * (self.nanoseconds / per_tick)).astype("i8")
+            ticks += np.rint((known.astype("f8") - integers) * (self.nanoseconds / per_tick)).astype("i8")
         dates = (ticks + first).astype(self.dtype)
         # dates before the reform are those of the Julian calendar, which NumPy does not know
         if self.reference is not None and self.calendar != "proleptic_gregorian":

@@ -99,8 +99,8 @@ class ArrowRows:
         MetadataError, UnsupportedError
             If the stream fails, a value is missing, or NumPy has no type for a column.
         """
-        whole = self._next(rows)
-        return None if whole is None else columns_of_arrow(whole, self._fills, self._fixed_width)
+        rows_taken = self._next(rows)
+        return None if rows_taken is None else columns_of_arrow(rows_taken, self._fills, self._fixed_width)
 
     def empty(self) -> dict[str, Array]:
         """Return the columns without rows."""
@@ -112,9 +112,9 @@ class ArrowRows:
         file = TemporaryFile()  # noqa: SIM115 - closed with the last batch read from it
         try:
             with arrow.ipc.new_stream(file, self._schema) as writer:
-                while (whole := self._next(None)) is not None:
-                    writer.write_table(whole)
-                    yield columns_of_arrow(whole, self._fills, self._fixed_width)
+                while (table := self._next(None)) is not None:
+                    writer.write_table(table)
+                    yield columns_of_arrow(table, self._fills, self._fixed_width)
             file.seek(0)
         except BaseException:
             file.close()
@@ -136,10 +136,10 @@ class ArrowRows:
         if not parts and self._started:
             return None
         self._started = True
-        whole = arrow.concat_tables(parts) if parts else self._schema.empty_table()
+        table = arrow.concat_tables(parts) if parts else self._schema.empty_table()
         if rows is not None and self.is_stream and count > rows:
-            self._rest, whole = [whole.slice(rows)], whole.slice(0, rows)
-        return whole
+            self._rest, table = [table.slice(rows)], table.slice(0, rows)
+        return table
 
 
 def _batches_in(file: BinaryIO) -> Iterator[Any]:

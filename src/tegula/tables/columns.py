@@ -209,10 +209,10 @@ def new_table(
     described: dict[str, dict[str, Any]] = {}
     for name, values in data.items():
         dtype = widths[name] if name in widths else _type_of(values, format)
-        given = {key: _of_column(value, name) for key, value in options.items()}
+        of_column = {key: _of_column(value, name) for key, value in options.items()}
         fill = {} if fill_values is None or name not in fill_values else {"fill_value": fill_values[name]}
         described[name] = {
-            "dtype": dtype, "format": format, "allow_pickle": allow_pickle, **given, **fill,
+            "dtype": dtype, "format": format, "allow_pickle": allow_pickle, **of_column, **fill,
         }  # fmt: skip
         # everything is checked before anything is written
         new_column(MemoryStore(), name, values[:0], **described[name])

@@ -492,9 +492,9 @@ def _compared_times(compare: np.ufunc, left: Any, right: Any) -> Any:
         result = compare(*sides)
     else:  # compare in the coarser unit, and where these are equal the ticks of the finer one that are left
         steps = [max(factors) // factor for factor in factors]
-        whole = [values.astype(np.int64) // step for values, step in zip(both, steps)]
-        rest = [values.astype(np.int64) % step for values, step in zip(both, steps)]
-        result = np.where(whole[0] != whole[1], compare(*whole), compare(*rest))
+        days = [values.astype(np.int64) // step for values, step in zip(both, steps)]
+        parts_of_day = [values.astype(np.int64) % step for values, step in zip(both, steps)]
+        result = np.where(days[0] != days[1], compare(*days), compare(*parts_of_day))
     return np.where(np.isnat(left) | np.isnat(right), compare is np.not_equal, result)
 
 

@@ -111,8 +111,8 @@ class Scan:
         """Yield blocks of rows: the number of rows, and their columns."""
         rows = self._rows
         if self._predicate is not None:
-            given = self._known, self._length, self._predicate, self._variables
-            for matches in rows_that_match(*given, start=rows.start, stop=rows.stop):
+            query = self._known, self._length, self._predicate, self._variables
+            for matches in rows_that_match(*query, start=rows.start, stop=rows.stop):
                 yield len(matches.inside), matches.columns(self._columns)
             return
         step = self._block_rows()

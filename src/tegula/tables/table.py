@@ -474,9 +474,9 @@ class Table(Node):
             return
         chosen = self._chosen(selection)
         with self._locating():
-            given = as_rows(values, self.dtype)
-            columns = self.open_columns.select([*given])
-            parts = {name: fitted(name, given[name], column.metadata.data_type) for name, column in columns.items()}
+            rows = as_rows(values, self.dtype)
+            columns = self.open_columns.select([*rows])
+            parts = {name: fitted(name, rows[name], column.metadata.data_type) for name, column in columns.items()}
             gather(lambda name: columns[name].__setitem__(chosen, parts[name]), columns, self._store.concurrency)
 
     def append(self, rows: Any) -> int:

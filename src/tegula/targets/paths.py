@@ -96,12 +96,12 @@ def path_text(target: str | os.PathLike[Any]) -> str:
         path = os.fsdecode(path)
     if not path.startswith("~") or not isinstance(target, str):
         return path
-    whole = os.path.expanduser(path)
-    if whole.startswith("~"):
+    expanded = os.path.expanduser(path)
+    if expanded.startswith("~"):
         raise MetadataError(
             f"{path!r} begins with the home directory of an unknown user; write './{path}' for a name with a tilde"
         )
-    return whole
+    return expanded
 
 
 def local_path(target: Any) -> str | None:

@@ -107,9 +107,9 @@ def open_references(target: str, options: Mapping[str, Any], *, read_only: bool)
 
 def _source(target: str, words: Mapping[str, Any]) -> str | Mapping[str, Any]:
     """Return the path or URL of the references, or the references themselves."""
-    rest = target.partition(":")[2].removeprefix(":") if target.lower().startswith("reference:") else target
-    rest = rest.removeprefix("//") if target.lower().startswith("reference://") else rest
-    source = words.get("fo", rest or None)
+    address = target.partition(":")[2].removeprefix(":") if target.lower().startswith("reference:") else target
+    address = address.removeprefix("//") if target.lower().startswith("reference://") else address
+    source = words.get("fo", address or None)
     if isinstance(source, os.PathLike):
         source = os.fspath(source)
     if isinstance(source, Mapping):
@@ -200,11 +200,11 @@ class Files:
                 "these references come from elsewhere and name a file on this machine; if that is intended, pass "
                 "remote_protocol='file' in storage_options"
             )
-        whole = os.path.abspath(_of_drive(r"\1", path))
-        drive, rest = os.path.splitdrive(whole)
+        absolute = os.path.abspath(_of_drive(r"\1", path))
+        drive, path_on_drive = os.path.splitdrive(absolute)
         if drive not in self._stores:
             self._stores[drive] = LocalStore(drive + os.sep, read_only=True, follow_symlinks=True)
-        return self._stores[drive], rest.replace(os.sep, "/").lstrip("/")
+        return self._stores[drive], path_on_drive.replace(os.sep, "/").lstrip("/")
 
     @staticmethod
     def _split(scheme: str, url: str) -> tuple[str, str]:

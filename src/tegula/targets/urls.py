@@ -55,8 +55,8 @@ def store_of_url(url: str, options: Mapping[str, Any], *, read_only: bool, archi
     """
     if not archives:
         return _open(url, options, read_only)
-    outer, *rest = links(url)
-    inner = "::".join(rest)
+    outer, *inner_links = links(url)
+    inner = "::".join(inner_links)
     if inner and outer.lower() in ("zip", "zip://"):
         scheme = inner.partition(":")[0].lower()
         return _archive(inner, _options_of(scheme, options), read_only)

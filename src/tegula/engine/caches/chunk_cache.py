@@ -239,7 +239,7 @@ class ChunkCache:
         if plan.nchunks > len(held.records):
             self._forget(held, None)
         else:
-            self._forget(held, [array.key(item[0])[len(array.prefix) :] for item in plan])
+            self._forget(held, [array.key(projection[0])[len(array.prefix) :] for projection in plan])
 
     def forget(self, store: Store, name: str) -> None:
         """Drop a key that has been written or deleted, or all keys of a prefix, which ends in ``/`` or is empty.

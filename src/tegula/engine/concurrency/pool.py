@@ -130,13 +130,13 @@ def results_of(work: Callable[[T], R], items: Iterable[T], requests: int) -> Ite
     if not requests:
         yield from map(work, items)
         return
-    left: list[bool] = []
+    stopped: list[bool] = []
     outer = waiting.is_over
 
     def run(item: T) -> R:
         before = waiting.is_over
         try:
-            waiting.is_over = lambda: bool(left) or outer()
+            waiting.is_over = lambda: bool(stopped) or outer()
             return work(item)
         finally:
             waiting.is_over = before
@@ -154,7 +154,7 @@ def results_of(work: Callable[[T], R], items: Iterable[T], requests: int) -> Ite
             yield calls[0].result()
             calls.popleft()
     finally:
-        left.append(True)
+        stopped.append(True)
         finish(calls)
 
 

@@ -149,22 +149,22 @@ def _verify_shard(array: StoredArray, sharding: Sharding, coords: Shape, key: st
         size = array.store.size(key)
         if size is None:
             return None
-        whole = b""
+        loaded = b""
         if size <= _WHOLE:
             value = array.store.get(key)
             if value is None:
                 return None
-            whole, size = value, len(value)
+            loaded, size = value, len(value)
 
-        def get(byte_range: ByteRange, seen: set[Generation] = seen, whole: bytes = whole) -> bytes:
+        def get(byte_range: ByteRange, seen: set[Generation] = seen, loaded: bytes = loaded) -> bytes:
             start, length = byte_range
-            if whole:
-                return whole[start : start + (length or 0)]
+            if loaded:
+                return loaded[start : start + (length or 0)]
             data, generation = array.store.get(key, byte_range, with_generation=True)
             seen.add(generation)
             return data or b""
 
-        along: GetRange = get if whole or not array.store.is_remote else _read_along(get, size)
+        along: GetRange = get if loaded or not array.store.is_remote else _read_along(get, size)
         verdict = Verdict(stored=size)
         _verify_inner(sharding, along, (0, size), shape, verdict, "")
         if len(seen) <= 1:  # otherwise the shard was replaced during the read

@@ -301,8 +301,8 @@ def read_many(store: Store, paths: Sequence[str], format: str | None = None) -> 
             undecided[number] = known
     # the other documents, where an array of an older format may be beside a group
     others = [key for key in COMMON_KEYS if keys is not None and key not in keys]
-    rest = documents_of(store, [paths[number] for number in undecided], others)
-    for (number, known), documents in zip(undecided.items(), rest):
+    fetched = documents_of(store, [paths[number] for number in undecided], others)
+    for (number, known), documents in zip(undecided.items(), fetched):
         try:
             more = {key: documents[key] for key in others if key in documents}
             nodes[number] = read_metadata(store, paths[number], documents={**known, **more})

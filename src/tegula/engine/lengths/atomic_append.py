@@ -187,7 +187,7 @@ def _lock_key(lead: StoredArray) -> str:
 def _read_together(columns: Sequence[Column], added: int) -> list[LengthDocument]:
     """Read all lengths, and the chunks to which `added` rows go if the first length is still the known one."""
     rows = columns[0][0].metadata.shape[0]
-    items = [(array, item) for array, _ in columns for item in _few_chunks(array, rows, added)]
+    items = [(array, projection) for array, _ in columns for projection in _few_chunks(array, rows, added)]
 
     def read(wanted: Any) -> Any:
         if isinstance(wanted[1], str):
@@ -254,7 +254,10 @@ def _write_chunks(lengths: list[LengthDocument], writers: list[RowWriter]) -> No
         missing = [pair for pair in batch if chunk_name(pair[0].array, pair[1]) not in lead.chunks]
         fetched = gather(lambda pair: read_chunk(pair[0].array, pair[1]), missing, requests)
         lead.chunks.update((chunk_name(pair[0].array, pair[1]), chunk) for pair, chunk in zip(missing, fetched))
-        work = [(writer, (item, *lead.chunks.pop(chunk_name(writer.array, item)))) for writer, item in batch]
+        work = [
+            (writer, (projection, *lead.chunks.pop(chunk_name(writer.array, projection))))
+            for writer, projection in batch
+        ]
         if missing and not lead.holds():  # the others were read before the length was reserved
             raise ConflictError("another writer has reserved the length")
         parallel = len(work) > 1 and nbytes >= _PARALLEL_BYTES

@@ -256,8 +256,8 @@ def _write_node(
         return final
     if draft is None:
         return _parsed(fmt, written, final, path)
-    whole = {**written, fmt.shape_key: final.documents[fmt.shape_key]}
-    return replace(_parsed(fmt, whole, final, path), documents=written)
+    complete = {**written, fmt.shape_key: final.documents[fmt.shape_key]}
+    return replace(_parsed(fmt, complete, final, path), documents=written)
 
 
 def check_vacant(store: Store, path: str, fmt: Format, metadata: ArrayMetadata, **options: Any) -> None:

@@ -81,7 +81,7 @@ class Replacement:
         What it is made from.
     reserved, anywhere, has_parent : bool
         As for `tegula.engine.nodes.creating.create_node`.
-    whole : bool
+    everything : bool
         Whether everything below the path is replaced, whatever it is; otherwise only nodes and parts of nodes are.
     keep : str
         A prefix inside the old node that stays until the new node is in place, if values are copied.
@@ -118,11 +118,11 @@ class Replacement:
         reserved: bool = False,
         anywhere: bool = False,
         has_parent: bool = False,
-        whole: bool = False,
+        everything: bool = False,
         keep: str = "",
     ) -> None:
         self.store, self.path = self.target, self.target_path = store, path
-        self._fmt, self._has_parent, self._whole, self._keep = fmt, has_parent or anywhere, whole, keep
+        self._fmt, self._has_parent, self._everything, self._keep = fmt, has_parent or anywhere, everything, keep
         self._stack = ExitStack()
         self._beside: Beside | None = None
         self.there: Occupant | None = None
@@ -138,7 +138,7 @@ class Replacement:
         if self.is_vacant:
             self.options["has_chunks"] = True  # it need not be looked up again
             return
-        self.there = "node" if whole else occupant(store, path)
+        self.there = "node" if everything else occupant(store, path)
         if self.there is not None and (data != "none" or self.there == "node"):
             if data == "lazy":  # an unsuitable group above is found before the work
                 self._make_parents()
@@ -254,7 +254,7 @@ class Replacement:
             except (AlreadyExistsError, ConflictError, NotFoundError):  # others create or delete nodes here
                 back_off(attempt)
                 occupied = occupant(self.target, self.target_path)
-                there = "node" if self._whole else occupied or "incomplete"  # chunks that others have just copied
+                there = "node" if self._everything else occupied or "incomplete"  # chunks that others have just copied
             except BaseException:  # Ctrl-C, too
                 with suppress(TegulaError):
                     if occupant(self.target, self.target_path) != "node":
@@ -280,8 +280,8 @@ class Replacement:
             return name in keys or any(is_chunk_key("/".join(parts[n:])) for n in above)
 
         for batch in batches(self.target.list_prefix(self._prefix)):
-            left = (key for key in batch if not (keep and key.startswith(keep)))
-            delete_keys(self.target, [key for key in left if is_part(key[len(self._prefix) :])])
+            deleted = (key for key in batch if not (keep and key.startswith(keep)))
+            delete_keys(self.target, [key for key in deleted if is_part(key[len(self._prefix) :])])
 
     def _copier(self, below: str) -> Callable[[str], None]:
         source, target = self.store, self.target

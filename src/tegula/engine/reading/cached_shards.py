@@ -59,39 +59,39 @@ class ShardReader:
         self._batch = min(_MOST, max(threads, _AT_ONCE // inner))
         self._fill = array.fill if array.field is None else array.fill[array.field]
 
-    def copy(self, name: str, item: Projection, out: Array) -> bool:
+    def copy(self, name: str, projection: Projection, out: Array) -> bool:
         """Copy the selected part of a shard to its place, if all of it is cached; return whether it is."""
-        target = _target(out, item[2])
+        target = _target(out, projection[2])
         if CHUNKS.find(self.held, name, ()) is Absent:
             fill_out(target, (), self._fill)
         else:
-            for coords, selection, work_selection, _ in self._inner(item):
+            for coords, selection, work_selection, _ in self._inner(projection):
                 entry = CHUNKS.find(self.held, name, coords)
                 if entry is None:
                     return False
                 self._copy_entry(target, work_selection, entry, selection)
-        _put_back(target, item[2], out)
+        _put_back(target, projection[2], out)
         return True
 
-    def load(self, name: str, item: Projection, out: Array) -> bool:
+    def load(self, name: str, projection: Projection, out: Array) -> bool:
         """Copy the selected part of a shard as it is stored now; return ``False`` if there is no shard."""
-        array, target = self.array, _target(out, item[2])
+        array, target = self.array, _target(out, projection[2])
         key = array.prefix + name
         for attempt in range(_RETRIES):
-            state = _State(self, name, key, array.metadata.grid.chunk_shape(item[0]))
+            state = _State(self, name, key, array.metadata.grid.chunk_shape(projection[0]))
             try:
-                copied = self._load(state, item, target)
+                copied = self._load(state, projection, target)
             except _Changed:
                 shard_indexes.drop(array.store, key)
                 CHUNKS.discard(self.held, name)
                 back_off(attempt)
                 continue
-            _put_back(target, item[2], out)
+            _put_back(target, projection[2], out)
             return copied
         raise ConflictError("the shard kept changing while it was being read")
 
-    def _load(self, state: _State, item: Projection, target: Array) -> bool:
-        for batch in batches(self._inner(item), self._batch):
+    def _load(self, state: _State, projection: Projection, target: Array) -> bool:
+        for batch in batches(self._inner(projection), self._batch):
             kept = {part[0]: CHUNKS.find(self.held, state.name, part[0]) for part in batch} if state.is_kept else {}
             missing = [part[0] for part in batch if kept.get(part[0]) is None]
             if missing:
@@ -107,8 +107,8 @@ class ShardReader:
         state.confirm()
         return True
 
-    def _inner(self, item: Projection) -> Iterator[Projection]:
-        return iter(refine(item[1], self.array.metadata.grid.chunk_shape(item[0]), self._grid))
+    def _inner(self, projection: Projection) -> Iterator[Projection]:
+        return iter(refine(projection[1], self.array.metadata.grid.chunk_shape(projection[0]), self._grid))
 
     def _copy_entry(
         self, target: Array, work_selection: tuple[Any, ...], entry: Entry, selection: tuple[Any, ...]
@@ -140,7 +140,7 @@ class _State:
 
         A shard that is read as a whole is kept as a whole, so that reading the next plane takes no request.
         """
-        whole = self._load_whole(len(wanted))
+        loaded = self._load_whole(len(wanted))
         index = self._load_index()
         if index is None:
             state = ABSENT, self._moment, self._changes
@@ -148,7 +148,7 @@ class _State:
             return None
         entries: dict[Coords, Entry] = {}
         ranges: list[tuple[int, int, Coords]] = []
-        stored = [] if whole is None else [tuple(map(int, each)) for each in np.argwhere(index[..., 0] != EMPTY)]
+        stored = [] if loaded is None else [tuple(map(int, each)) for each in np.argwhere(index[..., 0] != EMPTY)]
         for coords in {*wanted, *stored}:
             offset, nbytes = (int(value) for value in index[coords])
             if offset == EMPTY:
@@ -160,7 +160,7 @@ class _State:
             [ranges[n] for n in members] for _, _, members in remote.runs(spans, self._remote.gap, self._remote.span)
         ]
         chain, parallel = self._sharding.inner, len(runs) > 1
-        for_each(lambda run: entries.update(self._decoded(run, whole)), runs, parallel, [chain], self._reader.threads)
+        for_each(lambda run: entries.update(self._decoded(run, loaded)), runs, parallel, [chain], self._reader.threads)
         if not self._is_confirmed:  # nothing had to be read
             self.confirm()
         state = self._generation, self._moment, self._changes
@@ -231,10 +231,10 @@ class _State:
                 self._keep_index(raw)
         return self._index
 
-    def _decoded(self, run: list[tuple[int, int, Coords]], whole: bytes | None) -> dict[Coords, Entry]:
+    def _decoded(self, run: list[tuple[int, int, Coords]], value: bytes | None) -> dict[Coords, Entry]:
         """Decode inner chunks that lie close together; read them by one request unless the shard is in memory."""
         start, stop = run[0][0], max(offset + nbytes for offset, nbytes, _ in run)
-        data = self._ranges(start, stop - start) if whole is None else whole[start:stop]
+        data = self._ranges(start, stop - start) if value is None else value[start:stop]
         if len(data) != stop - start:
             raise CodecError("an inner chunk lies outside its shard", codec="sharding_indexed")
         view, bytes_read = memoryview(data), np.frombuffer(data, "u1")

@@ -96,10 +96,10 @@ def _read(array: StoredArray, plan: Plan, out: Array, missing: Callable[[], obje
     """Fill `out`, and call `missing` if a chunk is not stored."""
     absent = False
 
-    def work(item: Projection) -> None:
+    def work(projection: Projection) -> None:
         nonlocal absent
         with IN_FLIGHT.hold(held):
-            absent = not read_one(array, item, out) or absent
+            absent = not read_one(array, projection, out) or absent
 
     requests, is_remote = min(array.store.concurrency, plan.nchunks), array.store.is_remote
     windows = is_remote and has_windows(array)
@@ -108,20 +108,20 @@ def _read(array: StoredArray, plan: Plan, out: Array, missing: Callable[[], obje
     if is_remote or _is_parallel(array, plan):
         for_each(work, plan, parallel=True, chains=[array.chain], requests=requests)
     else:
-        for item in plan:
-            absent = not _read_chunk(array, item, out) or absent
+        for projection in plan:
+            absent = not _read_chunk(array, projection, out) or absent
     if absent:
         missing()
 
 
-def _read_chunk(array: StoredArray, item: Projection, out: Array) -> bool:
+def _read_chunk(array: StoredArray, projection: Projection, out: Array) -> bool:
     """Read part of a chunk; return ``False`` if it is not stored and was read as the fill value."""
-    coords, selection, work_selection, _ = item
+    coords, selection, work_selection, _ = projection
     key = array.key_template.format(*coords)
     try:
         # a stored chunk is decoded and copied to its place
         if array.chain.sharding is not None:
-            if _read_shard(array, key, item, out):
+            if _read_shard(array, key, projection, out):
                 return True
         elif key and (data := array.store.get(key)) is not None:
             shape = array.one_shape or array.stored_shape(coords, data)
@@ -144,13 +144,13 @@ def _read_chunk(array: StoredArray, item: Projection, out: Array) -> bool:
         raise
 
 
-def _read_part(array: StoredArray, item: Projection, out: Array) -> bool:
+def _read_part(array: StoredArray, projection: Projection, out: Array) -> bool:
     """Do what `_read_chunk` does, but read only the byte ranges of a large chunk that hold the selected part."""
-    coords, selection, work_selection, _ = item
+    coords, selection, work_selection, _ = projection
     window = window_of(array, coords, selection)
     if window is None:
         with IN_FLIGHT.hold(array.chunk_nbytes):
-            return _read_chunk(array, item, out)
+            return _read_chunk(array, projection, out)
     key, shape = array.key(coords), array.metadata.grid.chunk_shape(coords)
     try:
         for attempt in range(_RETRIES):
@@ -165,7 +165,7 @@ def _read_part(array: StoredArray, item: Projection, out: Array) -> bool:
         array.locate(error, key)
         raise
     if part is None:
-        return _read_chunk(array, item, out)
+        return _read_chunk(array, projection, out)
     copy_out(out, work_selection, part, window.selection, array.field)
     return True
 
@@ -176,8 +176,8 @@ def _is_parallel(array: StoredArray, plan: Plan) -> bool:
     return large and number > 1
 
 
-def _read_shard(array: StoredArray, key: str, item: Any, out: Array) -> bool:
-    coords, selection, work, _ = item
+def _read_shard(array: StoredArray, key: str, projection: Any, out: Array) -> bool:
+    coords, selection, work, _ = projection
     shape = array.metadata.grid.chunk_shape(coords)
     target = out[work] if work else out  # selecting () from a 0-d array would give a scalar
     inside = np.may_share_memory(target, out) if target.size else True
@@ -230,8 +230,8 @@ def write(array: StoredArray, plan: Plan, values: Array) -> None:
         If a chunk can't be encoded, read or written; the error names it. Other selected chunks may have been written.
     """
 
-    def work(item: Any) -> None:
-        coords, selection, work_selection, covers = item
+    def work(projection: Any) -> None:
+        coords, selection, work_selection, covers = projection
         with IN_FLIGHT.hold(array.chunk_nbytes if array.store.is_remote else 0):
             write_chunk(here, coords, (selection, values[work_selection] if work_selection else values, covers))
 

@@ -165,7 +165,7 @@ class ShardReader:
     def __init__(self, store: Store) -> None:
         self.store = store
         self.is_remote = store.is_remote
-        self.gap, self.span, self.whole = (2**20, 2**24, 2**20) if self.is_remote else (2**15, 2**23, 0)
+        self.gap, self.span, self.whole_limit = (2**20, 2**24, 2**20) if self.is_remote else (2**15, 2**23, 0)
         self.acquire, self.release = IN_FLIGHT.acquire, IN_FLIGHT.release
         self.acquire_if_plenty = IN_FLIGHT.acquire_if_plenty
 
@@ -176,7 +176,7 @@ class ShardReader:
 
     def reads_whole(self, nbytes: int, wanted: int, number: int) -> bool:
         """Return whether to read a whole shard of `nbytes` bytes to get this many of its inner chunks."""
-        return nbytes <= self.whole or (2 * wanted >= number and nbytes <= 16 * self.whole)
+        return nbytes <= self.whole_limit or (2 * wanted >= number and nbytes <= 16 * self.whole_limit)
 
     def index(self, key: str, byte_range: ByteRange) -> tuple[bytes | None, Generation]:
         """Return the bytes of the index of a shard and the shard's generation; ``None`` if there is no shard.

@@ -64,8 +64,8 @@ def has_windows(array: StoredArray) -> bool:
 
 def window_of(array: StoredArray, coords: tuple[int, ...], selection: tuple[Any, ...]) -> Window | None:
     """Return the window for a selection in a chunk; ``None`` if the chunk is better read as a whole."""
-    shape, item = array.metadata.grid.chunk_shape(coords), array.chain.item_nbytes or 0
-    if len(selection) != len(shape) or prod(shape) * item <= _LARGE:
+    shape, itemsize = array.metadata.grid.chunk_shape(coords), array.chain.item_nbytes or 0
+    if len(selection) != len(shape) or prod(shape) * itemsize <= _LARGE:
         return None
     wanted = [_indices(part, size) for part, size in zip(selection, shape)]
     if not all(len(part) for part in wanted):
@@ -73,13 +73,13 @@ def window_of(array: StoredArray, coords: tuple[int, ...], selection: tuple[Any,
 
     # from the last axis backwards: as long as the gaps between indices are small, one range covers them all
     gap = ShardReader(array.store).gap
-    strides = [item * prod(shape[axis + 1 :]) for axis in range(len(shape))]
-    outer, length = len(shape), item
+    strides = [itemsize * prod(shape[axis + 1 :]) for axis in range(len(shape))]
+    outer, length = len(shape), itemsize
     while outer and (len(wanted[outer - 1]) == 1 or _widest(wanted[outer - 1]) * strides[outer - 1] - length <= gap):
         outer -= 1
         length += int(wanted[outer][-1] - wanted[outer][0]) * strides[outer]
     number = prod(len(part) for part in wanted[:outer])
-    if number > _MOST or _SHARE * length * number > prod(shape) * item:
+    if number > _MOST or _SHARE * length * number > prod(shape) * itemsize:
         return None
     start = sum(int(part[0]) * stride for part, stride in zip(wanted[outer:], strides[outer:]))
     starts = product(*([int(index) * stride for index in part] for part, stride in zip(wanted, strides[:outer])))
@@ -102,7 +102,7 @@ def read_window(array: StoredArray, key: str, window: Window, shape: tuple[int, 
     ConflictError
         If the chunk has been replaced during the read.
     """
-    item, sizes = array.chain.item_nbytes or 0, tuple(map(len, window.indices))
+    itemsize, sizes = array.chain.item_nbytes or 0, tuple(map(len, window.indices))
     pieces = [*_pieces(window.ranges, ShardReader(array.store).span)]
     nbytes = sum(length for _, length in pieces)
     with IN_FLIGHT.hold(nbytes):
@@ -113,8 +113,8 @@ def read_window(array: StoredArray, key: str, window: Window, shape: tuple[int, 
             raise CodecError(f"there are {received} bytes where parts of the chunk take {nbytes}", codec="bytes")
 
         # copy the elements of each range to their place in the part
-        part = np.empty(sizes, f"V{item}")
-        strides = [item * prod(shape[axis + 1 :]) for axis in range(window.outer, len(shape))]
+        part = np.empty(sizes, f"V{itemsize}")
+        strides = [itemsize * prod(shape[axis + 1 :]) for axis in range(window.outer, len(shape))]
         source = iter(answers)
         for position, (_, length) in zip(np.ndindex(sizes[: window.outer]), window.ranges):
             data = next(source)

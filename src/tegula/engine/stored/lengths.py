@@ -42,12 +42,12 @@ def current_length(array: StoredArray) -> tuple[StoredArray, bytes, Generation]:
         node.check_count(array.store)
     fmt = find_format(old.format)
     others = [name for name in fmt.node_keys if name in old.documents and name != fmt.shape_key]
-    (raw, generation), *rest = gather(
+    (raw, generation), *answers = gather(
         lambda name: array.store.get(array.prefix + name, with_generation=True),
         [fmt.shape_key, *others],
         array.store.concurrency,
     )
-    kept = {name: data for name, (data, _) in zip(others, rest) if data is not None}
+    kept = {name: data for name, (data, _) in zip(others, answers) if data is not None}
     if raw is None or len(kept) < len(others):
         error = NotFoundError(
             "the array has been deleted or moved since it was opened", key=array.prefix + fmt.shape_key
