@@ -64,7 +64,7 @@ class NewArrayOptions(ArrayOptions, total=False):
     storage_options: Mapping[str, Any] | None
 
 
-_ATTEMPTS: Final = 100  # to create an array where other processes do so, too
+_ATTEMPTS: Final = 100  # how often creating an array is tried while other processes create one there
 CREATION = frozenset(ArrayOptions.__annotations__) - {"overwrite", "allow_pickle", "format"}
 """Options that `tegula.open` takes for a new array, besides shape and dtype."""
 

@@ -163,7 +163,7 @@ def _is_no_draft(raw: bytes) -> bool:
 
 
 def _homes(module: str, adapting: str, **members: str) -> dict[str, str]:
-    """Return the places of the members that every format has, and of further `members`."""
+    """Return which modules define the members that every format has, and further `members`."""
     homes = (module, adapting, *(member.rpartition(".")[0] for member in members.values()))
     before_threads([f"{__name__}.{home}" for home in homes])
     functions = {"parse": f"{module}.parse", "serialize": f"{module}.serialize", "adapt": f"{adapting}.adapt"}
@@ -320,7 +320,7 @@ def parse(documents: Documents) -> NodeMetadata | None:
 
 
 def is_common(documents: Mapping[str, bytes | None]) -> bool:
-    """Return whether some of the documents that were found make a node of a common format.
+    """Return whether some of the documents that exist make a node of a common format.
 
     Examples
     --------

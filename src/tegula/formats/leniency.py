@@ -1,6 +1,6 @@
 """Documents that the specifications do not allow, but other writers make: brought into the form that they allow.
 
-This is the one place that says which. `tegula.check` reports what it finds here, since other readers may refuse it.
+This module alone says which documents these are. `tegula.check` reports them, since other readers may refuse them.
 """
 
 from __future__ import annotations
@@ -38,11 +38,9 @@ def _ignore(field: str, message: str) -> None:
 
 
 def odd_attributes(documents: Mapping[str, bytes], key: str) -> list[Oddity]:
-    """Return whether a document says that there are no attributes in another way than by an empty object."""
-    document = documents.get(key, b"").strip()
-    return (
-        [Oddity(key, "", f"the document is {document.decode()} instead of {{}}")] if document in NO_ATTRIBUTES else []
-    )
+    """Return the oddity of a document that states that there are no attributes, but not by an empty object."""
+    raw = documents.get(key, b"").strip()
+    return [Oddity(key, "", f"the document is {raw.decode()} instead of {{}}")] if raw in NO_ATTRIBUTES else []
 
 
 def odd_encodings(documents: Mapping[str, bytes]) -> list[Oddity]:

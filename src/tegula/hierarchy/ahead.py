@@ -1,4 +1,4 @@
-"""AnyGroup of groups in a remote store, looked up many at a time before they are needed.
+"""Members of groups in a remote store, looked up many at a time before they are needed.
 
 A group is listed together with the groups that come next in a walk, then the documents of all their members are fetched
 at once. So walking a hierarchy takes a few rounds of requests for each level.
@@ -154,5 +154,5 @@ def _children(group: AnyGroup) -> list[str]:
 
 
 def _names(path: str) -> tuple[str, ...]:
-    """Return a key that sorts paths in the order of a walk."""
+    """Return the names in a path, a key that sorts paths in the order of a walk."""
     return tuple(path.split("/")) if path else ()

@@ -152,7 +152,7 @@ class Copier:
         self._documents(prefix, documents)
 
     def _documents(self, prefix: str, names: list[str]) -> None:
-        """Write the documents of a node, after a last look at those of an array."""
+        """Write the documents of a node, after a last comparison of those of an array."""
         node = self._nodes[prefix]
         if isinstance(node, Source):
             node.check()
@@ -218,7 +218,7 @@ class Copier:
                     self.target.delete(key)
 
     def _is_copied(self, name: str) -> bool:
-        """Return whether a value at the target is from the source: others that were there before stay."""
+        """Return whether a value at the target comes from the source; values that were there before stay."""
         parts = name.split("/")
         for count in range(len(parts)):
             prefix, inner = self.old + "".join(f"{part}/" for part in parts[:count]), "/".join(parts[count:])

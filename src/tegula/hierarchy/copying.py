@@ -241,7 +241,7 @@ def delete(target: Any, *, path: str = "", storage_options: Mapping[str, Any] | 
     """
     check_options(target, storage_options)
     with source_store(target, path, options=storage_options, read_only=False) as (store, old):
-        if not is_link(store, _prefix(old)):  # one that leads nowhere is deleted, too
+        if not is_link(store, _prefix(old)):  # a link that leads nowhere is deleted, too
             with suppress(MetadataError):  # it exists, though it can't be read
                 _read_node(store, old)
         _refuse_column(store, old)
@@ -262,7 +262,7 @@ def _refuse_link(store: Store, path: str) -> None:
 # --- sources and targets
 
 
-def _place_of(target: Any, path: str) -> tuple[Store, str] | None:
+def _store_and_path(target: Any, path: str) -> tuple[Store, str] | None:
     """Return the store of a node and a path below the node; ``None`` if `target` is not a node."""
     if not isinstance(target, Node):
         return None
@@ -274,7 +274,7 @@ def source_store(
     source: Any, path: str = "", *, options: Mapping[str, Any] | None, read_only: bool
 ) -> Iterator[tuple[Store, str]]:
     """Open the store of a source, and close it at the end if it was opened here."""
-    if (known := _place_of(source, path)) is not None:
+    if (known := _store_and_path(source, path)) is not None:
         if not read_only:
             source.check_writable()
         engine.wait_for(source.store)
@@ -291,7 +291,7 @@ def source_store(
 @contextmanager
 def target_store(target: Any, path: str, options: Mapping[str, Any] | None) -> Iterator[tuple[Store, str]]:
     """Open the store of a target, and write out pending values at the end."""
-    if (known := _place_of(target, path)) is not None:
+    if (known := _store_and_path(target, path)) is not None:
         target.check_writable()
         yield known
         return
@@ -356,7 +356,7 @@ def _prefix(path: str) -> str:
 def prepare(store: Store, old: str, new_store: Store, new: str, overwrite: bool) -> None:
     """Check that the name is valid, and the target free unless it is overwritten; create the groups above it.
 
-    What is overwritten stays; where no node is, leftovers are deleted.
+    A node that is to be overwritten stays; without a node, leftovers are deleted.
     """
     if new_store.read_only:
         raise ReadOnlyError("the store was opened for reading", path=new_store.url)
@@ -451,7 +451,7 @@ def _renamed(store: Renaming, old: str, new_store: Store, new: str, overwrite: b
 def _replaced(
     store: Store, old: str, new_store: Store, new: str, overwrite: bool, progress: CopyProgress | None
 ) -> CopyReport:
-    """Copy a node; one that it replaces stays until the copy is complete."""
+    """Copy a node; a node that it replaces stays until the copy is complete."""
     known = {"reserved": True, "anywhere": True}  # as `prepare` has checked
     with replacing(new_store, new, find_format("zarr3"), overwrite, "lazy", **known) as replacement:
         return _copied(store, old, replacement.store, replacement.path, progress)

@@ -177,7 +177,7 @@ class Points:
 
 
 def _end(numbers: IntArray, bounds: IntArray, offsets: IntArray, cut: ChunkAxis) -> int:
-    """Return the index after the highest of those with such offsets in chunks; 0 if there is none."""
+    """Return the index after the highest one of some chunks, given the offsets in each chunk; 0 if there is none."""
     if not offsets.size:
         return 0
     return int((cut.start(numbers) + np.maximum.reduceat(offsets, bounds[:-1])).max()) + 1

@@ -40,7 +40,7 @@ _MOST: Final = 2**63 - 2**12  # ticks that NumPy holds, less the error of floati
 
 @dataclass(frozen=True, slots=True)
 class TimeUnits:
-    """What numbers mean that are times.
+    """The meaning of numbers that are times: their unit, and the date from which they count.
 
     Parameters
     ----------

@@ -490,7 +490,7 @@ def _compared_times(compare: np.ufunc, left: Any, right: Any) -> Any:
         sides = [0, 0]
         sides[coarse] = int(both[coarse].astype(np.int64))
         result = compare(*sides)
-    else:  # compare in the coarser unit, and where these are equal the ticks of the finer one that are left
+    else:  # compare in the coarser unit, and where these are equal, the remaining ticks of the finer one
         steps = [max(factors) // factor for factor in factors]
         days = [values.astype(np.int64) // step for values, step in zip(both, steps)]
         parts_of_day = [values.astype(np.int64) % step for values, step in zip(both, steps)]

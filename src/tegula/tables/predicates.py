@@ -170,7 +170,7 @@ def _is_by_row(where: Any, fields: Mapping[str, Any]) -> bool:
 
     frame = library("polars.io.plugins").register_io_source(read, schema=empty.schema)
     try:
-        # one expression, so that polars can't push down only a part of it
+        # a single expression, of which polars can't push down only a part
         frame.filter(polars.when(where).then(True).otherwise(False)).collect()
     except Exception as error:  # polars raises errors of its own
         raise MetadataError(f"the condition can't be computed: {error}", field="where") from error

@@ -230,7 +230,7 @@ def refuse_overlap(store: Store, path: str, target: Store, target_path: str) -> 
 
 
 def name_below(store: Store, path: str, target: Store, target_path: str) -> str | None:
-    """Return the path of a node below a place; ``None`` if it is elsewhere, or that is not known.
+    """Return the path of a node below a node or prefix; ``None`` if it is elsewhere or if that is unknown.
 
     Examples
     --------

@@ -71,7 +71,7 @@ class KeptValues(Generic[T]):
             return entry
 
     def get_below(self, prefix: str, keys: Iterable[str]) -> dict[str, T]:
-        """Return the entries that there are of keys below a location, by key, and mark them as used."""
+        """Return those entries of keys below a location that are cached, by key, and mark them as used."""
         entries: dict[str, T] = {}
         with self.lock:
             for key in keys:
@@ -95,7 +95,7 @@ class KeptValues(Generic[T]):
                 self.drop(next(iter(self.entries)))
 
     def drop(self, *names: str) -> None:
-        """Drop the entries of locations that have one."""
+        """Drop the entries of these locations."""
         with self.lock:
             for name in names:
                 entry = self.entries.pop(name, None)

@@ -200,7 +200,7 @@ def for_each(
     for chain in chains:
         chain.load()
 
-    # what the threads share: the iterator, the lock for taking from it, and whether one has failed
+    # the threads share the iterator, the lock for taking from it, and whether one of them has failed
     source = iter(items)
     drawing = Lock()
     failed: list[bool] = []
@@ -225,7 +225,7 @@ def for_each(
                 work(item)
         except GaveUp:
             if not failed:
-                raise  # else the error of the other thread is raised
+                raise  # if not, the error of the other thread is raised
         finally:
             waiting.is_over = before
 

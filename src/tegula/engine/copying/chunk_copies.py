@@ -157,7 +157,7 @@ class ChunkCopies:
 
     def _store(self, coords: Coords, data: Any, key: str = "") -> None:
         """Store a value; `key` is its key in the source if it is unchanged, so that the storage itself may copy it."""
-        # a small value is written faster from memory, a large one perhaps shared by the file system
+        # a small value is written faster from memory; a large one may share blocks in the file system
         by_storage = self.by_storage and key and not self.is_remote and len(data) >= _LARGE
         if by_storage and self._copy_in_storage(coords, key, len(data)):
             return

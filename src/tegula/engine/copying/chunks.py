@@ -124,7 +124,7 @@ def copy_chunks(copier: ChunkCopies, chosen: Iterable[Coords]) -> Iterator[Moved
             copied, stored, before, after = copied + is_copy, stored + (new > 0), before + old, after + new
         mover.moved.clear()
         yield Moved(copied, stored, before, after)
-    source.check_exists()  # chunks of a deleted array are absent, too, and must not be copied as fill values
+    source.check_exists()  # a deleted array has no chunks either, and these must not be copied as fill values
 
 
 def chunks_with_values(source: StoredArray, units: StoredArray) -> Iterator[Coords]:

@@ -167,7 +167,7 @@ def _verify_shard(array: StoredArray, sharding: Sharding, coords: Shape, key: st
         along: GetRange = get if loaded or not array.store.is_remote else _read_along(get, size)
         verdict = Verdict(stored=size)
         _verify_inner(sharding, along, (0, size), shape, verdict, "")
-        if len(seen) <= 1:  # otherwise the shard was replaced during the read
+        if len(seen) <= 1:  # if not, the shard was replaced during the read
             return verdict
         back_off(attempt)
     return None  # other processes keep writing the shard, so it can't be verified now

@@ -75,7 +75,7 @@ def _without_document(store: Store, path: str, fmt: Format) -> GroupMetadata:
 
 
 def _of_consolidated(store: Store, path: str, format: str | None) -> GroupMetadata | None:
-    """Return the group whose document is missing, but whose consolidated metadata are there, in one of their own."""
+    """Return a group that has no document of its own, but a document of consolidated metadata."""
     for fmt in [find_format(format)] if format else FORMATS.values():
         key = fmt.consolidated_key
         if key and key not in fmt.keys and fmt.consolidated is not None:
@@ -114,7 +114,7 @@ def _chosen(store: Store, items: Sequence[T], test: Callable[[T], bool]) -> Iter
 
 
 def is_node(store: Store, prefix: str, fmt: Format) -> bool:
-    """Return whether the documents under a prefix are those of a node, and no other files of that name."""
+    """Return whether the documents under a prefix are those of a node, not other files with such names."""
     try:
         return fmt.parse(fetch_documents(store, prefix[:-1], fmt.keys)) is not None
     except TegulaError:

@@ -25,7 +25,7 @@ __all__ = ["documents_of", "fetch_documents", "read_many", "read_metadata"]
 
 _LARGE = 2**15  # bytes of a document from which on its generation is worth knowing
 _PINS = 8  # how often the directory of a node is opened, if it is missing for a moment
-_LOOKS = 2  # how often a directory is looked at before it has no node
+_LOOKS = 2  # how often a directory is looked at before it is said to have no node
 # By key: which documents of a node in local files the kernel reads in one call. If there is no `zarr.json`, it reads
 # all documents of Zarr v2; if there are none of these either, it reads the main documents of all other formats.
 _second, *_others = [*FORMATS.values()][1:]

@@ -40,7 +40,7 @@ def fingerprint(metadata: NodeMetadata) -> bytes:
 
 
 def read_unpickled(store: Store, path: str, format: str, wanted: bytes) -> NodeMetadata | None:
-    """Return the metadata of an unpickled node; read it unless this process already has a copy of the node.
+    """Return the metadata of an unpickled node; read it unless this process has unpickled the node before.
 
     Parameters
     ----------

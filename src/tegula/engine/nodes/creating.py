@@ -156,7 +156,7 @@ def discard_array(array: StoredArray, path: str) -> None:
 
 
 def _shape_document(array: StoredArray) -> tuple[str, bytes]:
-    """Return the key of the document that holds an array's shape, and its bytes as this process last read or wrote."""
+    """Return the key of the document that holds an array's shape, and its bytes as last read or written here."""
     name = find_format(array.metadata.format).shape_key
     return array.prefix + name, array.metadata.documents[name]
 
@@ -293,7 +293,7 @@ def _parsed(fmt: Format, documents: Mapping[str, bytes], like: Metadata, path: s
 
 
 def _refuse_taken(store: Store, path: str, array: StoredArray | None) -> None:
-    """Raise `AlreadyExistsError` if a node is at a path, or chunks are that would be read as those of a new array."""
+    """Raise `AlreadyExistsError` if a path has a node, or chunks that would be read as those of a new array."""
     url = f"{store.url}/{path}".rstrip("/")
     if _is_taken(store, path):
         raise AlreadyExistsError("something already exists at this path; pass overwrite=True to replace it", path=url)

@@ -219,7 +219,7 @@ class Replacement:
             forget(self.target, self._prefix)
 
     def close(self) -> None:
-        """Remove the new node unless it was put in place, or what was there before."""
+        """Remove the new node, or the old one if the new one has been put in place."""
         if self.store is self.target and self.is_staged:
             with suppress(TegulaError):
                 delete_prefix(self.store, self.path.removesuffix("new"))
@@ -265,7 +265,7 @@ class Replacement:
         )
 
     def _clear(self, there: Occupant | None, keys: Set[str], nodes: Set[str]) -> None:
-        """Delete what is in the final place; where no node is, only what would be read as part of the new one."""
+        """Delete what is at the final path; if that is no node, only what would be read as part of the new one."""
         keep = self._keep or (f"{self.path}/" if self.store is self.target else "")
         delete_occupant(self.target, self.target_path, there, keep=keep)
         if there == "node":
@@ -280,8 +280,8 @@ class Replacement:
             return name in keys or any(is_chunk_key("/".join(parts[n:])) for n in above)
 
         for batch in batches(self.target.list_prefix(self._prefix)):
-            deleted = (key for key in batch if not (keep and key.startswith(keep)))
-            delete_keys(self.target, [key for key in deleted if is_part(key[len(self._prefix) :])])
+            removable = (key for key in batch if not (keep and key.startswith(keep)))
+            delete_keys(self.target, [key for key in removable if is_part(key[len(self._prefix) :])])
 
     def _copier(self, below: str) -> Callable[[str], None]:
         source, target = self.store, self.target

@@ -66,8 +66,8 @@ class Cached:
         if not array.key_template:
             array.look_up()
         try:
-            # what is loaded belongs to one node; what is cached was checked when it was loaded
-            if array.store.is_remote:  # the setting ``recheck`` says what is asked for, of documents as well
+            # chunks that are loaded belong to one node; cached chunks were checked when they were loaded
+            if array.store.is_remote:  # the setting ``recheck`` says whether documents, too, are requested again
                 _load(array, plan, out, array.check_exists)
             elif not all(_copied(_Reader(array, out, 1), batch) for batch in batches(plan, _BATCH)):
                 settled(array, partial(_load, array, plan, out))
@@ -225,7 +225,7 @@ class _Reader:
 
 
 def _changed(store: Any, key: str, generation: Generation) -> tuple[bytes | None, Generation] | None:
-    """Return a value and its generation, or ``None`` if its generation is still the given one."""
+    """Return a value and its generation, or ``None`` if it still has the generation `generation`."""
     if isinstance(store, Revalidating):
         return store.get_if_changed(key, generation)
     if unchanged(store, key, generation):

@@ -68,7 +68,7 @@ def merge_chunk(
     if chain.sharding is not None:
         return _merge_shard(chain.sharding, None if covers else old, shape, change, fill, field, keep_empty)
     if covers and values.shape == shape and values.dtype == fill.dtype and all(type(s) is slice for s in selection):
-        # the values are the whole chunk, but with the axes reversed that the selection reverses
+        # the values fill the chunk, with those axes reversed that the selection reverses
         turned: tuple[Any, ...] = tuple(slice(None, None, -1 if s.step == -1 else 1) for s in selection)
         chunk = values[(..., *turned)]  # without the ellipsis a 0-d array would become a scalar
     elif covers or old is None:

@@ -157,7 +157,7 @@ def get(array: StoredArray, selection: Any) -> Any:
     try:
         if described.checks:
             return described.get(selection, config.current().threads, bool)
-        # a store that only this process changes, and has not changed: `settled` has nothing to do
+        # only this process changes the store, and it has not done so: `settled` has nothing to do
         changes = array.store.changes
         if changes is not None and changes == array.changes:
             try:
@@ -168,7 +168,7 @@ def get(array: StoredArray, selection: Any) -> Any:
                 pass
         result = settling.settled(array, partial(described.get, selection, config.current().threads))
         if (node := array.node) is not None and node.cuts(array.metadata.shape):
-            return None  # reading by a plan checks whether all that is selected is left
+            return None  # reading by a plan checks whether the array still has the selected elements
         object.__setattr__(array, "changes", changes)
         return result
     except MemoryError:

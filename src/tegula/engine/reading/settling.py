@@ -65,7 +65,7 @@ def settled(array: StoredArray, read: Callable[[Callable[[], object]], T], plan:
         missing: list[None] = []
         try:
             result = read(partial(missing.append, None))
-        except TegulaError as raised:  # of another node even an error says nothing
+        except TegulaError as raised:  # if the node is another one, even the error may be wrong
             error = raised
         again = is_remote and (missing or isinstance(error, CodecError))
         if (before and document.is_current(store)) or (look() and (not again or document.look(store))):
@@ -148,6 +148,6 @@ def _in_directory(array: StoredArray, store: Pinning) -> Iterator[StoredArray]:
             with suppress(FileNotFoundError):
                 view = stack.enter_context(store.pin(array.prefix))
                 break
-            array.check_exists()  # raises if the directory is gone, and not only was for a moment
+            array.check_exists()  # raises if the directory is gone for good, not just for a moment
             back_off(attempt)
         yield array if view is store else array.with_store(view)

@@ -1,4 +1,4 @@
-"""How far beyond the edge of an array there are known to be no old chunks, so that each place is searched only once."""
+"""How far beyond the edge of an array no old chunks are stored, so that each part of the grid is searched only once."""
 
 from __future__ import annotations
 

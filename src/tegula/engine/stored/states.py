@@ -1,4 +1,4 @@
-"""The document that describes an open array, in which state it is known to do so, and what has been replaced.
+"""The document that describes an open array, the state in which it does so, and which nodes have been replaced.
 
 An array is described by its document in one state. So an operation belongs to one node at one moment if the document
 still describes the array after the chunks were read, or at the moment when a chunk is stored. If the document has
@@ -37,7 +37,7 @@ _RECENT: Final = 1.0  # seconds for which a document of a remote store is taken 
 
 
 class Replacements:
-    """The places below which this process has deleted nodes, and when; the oldest are forgotten."""
+    """The locations below which this process has deleted nodes, and when; the oldest are forgotten."""
 
     _MOST: Final = 1024
 
@@ -63,7 +63,7 @@ class Replacements:
         return any(self._last.get(where[:end], 0) > count for end in ends)
 
     def now(self) -> tuple[int, float]:
-        """Return how many there have been, and the time, for a node that is being opened or was just created."""
+        """Return the number of deletions and the time, for a node that is being opened or was just created."""
         return self.count, time.monotonic()
 
 
