@@ -1,4 +1,4 @@
-"""Operations on arrays in a store that is far away: the number of waves of requests, and the same results."""
+"""Operations on arrays in a remote store: the number of waves of requests, and the same results."""
 
 from __future__ import annotations
 
@@ -555,16 +555,16 @@ def test_the_stored_bytes_are_counted_in_two_waves() -> None:
 
 
 def test_a_listing_that_tells_sizes_is_enough_to_count_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    near = tegula.create_array(tegula.MemoryStore(), shape=X.shape, dtype="i4", chunks=(8, 8))
-    far = tegula.create_array(objects(8), shape=X.shape, dtype="i4", chunks=(8, 8))
-    for array in (near, far):
+    local = tegula.create_array(tegula.MemoryStore(), shape=X.shape, dtype="i4", chunks=(8, 8))
+    remote = tegula.create_array(objects(8), shape=X.shape, dtype="i4", chunks=(8, 8))
+    for array in (local, remote):
         array[:40] = X[:40]
     monkeypatch.setattr("tegula.stores.objects.reading.ObjectReader.size", None)
-    assert far.nbytes_stored() == near.nbytes_stored()
-    assert far.stored.amount_stored() == near.stored.amount_stored() == (40, near.nbytes_stored())
+    assert remote.nbytes_stored() == local.nbytes_stored()
+    assert remote.stored.amount_stored() == local.stored.amount_stored() == (40, local.nbytes_stored())
 
 
-# --- the same results as near
+# --- the same results as in a local store
 
 
 @st.composite

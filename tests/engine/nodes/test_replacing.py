@@ -365,7 +365,7 @@ def test_one_of_two_writers_wins(kind: str, tmp_path: Path) -> None:
 
 
 class Overtaken(RevalidatingWaveStore):
-    """A far store in which another process replaces an array when its first chunk is written."""
+    """A remote store in which another process replaces an array when its first chunk is written."""
 
     overtaken = 0
 

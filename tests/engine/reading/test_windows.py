@@ -1,4 +1,4 @@
-"""Windows into large uncompressed chunks far away: the same values as in memory, and only the bytes around them."""
+"""Windows into large uncompressed chunks in remote stores: values as in memory, from the bytes around them only."""
 
 from __future__ import annotations
 

@@ -324,7 +324,7 @@ def test_an_array_is_found_while_another_format_takes_its_place(
 
 
 class LateAnswers(RevalidatingStore):
-    """A far store in which another process replaces an array between the answers to two requests of one wave."""
+    """A remote store in which another process replaces an array between the answers to two requests of one wave."""
 
     changes: Any = property(lambda self: None, lambda self, value: None)  # other processes can change it
     new: dict[str, bytes] | None = None
