@@ -12,13 +12,13 @@ from tegula.engine.documents.implied_keys import listable
 from tegula.errors import MetadataError, ReadOnlyError, TegulaError
 from tegula.hierarchy.group import Group
 from tegula.hierarchy.opening import open as open_any
-from tegula.jobs.checking.boxes import CODE
-from tegula.jobs.checking.examination import Examination, Progress
+from tegula.jobs.checking.arrays import CODE
+from tegula.jobs.checking.examination import Examination
 from tegula.jobs.checking.findings import KINDS, CheckReport, Finding
 from tegula.jobs.checking.walking import examine
 from tegula.jobs.plans import Plan
 from tegula.jobs.sharing import Entry, entry_for, sharing
-from tegula.jobs.units import arrays_below
+from tegula.jobs.units import Progress, arrays_below
 from tegula.stores import Store
 from tegula.tables.table import Table
 from tegula.targets.paths import clean, refuse_missing
@@ -103,30 +103,33 @@ def check(
         raise MetadataError(f"{max_findings!r:.80} is not a number of findings", field="max_findings")
     start = time.perf_counter()
     writes = repair and not dry_run
-    store, path = _place(source, clean(path), writes, storage_options)
+    check_options(source, storage_options)
+    path = clean(path)
+    if isinstance(source, (Array, Group, Table)):
+        store, path = source.store, f"{source.path}/{path}".strip("/")
+    else:
+        refuse_missing(source)
+        store = store_of(source, read_only=not writes, storage_options=storage_options)
     try:
         if writes and (store.read_only or (isinstance(source, (Array, Group, Table)) and source.read_only)):
             raise ReadOnlyError('it was opened for reading; open it with mode="r+" to repair it', path=store.url)
-        visited = listable(store, path, damaged=True)
-        exam = Examination(visited, path, max_findings, progress, allow_pickle)
-        if visited is not store:
-            exam.find(
-                "not-listed",
-                path,
-                f"{path}/" if path else "",
-                "the store can't be listed, so only known keys are checked",
-            )
-        plan = Plan("check", {}, exam.report.source, "")
+        listed = listable(store, path, damaged=True)
+        exam = Examination(listed, path, max_findings, progress, allow_pickle)
+        if listed is not store:
+            message = "the store can't be listed, so only known keys are checked"
+            exam.find("not-listed", path, f"{path}/" if path else "", message)
+        plan = Plan("check", {}, exam.source, "")
         who: dict[str, Any] = {"runner": runner, "workers": workers, "ledger": ledger}
-        with sharing(plan, CODE, lambda: _entries(visited, path, allow_pickle), [store], **who) as exam.share:
+        with sharing(plan, CODE, lambda: _entries(listed, path, allow_pickle), [store], **who) as exam.share:
             examine(exam)
         if writes:
             exam.repair(announce)
     finally:
         if store is not source and not isinstance(source, (Array, Group, Table)):
             store.close()
-    exam.report.seconds = time.perf_counter() - start
-    return exam.report
+    report = exam.report()
+    report.seconds = time.perf_counter() - start
+    return report
 
 
 def _entries(store: Store, path: str, allow_pickle: bool) -> Iterator[Entry]:
@@ -135,11 +138,3 @@ def _entries(store: Store, path: str, allow_pickle: bool) -> Iterator[Entry]:
         node = open_any(store, path=path, allow_pickle=allow_pickle)
         for name, array in arrays_below(node, {}):
             yield entry_for(name, array)
-
-
-def _place(source: Any, path: str, writes: bool, options: Mapping[str, Any] | None) -> tuple[Store, str]:
-    check_options(source, options)
-    if isinstance(source, (Array, Group, Table)):
-        return source.store, f"{source.path}/{path}".strip("/")
-    refuse_missing(source)
-    return store_of(source, read_only=not writes, storage_options=options), path

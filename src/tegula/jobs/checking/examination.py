@@ -1,29 +1,57 @@
-"""The state of a check: its store, findings and repairs."""
+"""The state of a check: findings, counts and repairs, and which keys other programs leave among those of nodes."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from threading import Lock
-from typing import Any
+from typing import Any, Final
 
 from tegula.display.info import counted
 from tegula.errors import StoreError, TegulaError
 from tegula.jobs.checking.findings import KINDS, CheckReport, Finding, Severity
-from tegula.jobs.checking.names import foreign, is_record, is_system_file
 from tegula.jobs.sharing import Share
+from tegula.jobs.units import Progress
 from tegula.stores import Store
 
-__all__ = ["Examination", "Progress", "Repair"]
+__all__ = ["Examination", "Repair", "foreign_key"]
 
-Progress = Callable[[str, int, int], None]
-
-_EXAMPLES = 3  # file names in one finding
-
-_HIDES = frozenset({"metadata", "missing-document", "unreadable", "unsupported"})
+_EXAMPLES: Final = 3  # file names in one finding
+_HIDES: Final = frozenset({"metadata", "missing-document", "unreadable", "unsupported"})
 """Kinds of findings after which some nodes are unknown."""
+_FILES = r"\._[^/]*|\.DS_Store|\.directory|(?i:(?:eh)?thumbs\.db|desktop\.ini)"
+_DIRECTORIES = r"__MACOSX|\.(?:AppleDouble|Spotlight-V100|Trashes|fseventsd)|\$RECYCLE\.BIN|@eaDir"
+_FOREIGN: Final = [
+    (re.compile(pattern).search, kind, writer)
+    for pattern, kind, writer in [
+        (r"(?:\A|/)\.tegula_(?:job/(?!plan\.json\Z).*|job-[^/]*/.*|complete)\Z", "", "a job of tegula"),
+        (rf"(?:\A|/)(?:(?:{_FILES})\Z|(?:{_DIRECTORIES})/)", "system-files", "an operating system"),
+        (r"\.[0-9a-f]{32}\.partial\Z", "foreign-temporary", "a writer of zarr-python"),
+        (r"#[0-9]+\Z", "foreign-temporary", "a writer of the library object_store"),
+        (r"(?:\A|/)\.tegula_job/plan\.json\Z", "interrupted-job", "a job of tegula"),
+        (r"\.__lock\Z", "foreign-lock", "a writer of TensorStore"),
+    ]
+]
+
+
+def foreign_key(key: str) -> tuple[str, str] | None:
+    """Return the kind of finding about a key that another program or a job has made, and who made it.
+
+    The kind is empty for a record of a job, which is not reported, unlike the job's plan.
+
+    Examples
+    --------
+    >>> [foreign_key(key)[0] for key in ("a/.DS_Store", "Thumbs.db", "__MACOSX/a/b", "0.0.__lock", "a#1")]
+    ['system-files', 'system-files', 'system-files', 'foreign-lock', 'foreign-temporary']
+    >>> [foreign_key(f"a/.tegula_{key}")[0] for key in ("job/units/7", "complete", "job/plan.json")]
+    ['', '', 'interrupted-job']
+    >>> [foreign_key(key) for key in ("a/.zarray", "__MACOSX", "a/Thumbs.db/0", "c/0/1")]
+    [None, None, None, None]
+    """
+    return next(((kind, writer) for search, kind, writer in _FOREIGN if search(key)), None)
 
 
 @dataclass(slots=True, eq=False)
@@ -39,19 +67,19 @@ class Repair:
     findings : list of Finding
         The findings it repairs that the report keeps.
     covers : Counter
-        Number of findings of each severity it repairs, including any that the report does not keep.
+        Number of errors, warnings and notes it repairs, including any that the report does not keep.
     """
 
     text: str
     act: Callable[[], None]
     findings: list[Finding] = field(default_factory=list)
-    covers: Counter[Severity] = field(default_factory=Counter)
+    covers: Counter[str] = field(default_factory=Counter)
 
 
 class Examination:
     """The state of one check, to which several threads add findings.
 
-    Nodes of a far store are examined together, each in a `part`, whose results are added in order.
+    Nodes of a remote store are examined together, each in a `part`, whose results are added in order.
 
     Parameters
     ----------
@@ -63,56 +91,55 @@ class Examination:
         Called with the path of an array, the bytes done, and its total bytes.
     allow_pickle : bool
         Whether unpickling is allowed.
+    share : Share, optional
+        The runner that checks the chunks and its ledger, if not this process checks them.
 
     Attributes
     ----------
-    requests : int
-        The `concurrency` of the store.
-    unread : int
-        Number of nodes found so far that can't be read.
-    share : Share or None
-        The runner that checks the chunks and its ledger, if not this process checks them.
+    numbers : Counter
+        The numbers of the report by name; also ``unread``, the number of nodes that can't be read, and
+        ``system_files``.
     """
 
-    def __init__(self, store: Store, path: str, most: int, progress: Progress | None, allow_pickle: bool) -> None:
+    def __init__(
+        self,
+        store: Store,
+        path: str,
+        most: int,
+        progress: Progress | None,
+        allow_pickle: bool,
+        share: Share[Any] | None = None,
+    ) -> None:
         self.store = store
         self.path = path
-        self.requests = store.concurrency
         self.allow_pickle = allow_pickle
-        self.report = CheckReport(f"{store.url}/{path}".rstrip("/"))
-        self.unread = 0
-        self.share: Share[Any] | None = None
+        self.share = share
+        self.source = f"{store.url}/{path}".rstrip("/")
+        self.numbers: Counter[str] = Counter()
+        self.counts: Counter[str] = Counter()
+        self.findings: list[Finding] = []
         self._system_files: list[str] = []
-        self._number_of_system_files = 0
         self._most = most
         self._progress = progress
         self._repairs: list[Repair] = []
+        self._failed_repairs: dict[str, str] = {}
         self._lock = Lock()
 
     def part(self) -> Examination:
         """Return an examination of a part, which another thread may carry out; see `add`."""
-        made = Examination(self.store, self.path, self._most, None, self.allow_pickle)
-        made._progress = None if self._progress is None else self.report_progress
-        made.share = self.share
-        return made
+        progress = None if self._progress is None else self.report_progress
+        return Examination(self.store, self.path, self._most, progress, self.allow_pickle, self.share)
 
     def add(self, part: Examination) -> None:
         """Add the results of a part, as if it had been examined here."""
-        report, other = self.report, part.report
-        room = max(0, self._most - len(report.findings))
-        kept, lost = other.findings[:room], {*map(id, other.findings[room:])}
-        report.findings += kept
+        kept = part.findings[: max(0, self._most - len(self.findings))]
+        lost = {*map(id, part.findings[len(kept) :])}
+        self.findings += kept
         for repair in part._repairs:
             repair.findings = [finding for finding in repair.findings if id(finding) not in lost]
-            if repair.findings:
-                self._repairs.append(repair)
-        for kind, number in other.counts.items():
-            report.counts[kind] = report.counts.get(kind, 0) + number
-        for item in fields(CheckReport):
-            if item.type == "int":
-                setattr(report, item.name, getattr(report, item.name) + getattr(other, item.name))
-        self.unread += part.unread
-        self._number_of_system_files += part._number_of_system_files
+        self._repairs += [repair for repair in part._repairs if repair.findings]
+        self.counts.update(part.counts)
+        self.numbers.update(part.numbers)
         self._system_files += part._system_files[: _EXAMPLES - len(self._system_files)]
 
     def find(
@@ -129,51 +156,44 @@ class Examination:
         usual = KINDS[kind]
         text = None if repair is None else repair.text
         finding = Finding(kind, severity or usual.severity, path, key, message, usual.remedy, text)
+        number = f"{finding.severity}s"
         with self._lock:
-            self.report.counts[kind] = self.report.counts.get(kind, 0) + 1
-            self._add(finding.severity, 1)
-            kept = len(self.report.findings) < self._most
+            self.counts[kind] += 1
+            self.numbers[number] += 1
+            self.numbers["unread"] += kind in _HIDES
+            kept = len(self.findings) < self._most
             if kept:
-                self.report.findings.append(finding)
+                self.findings.append(finding)
             if repair is not None:
-                repair.covers[finding.severity] += 1
+                repair.covers[number] += 1
                 if kept:
                     if not repair.findings:
                         self._repairs.append(repair)
                     repair.findings.append(finding)
-            self.unread += kind in _HIDES
 
     def find_foreign(self, path: str, key: str) -> bool:
-        """Report a key of another program; return whether a key is one, or a record of a job, which is not reported."""
-        if is_record(key):
-            return True
-        if is_system_file(key):
-            self.add_system_files(key)
-            return True
-        found = foreign(key)
-        if found is not None:
-            self.find(found[0], path, key, found[1])
-        return found is not None
-
-    def add_system_files(self, *keys: str) -> None:
-        """Collect keys of system files, which `close` reports in one finding."""
-        with self._lock:
-            self._number_of_system_files += len(keys)
-            self._system_files += keys[: _EXAMPLES - len(self._system_files)]
+        """Return whether another program or a job has made a key, and report it or, for system files, collect it."""
+        kind, writer = foreign_key(key) or (None, "")
+        if kind == "system-files":
+            with self._lock:
+                self.numbers["system_files"] += 1
+                self._system_files += [key][: _EXAMPLES - len(self._system_files)]
+        elif kind:
+            self.find(kind, path, key, f"{writer} was interrupted, or is at work")
+        return kind is not None
 
     def close(self) -> None:
-        """Report the system files, after everything has been checked."""
-        number, examples = self._number_of_system_files, self._system_files
+        """Report the system files in one finding, after everything has been checked."""
+        number, examples = self.numbers["system_files"], self._system_files
         if number:
             named = f" ({', '.join(key.rpartition('/')[2] for key in examples)}{', …' * (number > len(examples))})"
             what = f"{counted(number, 'file')} that operating systems leave beside others{named}"
             self.find("system-files", self.path, examples[0], what)
 
     def count(self, **numbers: int) -> None:
-        """Add to the report's numbers."""
+        """Add to the numbers of the report."""
         with self._lock:
-            for name, number in numbers.items():
-                setattr(self.report, name, getattr(self.report, name) + number)
+            self.numbers.update(numbers)
 
     def report_progress(self, path: str, done: int, total: int) -> None:
         """Call the user's function for the progress, if there is one."""
@@ -198,14 +218,17 @@ class Examination:
             try:
                 repair.act()
             except TegulaError as error:
-                for finding in repair.findings:
-                    self.report.failed_repairs[finding.key] = str(error)
+                self._failed_repairs.update((finding.key, str(error)) for finding in repair.findings)
                 continue
             for finding in repair.findings:
                 finding.repaired = True
-            for severity, number in repair.covers.items():
-                self._add(severity, -number)
+            self.numbers.subtract(repair.covers)
 
-    def _add(self, severity: Severity, number: int) -> None:
-        name = f"{severity}s"
-        setattr(self.report, name, getattr(self.report, name) + number)
+    def report(self) -> CheckReport:
+        """Return the report of everything that has been found."""
+        report = CheckReport(self.source, findings=self.findings, counts={**self.counts})
+        report.failed_repairs = self._failed_repairs
+        for item in fields(CheckReport):
+            if item.type == "int":
+                setattr(report, item.name, self.numbers[item.name])
+        return report
