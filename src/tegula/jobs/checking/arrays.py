@@ -59,14 +59,10 @@ _KINDS: Final = {
 
 
 class _ArrayCheck:
-    """An array that is being checked.
+    """An array that is being checked: its description as last read, and what was found about its chunks.
 
     Attributes
     ----------
-    metadata : ArrayMetadata
-        Its description as last read; other processes may change its shape during the check.
-    stored : StoredArray or None
-        The array for reading; ``None`` if its chunks can't be read.
     numbers : Counter
         The stored chunks in the grid (``seen``), their bytes (``inside``), the bytes of chunks outside the grid
         (``beyond``), and the chunks with zeros after their compressed data (``padded``). It is ``unsure`` whether the
@@ -76,8 +72,8 @@ class _ArrayCheck:
     def __init__(self, visit: Visit, fmt: Format, metadata: ArrayMetadata) -> None:
         self.visit = visit
         self.fmt = fmt
-        self.metadata = metadata
-        self.stored = self._opened()
+        self.metadata = metadata  # other processes may change the shape during the check
+        self.stored = self._opened()  # None if the chunks can't be read
         self.numbers: Counter[str] = Counter(unsure=self.stored is None)
         self.misplaced = Misplaced()
         self._lock = Lock()
@@ -89,10 +85,7 @@ class _ArrayCheck:
             stored = engine.stored_array(exam.store, visit.path, metadata, allow_pickle=exam.allow_pickle)
             unstated = lacking(metadata.codecs, metadata.data_type, ndim=metadata.ndim)
         except (UnsupportedError, MetadataError) as error:
-            limit = isinstance(error, MetadataError) and error.field == "chunks" and "max_chunk_bytes" in error.message
-            kind = "unsupported" if limit or isinstance(error, UnsupportedError) else "metadata"
-            codec = "" if error.codec is None else f" (codec {error.codec!r})"
-            visit.find(kind, document, f"{error.message}{codec}")
+            visit.find_error(error, document)
             return None
         if self.fmt.name != "zarr3":  # in other formats the data type has the byte order
             unstated = [(codec, option) for codec, option in unstated if codec != "bytes"]
@@ -144,19 +137,14 @@ class _ArrayCheck:
         self.visit.exam.find("chunk-outside", self.visit.path, key, message, severity="note" if dense else None)
 
     def _unchanged(self, metadata: ArrayMetadata) -> bool:
-        """Read the documents again, adopt a changed shape, and return whether shape and grid are the same.
-
-        Raises
-        ------
-        NotFoundError
-            If the array was deleted or replaced, so that findings about it are void.
-        """
+        """Read the documents again, adopt a changed shape, and return whether shape and grid are the same."""
         path = self.visit.path
         try:
             now = engine.read_metadata(self.visit.exam.store, path, self.fmt.name)
         except TegulaError:
             return True
         if now is None or not isinstance(now, ArrayMetadata) or not now.has_chunks_of(metadata):
+            # what was found is void
             raise NotFoundError("the array was deleted or replaced during the check", path=path)
         if now.shape == metadata.shape and now.grid == metadata.grid:
             return True
@@ -229,13 +217,7 @@ class _ArrayCheck:
 
 
 def _set_encoding(visit: Visit, fmt: Format, field: tuple[str, Any]) -> None:
-    """Write a field of an array's document, and of the copies of the document in consolidated metadata.
-
-    Raises
-    ------
-    ConflictError
-        If the document is no longer what it was.
-    """
+    """Write a field of an array's document, and of the copies of the document in consolidated metadata."""
     store, key = visit.exam.store, visit.prefix + fmt.shape_key
     raw, generation = store.get(key, with_generation=True)
     if raw != visit.documents[fmt.shape_key]:
@@ -275,7 +257,7 @@ def _check_box(store: Store, path: str, metadata: ArrayMetadata, allow_pickle: b
                 array.check(coords, key)
 
     for_each(check, chunks, parallel=True, requests=store.concurrency)
-    return {**exam.numbers, **array.numbers}, {**exam.counts}, tuple(exam.findings)
+    return {**exam.numbers, **array.numbers}, {**exam.counts}, tuple(finding for finding, _ in exam.findings)
 
 
 def _check_boxes(main: _ArrayCheck, stored: StoredArray, share: Share[_BoxResult]) -> Iterator[int]:
@@ -290,7 +272,7 @@ def _check_boxes(main: _ArrayCheck, stored: StoredArray, share: Share[_BoxResult
         part = exam.part()
         part.numbers.update(numbers)
         part.counts.update(counts)
-        part.findings += findings
+        part.findings += ((finding, None) for finding in findings)
         exam.add(part)
         main.numbers.update(numbers)
         yield size

@@ -1,30 +1,47 @@
-"""`tegula.check`: checks documents, chunks and other keys of nodes, and repairs the faults that it can without loss."""
+"""`tegula.check`: checks documents, chunks and other keys of nodes, and repairs the faults that it can without loss.
+
+The walk visits every node below a path, with the names of one group in memory at a time.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Final
 
+from tegula import engine
 from tegula.arrays.array import Array
+from tegula.display.markup import shorten
+from tegula.engine.concurrency.pool import results_of
 from tegula.engine.documents.implied_keys import listable
-from tegula.errors import MetadataError, ReadOnlyError, TegulaError
+from tegula.errors import MetadataError, NotFoundError, ReadOnlyError, StoreError, TegulaError
+from tegula.formats import FORMATS
 from tegula.hierarchy.group import Group
 from tegula.hierarchy.opening import open as open_any
-from tegula.jobs.checking.arrays import CODE
-from tegula.jobs.checking.examination import Examination
+from tegula.jobs.checking.arrays import CODE, check_arrays
+from tegula.jobs.checking.documents import DOCUMENT_KEYS, ConsolidatedCheck, Visit, consolidated_checks, visited
+from tegula.jobs.checking.examination import Examination, Repair
 from tegula.jobs.checking.findings import KINDS, CheckReport, Finding
-from tegula.jobs.checking.walking import examine
+from tegula.jobs.checking.lengths import check_table
 from tegula.jobs.plans import Plan
 from tegula.jobs.sharing import Entry, entry_for, sharing
 from tegula.jobs.units import Progress, arrays_below
+from tegula.metadata.nodes import GroupMetadata
 from tegula.stores import Store
+from tegula.stores.capabilities import Reclaiming, UnreachableNames
+from tegula.tables.columns import column_names
 from tegula.tables.table import Table
 from tegula.targets.paths import clean, refuse_missing
 from tegula.targets.stores import check_options, store_of
 
 __all__ = ["KINDS", "CheckReport", "Finding", "Progress", "check"]
+
+_PAUSE: Final = 0.1  # seconds
+_TOGETHER: Final = 8  # levels of a remote hierarchy with members checked at once; each level nests calls
+_UNAMBIGUOUS: Final = [fmt for fmt in FORMATS.values() if fmt.name != "zarr1"]  # by the names of their documents
+_NODE_NAMES: Final = {key.rpartition("/")[2] for key in DOCUMENT_KEYS} - {"attrs", "__attrs__", "__zattr__"}
 
 
 def check(
@@ -121,13 +138,13 @@ def check(
         plan = Plan("check", {}, exam.source, "")
         who: dict[str, Any] = {"runner": runner, "workers": workers, "ledger": ledger}
         with sharing(plan, CODE, lambda: _entries(listed, path, allow_pickle), [store], **who) as exam.share:
-            examine(exam)
-        if writes:
-            exam.repair(announce)
+            _examine(exam)
+        failed_repairs = exam.repair(announce) if writes else {}
     finally:
         if store is not source and not isinstance(source, (Array, Group, Table)):
             store.close()
     report = exam.report()
+    report.failed_repairs = failed_repairs
     report.seconds = time.perf_counter() - start
     return report
 
@@ -138,3 +155,204 @@ def _entries(store: Store, path: str, allow_pickle: bool) -> Iterator[Entry]:
         node = open_any(store, path=path, allow_pickle=allow_pickle)
         for name, array in arrays_below(node, {}):
             yield entry_for(name, array)
+
+
+@dataclass(slots=True)
+class _OpenGroup:
+    """A group whose members are being checked."""
+
+    visit: Visit
+    reachable: bool  # it and every group above it have documents, so that listing from the root finds it
+    errors: int  # found before it
+    pending: Iterator[str]  # paths of the members still to be checked
+    consolidated: list[ConsolidatedCheck]
+    columns: tuple[str, ...] | None  # those that it lists, if it is a table
+    members: dict[str, bool] = field(default_factory=dict)  # of a table: their names, and whether they are arrays
+
+
+def _examine(exam: Examination) -> None:
+    """Check the node at a path and everything below it."""
+    root = visited(exam, exam.path)
+    if not root.nodes and not root.damaged and _stray_keys(exam.part(), exam.path, root.prefix) is not None:
+        raise NotFoundError("there is no array or group", path=exam.source)
+    _descend(root, [])
+    with root.listing():
+        _find_leftovers(exam, root.prefix)
+        # values under names that are not valid keys
+        names = exam.store.unreachable(root.prefix) if isinstance(exam.store, UnreachableNames) else ()
+        for name in names:
+            exam.find("odd-name", exam.path, shorten(name), "the name is not a valid key, so nothing reads it")
+    exam.close()
+
+
+def _descend(visit: Visit, above: list[_OpenGroup]) -> None:
+    """Check the node of a visit and everything below it, with an examination of its own.
+
+    `above` holds the open groups that contain it. In a remote store the members of a group are checked at once.
+    """
+    exam, stack = visit.exam, [*above]
+    _enter(visit, stack, 0)
+    # a stack, since a hierarchy may be deeper than Python's recursion limit
+    while len(stack) > len(above):
+        current = stack[-1]
+        if exam.store.is_remote and len(stack) <= _TOGETHER:
+
+            def examined(path: str, groups: list[_OpenGroup] = stack) -> Examination:
+                part = exam.part()
+                _descend(visited(part, path), groups)
+                return part
+
+            for part in results_of(examined, current.pending, exam.store.concurrency):
+                exam.add(part)
+        path = next(current.pending, None)
+        if path is None:
+            stack.pop()
+            _leave(current)
+        else:
+            errors = exam.numbers["errors"]
+            _enter(visited(exam, path), stack, errors)
+
+
+def _enter(visit: Visit, stack: list[_OpenGroup], errors: int) -> None:
+    """Check the node of a visit; push a group on the stack of open groups."""
+    exam, above = visit.exam, stack[-1] if stack else None
+    reachable = above is None or above.reachable
+
+    # compare the node with its group
+    if above is not None and above.visit.nodes and visit.nodes:
+        group = above.visit.fmt
+        if all(fmt is not group for fmt, _ in visit.nodes):
+            message = f"a {visit.fmt.name} node in a {group.name} group, whose readers do not see it"
+            visit.find("other-format", "", message)
+        if above.columns is not None:
+            above.members[visit.path[len(above.visit.prefix) :]] = bool(visit.arrays)
+
+    # compare it with the consolidated metadata of the groups above
+    for check in (check for group in stack for check in group.consolidated):
+        check.compare(visit, reachable)
+
+    # check an array, or push a group, whose members come next
+    if visit.arrays:
+        check_arrays(exam, visit)
+        return
+    consolidated, columns = consolidated_checks(visit), None
+    if visit.nodes:
+        for check in consolidated:
+            check.compare(visit, reachable)
+        columns = _columns(visit)
+        exam.count(**{"groups" if columns is None else "tables": 1})
+    elif not visit.damaged:
+        reachable = False
+        _find_implicit(visit)
+    stack.append(_OpenGroup(visit, reachable, errors, iter(_members(visit)), consolidated, columns))
+
+
+def _columns(visit: Visit) -> tuple[str, ...] | None:
+    """Return the columns of a table: a group that lists its columns, the existing ones of which are arrays.
+
+    AnnData lists columns in the same attribute, but some are groups: categories, or values with a mask.
+    """
+    fmt, group = visit.nodes[0]
+    if not isinstance(group, GroupMetadata):
+        return None
+    try:
+        names = column_names(group)
+    except MetadataError:
+        return None  # the attribute of another program
+    for name in names or () if group.members is None else ():
+        with suppress(TegulaError):
+            column = engine.read_metadata(visit.exam.store, visit.prefix + name, fmt.name)
+            if isinstance(column, GroupMetadata):
+                return None
+    return names
+
+
+def _leave(group: _OpenGroup) -> None:
+    """Check a table and consolidated metadata, after all members of a group have been checked."""
+    visit = group.visit
+    if group.columns is not None:
+        with visit.listing():
+            check_table(visit, group.columns, group.members, visit.exam.numbers["errors"] == group.errors)
+    for check in group.consolidated:
+        with visit.listing():
+            check.close()
+
+
+def _members(visit: Visit) -> list[str]:
+    """Return the paths of a group's members, and report everything else directly below it."""
+    exam, members, own = visit.exam, list[str](), visit.own_keys()
+
+    def surveyed(prefix: str) -> tuple[bool, Examination]:
+        part = exam.part()
+        with part.listing(visit.path, prefix):
+            number = _stray_keys(part, visit.path, prefix)
+            if number is None:
+                return True, exam.part()
+            if number and not visit.damaged:
+                keys_below = f"there are {number} keys" if number > 1 else "there is one key"
+                part.find("stray-prefix", visit.path, prefix, f"{keys_below} below it, but no node")
+        return False, part
+
+    with visit.listing():
+        keys, prefixes = exam.store.list_dir(visit.prefix)
+        for name in (key[len(visit.prefix) :] for key in keys):
+            if name in own or visit.damaged or exam.find_foreign(visit.path, visit.prefix + name):
+                continue
+            if visit.nodes or name not in DOCUMENT_KEYS:
+                visit.find("stray-key", name, "it is not a document of the group", severity="note")
+        for prefix, (holds, part) in zip(prefixes, results_of(surveyed, prefixes, exam.store.concurrency)):
+            exam.add(part)
+            if holds:
+                members.append(prefix[:-1])
+    return members
+
+
+def _stray_keys(exam: Examination, path: str, prefix: str) -> int | None:
+    """Return the number of keys below a prefix, apart from those of other programs; ``None`` if there are nodes."""
+    if prefix and any(engine.has_node(exam.store, prefix, fmt) for fmt in _UNAMBIGUOUS):
+        return None  # without listing all its chunks
+    number = 0
+    for key in exam.store.list_prefix(prefix):
+        name = key.rpartition("/")[2]
+        if name in _NODE_NAMES and _makes_node(exam, prefix, key, name):
+            return None
+        number += not exam.find_foreign(path, key)
+    return number
+
+
+def _makes_node(exam: Examination, prefix: str, key: str, name: str) -> bool:
+    if name in ("storage", "sizes"):  # those of bcolz, in a directory
+        return key.endswith((f"/meta/{name}", f"{prefix}meta/{name}"))
+    if name != "meta":
+        return True
+    return exam.store.exists(f"{key[:-4]}attrs") or (exam.store.get(key, (0, 1)) or b"") == b"{"
+
+
+def _find_implicit(visit: Visit) -> None:
+    """Report a group without documents, if the format of its members has documents for groups."""
+    visit.exam.count(groups=1)
+    for fmt in FORMATS.values():
+        if fmt.has_groups and next(visit.exam.store.prefixes_with(visit.prefix, fmt.node_keys), None) is not None:
+            visit.find("implicit-group", "", f"there are {fmt.name} nodes, but no document of a group")
+            return
+
+
+def _find_leftovers(exam: Examination, prefix: str) -> None:
+    """Report temporary files of dead writers, which are not keys."""
+    store = exam.store
+    if not isinstance(store, Reclaiming):
+        return
+
+    def act() -> None:
+        store.reclaim(prefix)
+        left = next(store.leftovers(prefix), None)
+        if left is not None:
+            raise StoreError("it can't be removed", key=left)
+
+    repair = Repair("remove it", act)
+    leftovers = {*store.leftovers(prefix)}
+    if leftovers:
+        time.sleep(_PAUSE)  # the writer of a new file may not have locked it yet
+        leftovers &= {*store.leftovers(prefix)}
+    for name in sorted(leftovers):
+        exam.find("temporary-file", name.rpartition("/")[0], name, "left by a writer that died", repair=repair)

@@ -1,20 +1,26 @@
-"""Check of the documents at one path: each is fetched and parsed, and they are compared with each other."""
+"""Check of the documents at one path: each is fetched and parsed, and they are compared with each other.
+
+Consolidated metadata is compared with the documents of the members.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from tegula import engine
-from tegula.errors import MetadataError, StoreError, TegulaError, UnsupportedError
+from tegula.errors import MetadataError, NotFoundError, StoreError, TegulaError, UnsupportedError
 from tegula.formats import ALL_KEYS, FORMATS, Format, find_format, oddities
-from tegula.jobs.checking.examination import Examination
-from tegula.metadata.nodes import ArrayMetadata, NodeMetadata
+from tegula.hierarchy.group import Group
+from tegula.jobs.checking.examination import Examination, Repair
+from tegula.metadata.nodes import ArrayMetadata, GroupMetadata, NodeMetadata
 from tegula.stores import Generation
+from tegula.stores.interface import is_key
 
-__all__ = ["DOCUMENT_KEYS", "Visit", "visited", "write_document"]
+__all__ = ["DOCUMENT_KEYS", "ConsolidatedCheck", "Visit", "consolidated_checks", "visited", "write_document"]
 
 DOCUMENT_KEYS: Final = (*ALL_KEYS, *sorted({fmt.consolidated_key for fmt in FORMATS.values()} - {"", *ALL_KEYS}))
 _ATTRIBUTES: Final = (".zattrs", "attrs", "__zattr__", "__attrs__")
@@ -24,28 +30,13 @@ _AMBIGUOUS: Final = ("zarr1", "zarr0.4")
 
 @dataclass(slots=True)
 class Visit:
-    """A path that is checked: the documents there, and the nodes that they describe.
-
-    Parameters
-    ----------
-    exam : Examination
-        Receives the findings.
-    path : str
-        The path.
-    documents : mapping of str to bytes
-        The documents of any format, by key relative to the path.
-    nodes : list of (Format, NodeMetadata)
-        The nodes, arrays before groups, newer formats before older ones; several, if there are documents of several
-        formats.
-    damaged : bool
-        Whether there are documents of a node that can't be read.
-    """
+    """A path that is checked: the documents there, and the nodes that they describe."""
 
     exam: Examination
     path: str
-    documents: Mapping[str, bytes] = field(default_factory=dict)
-    nodes: list[tuple[Format, NodeMetadata]] = field(default_factory=list)
-    damaged: bool = False
+    documents: Mapping[str, bytes] = field(default_factory=dict)  # of any format, by key relative to the path
+    nodes: list[tuple[Format, NodeMetadata]] = field(default_factory=list)  # arrays first, newer formats first
+    damaged: bool = False  # whether there are documents of a node that can't be read
 
     @property
     def prefix(self) -> str:
@@ -74,9 +65,11 @@ class Visit:
 
     def find_error(self, error: TegulaError, name: str = "") -> None:
         """Add a finding for an error in a document."""
-        kind = "unsupported" if isinstance(error, UnsupportedError) else "metadata"
-        message = error.message if error.field is None else f"{error.message} (field {error.field!r})"
-        self.find(kind, error.key or name, message)
+        limit = error.field == "chunks" and "max_chunk_bytes" in error.message
+        kind = "unsupported" if limit or isinstance(error, UnsupportedError) else "metadata"
+        details = {"field": error.field, "codec": error.codec}
+        known = "".join(f" ({what} {value!r})" for what, value in details.items() if value is not None)
+        self.find(kind, error.key or name, f"{error.message}{known}")
 
     def listing(self) -> AbstractContextManager[None]:
         """Turn errors of listing and reading into findings."""
@@ -200,3 +193,107 @@ def _compare(visit: Visit) -> None:
             visit.find("contradicting-documents", key, f"{fmt.name} has {differs} than {first.name}")
         else:
             visit.find("several-formats", key, f"{first.name} and {fmt.name} both have documents here")
+
+
+class ConsolidatedCheck:
+    """The consolidated metadata of a group, compared while its members are checked.
+
+    It is repaired by consolidating again, if all members can be read and no deleted node has left keys: otherwise the
+    old metadata may hold the only description of some data.
+    """
+
+    def __init__(self, group: Visit, fmt: Format, entries: Mapping[str, Mapping[str, bytes]]) -> None:
+        self._group = group
+        self._fmt = fmt
+        self._entries = entries
+        self._unread = group.exam.numbers["unread"]
+        self._complete = True
+        self._seen: set[str] = set()
+        self._findings: list[tuple[str, str, str]] = []  # name, kind and message, in any order
+
+    def compare(self, visit: Visit, reachable: bool) -> None:
+        """Compare a node with its entry; one that can't be read is only noted."""
+        name = visit.path[len(self._group.prefix) :]
+        metadata = next((node for fmt, node in visit.nodes if fmt is self._fmt), None)
+        if metadata is None:
+            if visit.damaged and not visit.nodes:
+                self._seen.add(name)
+                self._complete = False
+            return
+        self._seen.add(name)
+        entry = self._entries.get(name)
+        if entry is None:
+            if name and reachable:
+                self._findings.append((name, "consolidated-missing", f"{name!r} exists, but is not in the copy"))
+            return
+        if not reachable:
+            self._complete = False  # metadata made anew would leave out the members of an implicit group
+        own = {key: raw for key, raw in visit.documents.items() if key in self._fmt.keys}
+        if not _alike(own, entry, self._fmt, metadata):
+            message = f"the copy of {name or 'the group itself'!r} differs from the document"
+            self._findings.append((name, "consolidated-differs", message))
+
+    def close(self) -> None:
+        """Report the findings, after all members have been checked."""
+        group, exam = self._group, self._group.exam
+        self._findings.sort()  # members of a remote store come in any order
+        for name in [name for name in self._entries if name and name not in self._seen]:
+            message = f"the node {name!r} no longer exists"
+            if is_key(name) and next(exam.store.list_prefix(f"{group.prefix}{name}/"), None) is not None:
+                self._complete = False
+                message += ", but there are keys below it: the copy may be their only description"
+            self._findings.append((name, "consolidated-gone", message))
+        complete = self._complete and exam.numbers["unread"] == self._unread
+        repair = Repair("write the consolidated metadata again", self._consolidate) if complete else None
+        for _, kind, message in self._findings:
+            group.find(kind, self._fmt.consolidated_key, message, repair=repair)
+
+    def _consolidate(self) -> None:
+        group = self._group
+        metadata = next(node for fmt, node in group.nodes if fmt is self._fmt)
+        if not isinstance(metadata, GroupMetadata):
+            raise NotFoundError("the group has been deleted", path=group.path)
+        Group(group.exam.store, group.path, metadata, read_only=False).consolidate()
+
+
+def consolidated_checks(group: Visit) -> list[ConsolidatedCheck]:
+    """Return the consolidated metadata of a group, one for each of its formats that has any."""
+    checks = []
+    for fmt, metadata in group.nodes:
+        key = fmt.consolidated_key
+        if fmt.consolidated is None or not isinstance(metadata, GroupMetadata) or key not in group.documents:
+            continue
+        try:
+            entries = fmt.consolidated({key: group.documents[key]})
+        except TegulaError as error:
+            group.find("metadata", key, error.message)
+            continue
+        if entries is not None:
+            checks.append(ConsolidatedCheck(group, fmt, entries))
+    return checks
+
+
+def _alike(own: Mapping[str, bytes], entry: Mapping[str, bytes], fmt: Format, metadata: NodeMetadata) -> bool:
+    """Return whether documents are equal as JSON or, since libraries write them differently, as metadata."""
+    if _plain(own) == _plain(entry):
+        return True
+    try:
+        other = fmt.parse({key: raw for key, raw in entry.items() if key in fmt.keys})
+    except TegulaError:
+        return False
+    return bool(other == metadata)
+
+
+def _plain(documents: Mapping[str, bytes]) -> dict[str, Any]:
+    """Return documents as JSON values in a canonical form."""
+    plain = {}
+    for key, raw in documents.items():
+        try:
+            value = json.loads(raw)
+        except (ValueError, RecursionError):
+            value = raw.decode("latin-1")
+        if isinstance(value, dict):
+            value.pop("consolidated_metadata", None)
+        if value != {}:
+            plain[key] = json.dumps(value, sort_keys=True)
+    return plain

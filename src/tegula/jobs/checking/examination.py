@@ -56,24 +56,11 @@ def foreign_key(key: str) -> tuple[str, str] | None:
 
 @dataclass(slots=True, eq=False)
 class Repair:
-    """A repair of one or several findings that loses no data.
-
-    Parameters
-    ----------
-    text : str
-        Its description.
-    act : callable
-        Carries it out, on condition that the stored state is still as found.
-    findings : list of Finding
-        The findings it repairs that the report keeps.
-    covers : Counter
-        Number of errors, warnings and notes it repairs, including any that the report does not keep.
-    """
+    """A repair of one or several findings that loses no data."""
 
     text: str
-    act: Callable[[], None]
-    findings: list[Finding] = field(default_factory=list)
-    covers: Counter[str] = field(default_factory=Counter)
+    act: Callable[[], None]  # on condition that the stored state is still as found
+    covers: Counter[str] = field(default_factory=Counter)  # errors, warnings and notes, also those that are not kept
 
 
 class Examination:
@@ -81,63 +68,43 @@ class Examination:
 
     Nodes of a remote store are examined together, each in a `part`, whose results are added in order.
 
-    Parameters
-    ----------
-    store, path : Store, str
-        The store, and the path to check.
-    most : int
-        Number of findings to keep.
-    progress : callable, optional
-        Called with the path of an array, the bytes done, and its total bytes.
-    allow_pickle : bool
-        Whether unpickling is allowed.
-    share : Share, optional
-        The runner that checks the chunks and its ledger, if not this process checks them.
-
     Attributes
     ----------
+    findings : list of (Finding, Repair or None)
+        The first `most` findings, and their repairs.
+    counts : Counter
+        Number of findings of each kind.
     numbers : Counter
         The numbers of the report by name; also ``unread``, the number of nodes that can't be read, and
         ``system_files``.
+    share : Share or None
+        The runner that checks the chunks and its ledger, if not this process checks them.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        path: str,
-        most: int,
-        progress: Progress | None,
-        allow_pickle: bool,
-        share: Share[Any] | None = None,
-    ) -> None:
+    def __init__(self, store: Store, path: str, most: int, progress: Progress | None, allow_pickle: bool) -> None:
         self.store = store
         self.path = path
         self.allow_pickle = allow_pickle
-        self.share = share
+        self.share: Share[Any] | None = None
         self.source = f"{store.url}/{path}".rstrip("/")
-        self.numbers: Counter[str] = Counter()
+        self.findings: list[tuple[Finding, Repair | None]] = []
         self.counts: Counter[str] = Counter()
-        self.findings: list[Finding] = []
-        self._system_files: list[str] = []
+        self.numbers: Counter[str] = Counter()
+        self._system_files: list[str] = []  # a few examples
         self._most = most
         self._progress = progress
-        self._repairs: list[Repair] = []
-        self._failed_repairs: dict[str, str] = {}
         self._lock = Lock()
 
     def part(self) -> Examination:
         """Return an examination of a part, which another thread may carry out; see `add`."""
         progress = None if self._progress is None else self.report_progress
-        return Examination(self.store, self.path, self._most, progress, self.allow_pickle, self.share)
+        part = Examination(self.store, self.path, self._most, progress, self.allow_pickle)
+        part.share = self.share
+        return part
 
     def add(self, part: Examination) -> None:
         """Add the results of a part, as if it had been examined here."""
-        kept = part.findings[: max(0, self._most - len(self.findings))]
-        lost = {*map(id, part.findings[len(kept) :])}
-        self.findings += kept
-        for repair in part._repairs:
-            repair.findings = [finding for finding in repair.findings if id(finding) not in lost]
-        self._repairs += [repair for repair in part._repairs if repair.findings]
+        self.findings += part.findings[: max(0, self._most - len(self.findings))]
         self.counts.update(part.counts)
         self.numbers.update(part.numbers)
         self._system_files += part._system_files[: _EXAMPLES - len(self._system_files)]
@@ -156,20 +123,14 @@ class Examination:
         usual = KINDS[kind]
         text = None if repair is None else repair.text
         finding = Finding(kind, severity or usual.severity, path, key, message, usual.remedy, text)
-        number = f"{finding.severity}s"
         with self._lock:
             self.counts[kind] += 1
-            self.numbers[number] += 1
+            self.numbers[f"{finding.severity}s"] += 1
             self.numbers["unread"] += kind in _HIDES
-            kept = len(self.findings) < self._most
-            if kept:
-                self.findings.append(finding)
             if repair is not None:
-                repair.covers[number] += 1
-                if kept:
-                    if not repair.findings:
-                        self._repairs.append(repair)
-                    repair.findings.append(finding)
+                repair.covers[f"{finding.severity}s"] += 1
+            if len(self.findings) < self._most:
+                self.findings.append((finding, repair))
 
     def find_foreign(self, path: str, key: str) -> bool:
         """Return whether another program or a job has made a key, and report it or, for system files, collect it."""
@@ -209,25 +170,29 @@ class Examination:
         except StoreError as error:
             self.find("unreadable", path, error.key or key, error.message)
 
-    def repair(self, announce: Callable[[Finding], None] | None) -> None:
-        """Carry out all repairs; one that fails is reported and does not stop the others."""
-        for repair in self._repairs:
+    def repair(self, announce: Callable[[Finding], None] | None) -> dict[str, str]:
+        """Carry out all repairs; return key and reason of those that fail, which do not stop the others."""
+        repairs: dict[Repair, list[Finding]] = {}
+        for finding, repair in self.findings:
+            if repair is not None:
+                repairs.setdefault(repair, []).append(finding)
+        failed: dict[str, str] = {}
+        for repair, findings in repairs.items():
             if announce is not None:
-                for finding in repair.findings:
-                    announce(finding)
+                [*map(announce, findings)]
             try:
                 repair.act()
             except TegulaError as error:
-                self._failed_repairs.update((finding.key, str(error)) for finding in repair.findings)
+                failed.update((finding.key, str(error)) for finding in findings)
                 continue
-            for finding in repair.findings:
+            for finding in findings:
                 finding.repaired = True
             self.numbers.subtract(repair.covers)
+        return failed
 
     def report(self) -> CheckReport:
         """Return the report of everything that has been found."""
-        report = CheckReport(self.source, findings=self.findings, counts={**self.counts})
-        report.failed_repairs = self._failed_repairs
+        report = CheckReport(self.source, findings=[finding for finding, _ in self.findings], counts={**self.counts})
         for item in fields(CheckReport):
             if item.type == "int":
                 setattr(report, item.name, self.numbers[item.name])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 from tegula import engine
@@ -62,7 +63,7 @@ def check_counts(visit: Visit, fmt: Format, metadata: ArrayMetadata, stored: tup
         return
     new = rewrite({fmt.shape_key: raw}, fmt.shape_key, {name: true for name, (_, true) in wrong.items()}, _STYLE)
     text = " and ".join(f"{name} is {stated!r:.40}, not {true}" for name, (stated, true) in wrong.items())
-    act = lambda: write_document(visit.exam, key, new, generation)  # noqa: E731
+    act = partial(write_document, visit.exam, key, new, generation)
     repair = Repair("write the correct numbers", act) if sure else None
     visit.find("wrong-counts", fmt.shape_key, text, severity=None if "nbytes" in wrong else "note", repair=repair)
 
@@ -81,16 +82,8 @@ def _stored_bytes(visit: Visit, metadata: ArrayMetadata, stored: tuple[int, int]
 def check_table(visit: Visit, names: Sequence[str], members: Mapping[str, bool], sound: bool) -> None:
     """Compare the columns that a table lists with its members, and their lengths with each other.
 
-    Parameters
-    ----------
-    visit : Visit
-        The table.
-    names : sequence of str
-        The columns that it lists.
-    members : mapping of str to bool
-        Names of its members, and whether each is an array.
-    sound : bool
-        Whether no errors were found in it; after an error lengths are uncertain, and are not repaired.
+    `members` says of each member whether it is an array. After an error in the table, which is then not `sound`,
+    lengths are uncertain, and are not repaired.
     """
     metadata = visit.nodes[0][1]
     arrays = {name for name, is_array in members.items() if is_array}
@@ -108,24 +101,32 @@ def check_table(visit: Visit, names: Sequence[str], members: Mapping[str, bool],
 
 def _check_lengths(visit: Visit, names: list[str], sound: bool) -> None:
     columns = _columns(visit, names)
-    if columns is None:
+    lengths = {name: column.shape[0] for name, column in columns.items()}
+    rows = min(lengths.values(), default=0)
+    shortest = [name for name, length in lengths.items() if length == rows]
+    if len(shortest) == len(lengths):
         return
-    shortest = _shortest(columns)
-    if len(shortest) == len(names):
-        return
-    listed = ", ".join(f"{name} {column.shape[0]}" for name, column in columns.items())
+
+    def cut() -> None:
+        now = _columns(visit, names)
+        if {name: column.shape[0] for name, column in now.items()} != lengths:
+            raise ConflictError("the columns have changed since they were checked")
+        engine.level_rows([_stored(visit, name, column) for name, column in now.items()])
+
     unfinished = names[0] in shortest
-    repair = None
-    if sound and (unfinished or _chunks_end_with_length(visit, shortest)):
-        rows = columns[next(iter(shortest))].shape[0]
-        text = f"make all columns {rows} rows long, as the table is; the rows beyond stay in their chunks, unread"
-        repair = Repair(text, lambda: _cut_to_shortest(visit, names))
-    key, message = f"{next(iter(shortest))}/{visit.fmt.shape_key}", f"the columns differ in length: {listed}"[:400]
+    # the chunks of bcolz show where a column ends; if they hold more rows, its length may be damaged
+    certain = unfinished or not visit.fmt.has_groups
+    if sound and certain and not unfinished:
+        certain = all(_ends_with_length(_stored(visit, name, columns[name])[0]) for name in shortest)
+    text = f"make all columns {rows} rows long, as the table is; the rows beyond stay in their chunks, unread"
+    repair = Repair(text, cut) if sound and certain else None
+    listed = ", ".join(f"{name} {length}" for name, length in lengths.items())
+    key, message = f"{shortest[0]}/{visit.fmt.shape_key}", f"the columns differ in length: {listed}"[:400]
     visit.find("unequal-columns", key, message, severity="warning" if unfinished else "error", repair=repair)
 
 
-def _columns(visit: Visit, names: list[str]) -> dict[str, ArrayMetadata] | None:
-    """Read columns under their lock; return ``None`` if they can't be read, or their lengths keep changing.
+def _columns(visit: Visit, names: list[str]) -> dict[str, ArrayMetadata]:
+    """Read columns under their lock; return none if they can't be read, or their lengths keep changing.
 
     An append holds the lock of the first column. In a store without locks, the lengths count if several reads in a
     row agree.
@@ -138,59 +139,32 @@ def _columns(visit: Visit, names: list[str]) -> dict[str, ArrayMetadata] | None:
                 for name in names:
                     column = engine.read_metadata(visit.exam.store, visit.prefix + name, visit.fmt.name)
                     if not isinstance(column, ArrayMetadata) or not column.ndim:
-                        return None
+                        return {}
                     columns[name] = column
         except TegulaError:
-            return None
+            return {}
         lengths = [column.shape[0] for column in columns.values()]
         steady = steady + 1 if lengths == last else 0
         if locked or len({*lengths}) == 1 or steady == _STEADY:
             return columns
         last = lengths
         time.sleep(_PAUSE)
-    return None
+    return {}
 
 
-def _shortest(columns: Mapping[str, ArrayMetadata]) -> dict[str, ArrayMetadata]:
-    rows = min(column.shape[0] for column in columns.values())
-    return {name: column for name, column in columns.items() if column.shape[0] == rows}
+def _stored(visit: Visit, name: str, column: ArrayMetadata) -> tuple[StoredArray, str]:
+    exam, path = visit.exam, visit.prefix + name
+    return engine.stored_array(exam.store, path, column, allow_pickle=exam.allow_pickle), path
 
 
-def _stored(visit: Visit, columns: Mapping[str, ArrayMetadata]) -> list[tuple[StoredArray, str]]:
-    paths, exam = {visit.prefix + name: column for name, column in columns.items()}, visit.exam
-    return [
-        (engine.stored_array(exam.store, path, column, allow_pickle=exam.allow_pickle), path)
-        for path, column in paths.items()
-    ]
-
-
-def _chunks_end_with_length(visit: Visit, columns: Mapping[str, ArrayMetadata]) -> bool:
-    """Return whether the chunks of columns end where their lengths say.
-
-    If they hold more rows, the length may be damaged, and can't be relied on.
-    """
-    if visit.fmt.has_groups:
+def _ends_with_length(column: StoredArray) -> bool:
+    """Return whether the chunks of a column end where its length says."""
+    shape, grid = column.metadata.shape, column.metadata.grid
+    count, zeros = grid.counts(shape)[0], (0,) * (len(shape) - 1)
+    if column.store.exists(column.key((count, *zeros))):
         return False
-    for array, _ in _stored(visit, columns):
-        length, grid = array.metadata.shape[0], array.metadata.grid
-        count = grid.counts(array.metadata.shape)[0]
-        zeros = (0,) * (array.metadata.ndim - 1)
-        if visit.exam.store.exists(array.key((count, *zeros))):
-            return False
-        if count:
-            last = (count - 1, *zeros)
-            rows = stored_rows(array, last, array.key(last))
-            if rows is None or grid.axes[0].start(count - 1) + rows > length:
-                return False
-    return True
-
-
-def _cut_to_shortest(visit: Visit, names: list[str]) -> None:
-    """Cut all columns to the length of the shortest, if the lengths are still as found."""
-    columns = _columns(visit, names)
-    if columns is None:
-        raise ConflictError("the columns can no longer be read")
-    shortest = _shortest(columns)
-    if names[0] not in shortest and not _chunks_end_with_length(visit, shortest):
-        raise ConflictError("the columns have changed since they were checked")
-    engine.level_rows(_stored(visit, columns))
+    if not count:
+        return True
+    last = (count - 1, *zeros)
+    rows = stored_rows(column, last, column.key(last))
+    return rows is not None and grid.axes[0].start(count - 1) + rows <= shape[0]
