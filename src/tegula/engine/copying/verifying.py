@@ -21,7 +21,7 @@ from tegula.errors import CodecError, StoreError, TegulaError, UnsupportedError
 from tegula.indexing import basic
 from tegula.stores import ByteRange, Generation
 
-__all__ = ["Fault", "Verdict", "stored_rows", "verify_chunk"]
+__all__ = ["Fault", "Verdict", "ends_with_length", "verify_chunk"]
 
 _WHOLE: Final = 2**24  # a shard of up to this many bytes is read as a whole; a larger one by single inner chunks,
 # or by this many bytes at once in a far store
@@ -228,10 +228,18 @@ def _entries(present: Any, ranges: Any, order: Any) -> Iterator[tuple[Shape, int
         yield tuple(present[row].tolist()), int(ranges[row, 0]), int(ranges[row, 1])
 
 
-def stored_rows(array: StoredArray, coords: Shape, key: str) -> int | None:
-    """Return how many rows the stored chunk of a dense array holds; ``None`` if the chunk is missing or damaged."""
+def ends_with_length(array: StoredArray) -> bool:
+    """Return whether the chunks of a dense array end where its length says; not if the last is missing or damaged."""
+    shape, grid = array.metadata.shape, array.metadata.grid
+    count, zeros = grid.counts(shape)[0], (0,) * (len(shape) - 1)
+    if array.store.exists(array.key((count, *zeros))):
+        return False
+    if not count:
+        return True
+    last = (count - 1, *zeros)
     try:
-        data = array.store.get(key)
-        return None if data is None else array.chain.rows(data, array.metadata.grid.chunk_shape(coords))
+        data = array.store.get(array.key(last))
+        rows = None if data is None else array.chain.rows(data, grid.chunk_shape(last))
     except (CodecError, StoreError):
-        return None
+        return False
+    return rows is not None and grid.axes[0].start(last[0]) + rows <= shape[0]

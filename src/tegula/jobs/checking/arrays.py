@@ -61,12 +61,9 @@ _KINDS: Final = {
 class _ArrayCheck:
     """An array that is being checked: its description as last read, and what was found about its chunks.
 
-    Attributes
-    ----------
-    numbers : Counter
-        The stored chunks in the grid (``seen``), their bytes (``inside``), the bytes of chunks outside the grid
-        (``beyond``), and the chunks with zeros after their compressed data (``padded``). It is ``unsure`` whether the
-        chunks hold exactly the rows that the shape implies, if that number is not 0.
+    The `numbers` are: stored chunks in the grid (``seen``), their bytes (``inside``), the bytes of chunks outside the
+    grid (``beyond``), chunks with zeros after their compressed data (``padded``), and reasons to be ``unsure`` whether
+    the chunks hold exactly the rows that the shape implies.
     """
 
     def __init__(self, visit: Visit, fmt: Format, metadata: ArrayMetadata) -> None:
@@ -163,8 +160,7 @@ class _ArrayCheck:
         if numbers["padded"]:
             chunks = counted(numbers["padded"], "chunk")
             visit.find("trailing-zeros", "", f"zeros follow the compressed data of {chunks}, as z5 writes them")
-        with visit.listing():
-            self._unchanged(self.metadata)  # adopts a shape that was changed during the check
+        self._unchanged(self.metadata)  # adopts a shape that was changed during the check
         if self.misplaced.counts:
             with visit.listing():
                 self._find_misplaced()
@@ -246,7 +242,7 @@ def _set_entry(store: Store, path: str, name: str, fmt: Format, new: bytes) -> N
 def _check_box(store: Store, path: str, metadata: ArrayMetadata, allow_pickle: bool, box: Box) -> _BoxResult:
     """Check the chunks in a box of an array, in any process."""
     exam = Examination(store, path, _KEPT, None, allow_pickle)
-    array = _ArrayCheck(Visit(exam.part(), path, metadata.documents), find_format(metadata.format), metadata)
+    array = _ArrayCheck(Visit(exam.part(), path), find_format(metadata.format), metadata)
     array.visit.exam = exam  # without findings about documents, which are reported once, not for each box
     axes = metadata.grid.axes
     chunks = cells([(int(a.locate(part.start)), int(a.locate(part.stop - 1)) + 1) for a, part in zip(axes, box)])
@@ -290,12 +286,8 @@ def _boxes(array: Array) -> Iterator[Box]:
 def check_arrays(exam: Examination, visit: Visit) -> None:
     """Check all keys below an array, which may be described by documents of several formats.
 
-    An array that is replaced meanwhile is checked again: what was found belongs to no node.
-
-    Raises
-    ------
-    ConflictError, NotFoundError
-        If it is replaced again and again, becomes a group, or was deleted and nothing else is checked.
+    An array that is replaced meanwhile is checked again: what was found belongs to no node. It is an error if it is
+    replaced again and again, becomes a group, or was deleted and nothing else is checked.
     """
     for attempt in range(_ATTEMPTS):
         part = exam.part()

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 from tegula import engine
@@ -27,7 +28,7 @@ from tegula.jobs.checking.findings import KINDS, CheckReport, Finding
 from tegula.jobs.checking.lengths import check_table
 from tegula.jobs.plans import Plan
 from tegula.jobs.sharing import Entry, entry_for, sharing
-from tegula.jobs.units import Progress, arrays_below
+from tegula.jobs.units import Progress, arrays_below, one_at_a_time
 from tegula.metadata.nodes import GroupMetadata
 from tegula.stores import Store
 from tegula.stores.capabilities import Reclaiming, UnreachableNames
@@ -131,13 +132,12 @@ def check(
         if writes and (store.read_only or (isinstance(source, (Array, Group, Table)) and source.read_only)):
             raise ReadOnlyError('it was opened for reading; open it with mode="r+" to repair it', path=store.url)
         listed = listable(store, path, damaged=True)
-        exam = Examination(listed, path, max_findings, progress, allow_pickle)
+        exam = Examination(listed, path, max_findings, one_at_a_time(progress), allow_pickle)
         if listed is not store:
             message = "the store can't be listed, so only known keys are checked"
             exam.find("not-listed", path, f"{path}/" if path else "", message)
-        plan = Plan("check", {}, exam.source, "")
-        who: dict[str, Any] = {"runner": runner, "workers": workers, "ledger": ledger}
-        with sharing(plan, CODE, lambda: _entries(listed, path, allow_pickle), [store], **who) as exam.share:
+        plan, entries = Plan("check", {}, exam.source, ""), partial(_entries, listed, path, allow_pickle)
+        with sharing(plan, CODE, entries, [store], runner=runner, workers=workers, ledger=ledger) as exam.share:
             _examine(exam)
         failed_repairs = exam.repair(announce) if writes else {}
     finally:

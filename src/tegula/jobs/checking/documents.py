@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from tegula import engine
+from tegula.engine.documents.reading import documents_of
 from tegula.errors import MetadataError, NotFoundError, StoreError, TegulaError, UnsupportedError
 from tegula.formats import ALL_KEYS, FORMATS, Format, find_format, oddities
 from tegula.hierarchy.group import Group
@@ -34,7 +35,7 @@ class Visit:
 
     exam: Examination
     path: str
-    documents: Mapping[str, bytes] = field(default_factory=dict)  # of any format, by key relative to the path
+    documents: dict[str, bytes] = field(default_factory=dict)  # of any format, by key relative to the path
     nodes: list[tuple[Format, NodeMetadata]] = field(default_factory=list)  # arrays first, newer formats first
     damaged: bool = False  # whether there are documents of a node that can't be read
 
@@ -87,7 +88,7 @@ def write_document(exam: Examination, key: str, raw: bytes, generation: Generati
 def visited(exam: Examination, path: str) -> Visit:
     """Read and parse the documents at a path; faults become findings."""
     visit = Visit(exam, path)
-    visit.documents = documents = _fetched(visit)
+    documents = _fetched(visit)
     failed: list[tuple[Format, TegulaError]] = []
     for fmt in FORMATS.values():
         main = next((key for key in fmt.node_keys if key in documents), None)
@@ -100,7 +101,9 @@ def visited(exam: Examination, path: str) -> Visit:
             continue
         if node is not None:
             visit.nodes.append((fmt, node))
-            _find_oddities(visit, fmt)
+            with suppress(TegulaError):  # damaged attributes have been reported
+                for key, name, message in oddities(fmt, documents):
+                    visit.find("unusual-document", key, f"{message} (field {name!r})" if name else message)
     visit.nodes.sort(key=lambda pair: not isinstance(pair[1], ArrayMetadata))  # a stable sort
     for fmt, reason in failed:
         if _belongs_to_format(fmt, documents, bool(visit.nodes)):
@@ -115,17 +118,18 @@ def visited(exam: Examination, path: str) -> Visit:
 
 
 def _fetched(visit: Visit) -> dict[str, bytes]:
-    """Return the documents that can be read."""
-    with suppress(StoreError):
-        return engine.fetch_documents(visit.exam.store, visit.path, DOCUMENT_KEYS)
-    documents: dict[str, bytes] = {}
+    """Read the documents of a path."""
+    stored = documents_of(visit.exam.store, [visit.path], DOCUMENT_KEYS)[0]
     for key in DOCUMENT_KEYS:
         try:
-            documents.update(engine.fetch_documents(visit.exam.store, visit.path, [key]))
+            raw = stored.get(key)
         except StoreError as error:
             visit.damaged = True
             visit.find("unreadable", key, error.message)
-    return documents
+        else:
+            if raw is not None:
+                visit.documents[key] = raw
+    return visit.documents
 
 
 def _parsed(visit: Visit, fmt: Format, main: str) -> NodeMetadata | None:
@@ -143,13 +147,6 @@ def _parsed(visit: Visit, fmt: Format, main: str) -> NodeMetadata | None:
         node = fmt.parse({key: raw for key, raw in own.items() if key not in _ATTRIBUTES})
         visit.find_error(error)
         return node
-
-
-def _find_oddities(visit: Visit, fmt: Format) -> None:
-    """Report what is read although the specification does not allow it."""
-    with suppress(TegulaError):  # damaged attributes have been reported
-        for key, name, message in oddities(fmt, visit.documents):
-            visit.find("unusual-document", key, f"{message} (field {name!r})" if name else message)
 
 
 def _belongs_to_format(fmt: Format, documents: Mapping[str, bytes], beside: bool) -> bool:
@@ -198,8 +195,8 @@ def _compare(visit: Visit) -> None:
 class ConsolidatedCheck:
     """The consolidated metadata of a group, compared while its members are checked.
 
-    It is repaired by consolidating again, if all members can be read and no deleted node has left keys: otherwise the
-    old metadata may hold the only description of some data.
+    It is repaired by consolidating again, if all members can be read and no deleted node has left keys: otherwise it
+    may hold the only description of some data.
     """
 
     def __init__(self, group: Visit, fmt: Format, entries: Mapping[str, Mapping[str, bytes]]) -> None:

@@ -17,7 +17,7 @@ from tegula.jobs.sharing import Share
 from tegula.jobs.units import Progress
 from tegula.stores import Store
 
-__all__ = ["Examination", "Repair", "foreign_key"]
+__all__ = ["Examination", "Repair"]
 
 _EXAMPLES: Final = 3  # file names in one finding
 _HIDES: Final = frozenset({"metadata", "missing-document", "unreadable", "unsupported"})
@@ -37,23 +37,6 @@ _FOREIGN: Final = [
 ]
 
 
-def foreign_key(key: str) -> tuple[str, str] | None:
-    """Return the kind of finding about a key that another program or a job has made, and who made it.
-
-    The kind is empty for a record of a job, which is not reported, unlike the job's plan.
-
-    Examples
-    --------
-    >>> [foreign_key(key)[0] for key in ("a/.DS_Store", "Thumbs.db", "__MACOSX/a/b", "0.0.__lock", "a#1")]
-    ['system-files', 'system-files', 'system-files', 'foreign-lock', 'foreign-temporary']
-    >>> [foreign_key(f"a/.tegula_{key}")[0] for key in ("job/units/7", "complete", "job/plan.json")]
-    ['', '', 'interrupted-job']
-    >>> [foreign_key(key) for key in ("a/.zarray", "__MACOSX", "a/Thumbs.db/0", "c/0/1")]
-    [None, None, None, None]
-    """
-    return next(((kind, writer) for search, kind, writer in _FOREIGN if search(key)), None)
-
-
 @dataclass(slots=True, eq=False)
 class Repair:
     """A repair of one or several findings that loses no data."""
@@ -67,29 +50,17 @@ class Examination:
     """The state of one check, to which several threads add findings.
 
     Nodes of a remote store are examined together, each in a `part`, whose results are added in order.
-
-    Attributes
-    ----------
-    findings : list of (Finding, Repair or None)
-        The first `most` findings, and their repairs.
-    counts : Counter
-        Number of findings of each kind.
-    numbers : Counter
-        The numbers of the report by name; also ``unread``, the number of nodes that can't be read, and
-        ``system_files``.
-    share : Share or None
-        The runner that checks the chunks and its ledger, if not this process checks them.
     """
 
     def __init__(self, store: Store, path: str, most: int, progress: Progress | None, allow_pickle: bool) -> None:
         self.store = store
         self.path = path
         self.allow_pickle = allow_pickle
-        self.share: Share[Any] | None = None
+        self.share: Share[Any] | None = None  # checks the chunks, if not this process does
         self.source = f"{store.url}/{path}".rstrip("/")
-        self.findings: list[tuple[Finding, Repair | None]] = []
-        self.counts: Counter[str] = Counter()
-        self.numbers: Counter[str] = Counter()
+        self.findings: list[tuple[Finding, Repair | None]] = []  # the first `most`
+        self.counts: Counter[str] = Counter()  # findings of each kind
+        self.numbers: Counter[str] = Counter()  # of the report; also nodes that are `unread`, and `system_files`
         self._system_files: list[str] = []  # a few examples
         self._most = most
         self._progress = progress
@@ -97,8 +68,7 @@ class Examination:
 
     def part(self) -> Examination:
         """Return an examination of a part, which another thread may carry out; see `add`."""
-        progress = None if self._progress is None else self.report_progress
-        part = Examination(self.store, self.path, self._most, progress, self.allow_pickle)
+        part = Examination(self.store, self.path, self._most, self._progress, self.allow_pickle)
         part.share = self.share
         return part
 
@@ -133,8 +103,11 @@ class Examination:
                 self.findings.append((finding, repair))
 
     def find_foreign(self, path: str, key: str) -> bool:
-        """Return whether another program or a job has made a key, and report it or, for system files, collect it."""
-        kind, writer = foreign_key(key) or (None, "")
+        """Return whether another program or a job has made a key; report it, unless it is a record of a job.
+
+        System files are collected for `close`.
+        """
+        kind, writer = next(((kind, writer) for search, kind, writer in _FOREIGN if search(key)), (None, ""))
         if kind == "system-files":
             with self._lock:
                 self.numbers["system_files"] += 1

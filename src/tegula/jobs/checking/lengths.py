@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from tegula import engine
 from tegula.engine import StoredArray
-from tegula.engine.copying.verifying import stored_rows
+from tegula.engine.copying.verifying import ends_with_length
 from tegula.errors import ConflictError, TegulaError
 from tegula.formats import Format
 from tegula.formats.documents import load, rewrite
@@ -38,27 +38,34 @@ def check_directory(visit: Visit, metadata: ArrayMetadata) -> None:
 
 
 def check_counts(visit: Visit, fmt: Format, metadata: ArrayMetadata, stored: tuple[int, int], sure: bool) -> None:
-    """Compare the numbers of bytes in ``meta/sizes`` with the stored files.
+    """Compare the numbers of bytes in ``meta/sizes`` with those of the `stored` files, inside the grid and beyond it.
 
     Libraries count the stored bytes differently: with the headers of the files or without, the rows of the last chunk
     uncompressed, twice, or not at all. The counts are rewritten only if the chunks end exactly where the length says
     (`sure`), so that nothing but the counts can be wrong.
     """
-    key = visit.prefix + fmt.shape_key
-    raw, generation = visit.exam.store.get(key, with_generation=True)
+    key, store = visit.prefix + fmt.shape_key, visit.exam.store
+    raw, generation = store.get(key, with_generation=True)
     if raw is None or raw != metadata.documents.get(fmt.shape_key):
         return  # another process has changed it, and has counted again
+    variable, length = metadata.data_type.variable, metadata.shape[0]
     row = math.prod(metadata.shape[1:]) * metadata.data_type.numpy.itemsize
-    frames, most = _stored_bytes(visit, metadata, stored)
-    room = 0 if metadata.data_type.variable else metadata.grid.largest_chunk()[0] * row
-    most += metadata.extra.get("chunklen", 0) * row if metadata.data_type.variable else room
+    count, chunk = metadata.grid.counts(metadata.shape)[0], metadata.grid.largest_chunk()[0]
+
+    # the least that libraries count: whole chunks without headers; and the most
+    least, most = stored[0] - _HEADER * count, sum(stored)
+    if length % chunk:
+        last = visit.prefix + metadata.keys.encode((count - 1, *(0,) * (metadata.ndim - 1)))
+        least -= max(0, (store.size(last) or 0) - _HEADER)
+    most += row * (metadata.extra.get("chunklen", 0) if variable else chunk)
+
     sizes = load(raw, key)
     nbytes, cbytes = sizes.get("nbytes"), sizes.get("cbytes")
     wrong: dict[str, tuple[Any, int]] = {}
-    if not metadata.data_type.variable and nbytes is not None and nbytes != metadata.shape[0] * row:
-        wrong["nbytes"] = (nbytes, metadata.shape[0] * row)
-    if cbytes is not None and not (type(cbytes) is int and frames <= cbytes <= most):
-        wrong["cbytes"] = (cbytes, frames + room)
+    if not variable and nbytes is not None and nbytes != length * row:
+        wrong["nbytes"] = (nbytes, length * row)
+    if cbytes is not None and not (type(cbytes) is int and least <= cbytes <= most):
+        wrong["cbytes"] = (cbytes, least + (0 if variable else chunk * row))
     if not wrong:
         return
     new = rewrite({fmt.shape_key: raw}, fmt.shape_key, {name: true for name, (_, true) in wrong.items()}, _STYLE)
@@ -66,17 +73,6 @@ def check_counts(visit: Visit, fmt: Format, metadata: ArrayMetadata, stored: tup
     act = partial(write_document, visit.exam, key, new, generation)
     repair = Repair("write the correct numbers", act) if sure else None
     visit.find("wrong-counts", fmt.shape_key, text, severity=None if "nbytes" in wrong else "note", repair=repair)
-
-
-def _stored_bytes(visit: Visit, metadata: ArrayMetadata, stored: tuple[int, int]) -> tuple[int, int]:
-    """Return the bytes of all whole chunks without headers, and the bytes of all files."""
-    inside, beyond = stored
-    count, chunk = metadata.grid.counts(metadata.shape)[0], metadata.grid.largest_chunk()[0]
-    frames = inside - _HEADER * count
-    if metadata.shape[0] % chunk:
-        last = visit.prefix + metadata.keys.encode((count - 1, *(0,) * (metadata.ndim - 1)))
-        frames -= max(0, (visit.exam.store.size(last) or 0) - _HEADER)
-    return frames, inside + beyond
 
 
 def check_table(visit: Visit, names: Sequence[str], members: Mapping[str, bool], sound: bool) -> None:
@@ -117,7 +113,7 @@ def _check_lengths(visit: Visit, names: list[str], sound: bool) -> None:
     # the chunks of bcolz show where a column ends; if they hold more rows, its length may be damaged
     certain = unfinished or not visit.fmt.has_groups
     if sound and certain and not unfinished:
-        certain = all(_ends_with_length(_stored(visit, name, columns[name])[0]) for name in shortest)
+        certain = all(ends_with_length(_stored(visit, name, columns[name])[0]) for name in shortest)
     text = f"make all columns {rows} rows long, as the table is; the rows beyond stay in their chunks, unread"
     repair = Repair(text, cut) if sound and certain else None
     listed = ", ".join(f"{name} {length}" for name, length in lengths.items())
@@ -155,16 +151,3 @@ def _columns(visit: Visit, names: list[str]) -> dict[str, ArrayMetadata]:
 def _stored(visit: Visit, name: str, column: ArrayMetadata) -> tuple[StoredArray, str]:
     exam, path = visit.exam, visit.prefix + name
     return engine.stored_array(exam.store, path, column, allow_pickle=exam.allow_pickle), path
-
-
-def _ends_with_length(column: StoredArray) -> bool:
-    """Return whether the chunks of a column end where its length says."""
-    shape, grid = column.metadata.shape, column.metadata.grid
-    count, zeros = grid.counts(shape)[0], (0,) * (len(shape) - 1)
-    if column.store.exists(column.key((count, *zeros))):
-        return False
-    if not count:
-        return True
-    last = (count - 1, *zeros)
-    rows = stored_rows(column, last, column.key(last))
-    return rows is not None and grid.axes[0].start(count - 1) + rows <= shape[0]
