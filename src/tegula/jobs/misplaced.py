@@ -32,16 +32,10 @@ def in_grid(metadata: ArrayMetadata, coords: Coords) -> bool:
 
 
 class Misplaced:
-    """The chunks of an array under keys of other encodings.
-
-    Attributes
-    ----------
-    counts : dict of ChunkKeyEncoding to int
-        Their numbers.
-    """
+    """The chunks of an array under keys of other encodings."""
 
     def __init__(self) -> None:
-        self.counts: dict[ChunkKeyEncoding, int] = {}
+        self.counts: dict[ChunkKeyEncoding, int] = {}  # by encoding
         self._example = ""
         self._some: list[Coords] = []
 

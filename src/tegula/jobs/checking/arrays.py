@@ -19,26 +19,25 @@ from tegula.arrays.array import Array
 from tegula.codecs import lacking
 from tegula.codecs.compressors.checksums import notices_changes
 from tegula.display.info import counted
-from tegula.engine import StoredArray, part_of
+from tegula.engine import StoredArray
 from tegula.engine.concurrency.pool import for_each, results_of
 from tegula.engine.reading.far import UNITS
-from tegula.engine.stored.visiting import cells, is_inside
+from tegula.engine.stored.visiting import cells
 from tegula.errors import ConflictError, MetadataError, NotFoundError, TegulaError, UnsupportedError
 from tegula.formats import Format, find_format
-from tegula.formats.documents import rewrite
+from tegula.formats.documents import load, rewrite
 from tegula.formats.styles import Style
 from tegula.hierarchy.consolidating import read_copy, write_copy
 from tegula.hierarchy.sources import Source
 from tegula.jobs.checking.documents import Visit, visited, write_document
 from tegula.jobs.checking.examination import Examination, Repair
 from tegula.jobs.checking.findings import Finding
-from tegula.jobs.checking.lengths import check_counts, check_directory
 from tegula.jobs.misplaced import Misplaced, in_grid
 from tegula.jobs.sharing import Code, Share, shared_results
-from tegula.jobs.units import Box, block_grid
+from tegula.jobs.units import Box, chunk_boxes
 from tegula.metadata.nodes import ArrayMetadata, GroupMetadata
 from tegula.stores import Store
-from tegula.stores.capabilities import blocked_by
+from tegula.stores.capabilities import EmptyDirectories, blocked_by
 
 __all__ = ["CODE", "check_arrays"]
 
@@ -52,6 +51,7 @@ _REPORTED: Final = 100  # missing chunks that are reported one by one
 _KEPT: Final = 1000  # findings in one box that are kept
 _ATTEMPTS: Final = 20
 _MOST_HELD: Final = 2**26  # bytes of a shard in memory
+_HEADER: Final = 16  # bytes of the header of a chunk's file, which some libraries do not count
 _KINDS: Final = {
     "damaged": "damaged-chunk", "index": "damaged-index", "overlap": "overlapping-chunks", "excess": "trailing-bytes",
     "rows": "leftover-rows", "unsupported": "unsupported", "unreadable": "unreadable",
@@ -164,14 +164,17 @@ class _ArrayCheck:
         if self.misplaced.counts:
             with visit.listing():
                 self._find_misplaced()
-        metadata = self.metadata
+        metadata, store = self.metadata, visit.exam.store
         if metadata.dense:
             total = metadata.grid.counts(metadata.shape)[0] if 0 not in metadata.shape else 0
             missing = self._find_missing(total) if seen < total else 0
-            check_directory(visit, self.metadata)
+            # bcolz requires the directory of the chunks even if it is empty
+            name = metadata.keys.prefix.rpartition("/")[0] + "/"
+            if isinstance(store, EmptyDirectories) and not store.has_prefix(visit.prefix + name):
+                repair = Repair("create the directory", partial(store.make_prefix, visit.prefix + name))
+                visit.find("missing-directory", name, "the directory does not exist", repair=repair)
             if not missing and self.metadata.documents:
-                stored = numbers["inside"], numbers["beyond"]
-                check_counts(visit, self.fmt, self.metadata, stored, not numbers["unsure"])
+                self._check_counts()
         elif self.stored is not None or metadata.shape:
             visit.exam.count(missing_chunks=max(0, prod(metadata.grid.counts(metadata.shape)) - seen))
 
@@ -210,6 +213,44 @@ class _ArrayCheck:
             kind = "obstructed-chunk" if cause else "missing-chunk"
             visit.find(kind, name, cause or "the chunk is missing, so its rows can't be read")
         return missing
+
+    def _check_counts(self) -> None:
+        """Compare the numbers of bytes in ``meta/sizes`` of bcolz with those of the stored files.
+
+        Libraries count the stored bytes differently: with the headers of the files or without, the rows of the last
+        chunk uncompressed, twice, or not at all. The counts are rewritten only if the chunks end exactly where the
+        length says, so that nothing but the counts can be wrong.
+        """
+        visit, metadata, numbers, document = self.visit, self.metadata, self.numbers, self.fmt.shape_key
+        key, store = visit.prefix + document, visit.exam.store
+        raw, generation = store.get(key, with_generation=True)
+        if raw is None or raw != metadata.documents.get(document):
+            return  # another process has changed it, and has counted again
+        variable, length = metadata.data_type.variable, metadata.shape[0]
+        row = prod(metadata.shape[1:]) * metadata.data_type.numpy.itemsize
+        count, chunk = metadata.grid.counts(metadata.shape)[0], metadata.grid.largest_chunk()[0]
+
+        # the least that libraries count: whole chunks without headers; and the most
+        least, most = numbers["inside"] - _HEADER * count, numbers["inside"] + numbers["beyond"]
+        if length % chunk:
+            last = metadata.keys.encode((count - 1, *(0,) * (metadata.ndim - 1)))
+            least -= max(0, (store.size(visit.prefix + last) or 0) - _HEADER)
+        most += row * (metadata.extra.get("chunklen", 0) if variable else chunk)
+
+        sizes = load(raw, key)
+        nbytes, cbytes = sizes.get("nbytes"), sizes.get("cbytes")
+        right: dict[str, int] = {}
+        if not variable and nbytes is not None and nbytes != length * row:
+            right["nbytes"] = length * row
+        if cbytes is not None and not (type(cbytes) is int and least <= cbytes <= most):
+            right["cbytes"] = least + (0 if variable else chunk * row)
+        if right:
+            new = rewrite({document: raw}, document, right, Style(indent=None, spaced=True, ending="\n"))
+            act = partial(write_document, visit.exam, key, new, generation)
+            repair = None if numbers["unsure"] else Repair("write the correct numbers", act)
+            text = " and ".join(f"{name} is {sizes[name]!r:.40}, not {number}" for name, number in right.items())
+            severity = None if "nbytes" in right else "note"
+            visit.find("wrong-counts", document, text, severity=severity, repair=repair)
 
 
 def _set_encoding(visit: Visit, fmt: Format, field: tuple[str, Any]) -> None:
@@ -264,7 +305,7 @@ def _check_boxes(main: _ArrayCheck, stored: StoredArray, share: Share[_BoxResult
         share = replace(share, ledger=None, plan=None)
     array = Array(stored, name, read_only=True)
     check = partial(_check_box, exam.store, visit.path, main.metadata, exam.allow_pickle)
-    for (numbers, counts, findings), size in shared_results(share, name, check, _boxes(array), array):
+    for (numbers, counts, findings), size in shared_results(share, name, check, chunk_boxes(array), array):
         part = exam.part()
         part.numbers.update(numbers)
         part.counts.update(counts)
@@ -272,15 +313,6 @@ def _check_boxes(main: _ArrayCheck, stored: StoredArray, share: Share[_BoxResult
         exam.add(part)
         main.numbers.update(numbers)
         yield size
-
-
-def _boxes(array: Array) -> Iterator[Box]:
-    stored, shape = array.stored, array.metadata.shape
-    if stored.is_sparse(prod(stored.metadata.grid.counts(shape))):
-        yield from (part_of(stored, coords) for coords, _ in stored.stored_chunks() if is_inside(stored, coords))
-        return
-    grid = block_grid(array, array)
-    yield from map(partial(grid.region, shape=shape), cells([(0, count) for count in grid.counts(shape)]))
 
 
 def check_arrays(exam: Examination, visit: Visit) -> None:

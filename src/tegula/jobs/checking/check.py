@@ -25,14 +25,12 @@ from tegula.jobs.checking.arrays import CODE, check_arrays
 from tegula.jobs.checking.documents import DOCUMENT_KEYS, ConsolidatedCheck, Visit, consolidated_checks, visited
 from tegula.jobs.checking.examination import Examination, Repair
 from tegula.jobs.checking.findings import KINDS, CheckReport, Finding
-from tegula.jobs.checking.lengths import check_table
+from tegula.jobs.checking.tables import check_table, columns_of
 from tegula.jobs.plans import Plan
 from tegula.jobs.sharing import Entry, entry_for, sharing
 from tegula.jobs.units import Progress, arrays_below, one_at_a_time
-from tegula.metadata.nodes import GroupMetadata
 from tegula.stores import Store
 from tegula.stores.capabilities import Reclaiming, UnreachableNames
-from tegula.tables.columns import column_names
 from tegula.tables.table import Table
 from tegula.targets.paths import clean, refuse_missing
 from tegula.targets.stores import check_options, store_of
@@ -239,32 +237,12 @@ def _enter(visit: Visit, stack: list[_OpenGroup], errors: int) -> None:
     if visit.nodes:
         for check in consolidated:
             check.compare(visit, reachable)
-        columns = _columns(visit)
+        columns = columns_of(visit)
         exam.count(**{"groups" if columns is None else "tables": 1})
     elif not visit.damaged:
         reachable = False
         _find_implicit(visit)
     stack.append(_OpenGroup(visit, reachable, errors, iter(_members(visit)), consolidated, columns))
-
-
-def _columns(visit: Visit) -> tuple[str, ...] | None:
-    """Return the columns of a table: a group that lists its columns, the existing ones of which are arrays.
-
-    AnnData lists columns in the same attribute, but some are groups: categories, or values with a mask.
-    """
-    fmt, group = visit.nodes[0]
-    if not isinstance(group, GroupMetadata):
-        return None
-    try:
-        names = column_names(group)
-    except MetadataError:
-        return None  # the attribute of another program
-    for name in names or () if group.members is None else ():
-        with suppress(TegulaError):
-            column = engine.read_metadata(visit.exam.store, visit.prefix + name, fmt.name)
-            if isinstance(column, GroupMetadata):
-                return None
-    return names
 
 
 def _leave(group: _OpenGroup) -> None:

@@ -132,8 +132,7 @@ class Examination:
     def report_progress(self, path: str, done: int, total: int) -> None:
         """Call the user's function for the progress, if there is one."""
         if self._progress is not None:
-            with self._lock:
-                self._progress(path, min(done, total), total)
+            self._progress(path, min(done, total), total)
 
     @contextmanager
     def listing(self, path: str, key: str) -> Iterator[None]:
@@ -152,7 +151,8 @@ class Examination:
         failed: dict[str, str] = {}
         for repair, findings in repairs.items():
             if announce is not None:
-                [*map(announce, findings)]
+                for finding in findings:
+                    announce(finding)
             try:
                 repair.act()
             except TegulaError as error:

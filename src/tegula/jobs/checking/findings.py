@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Literal, NamedTuple
 
 from tegula.display.info import counted, human_bytes, human_seconds
@@ -223,9 +223,9 @@ class CheckReport:
         >>> CheckReport("memory:").as_dict()["ok"]
         True
         """
-        plain = {name: getattr(self, name) for name in self.__slots__ if name != "findings"}
-        findings = [{name: getattr(finding, name) for name in Finding.__slots__} for finding in self.findings]
-        return {"ok": self.ok, **plain, "findings": findings}
+        members = asdict(self)
+        findings = members.pop("findings")
+        return {"ok": self.ok, **members, "findings": findings}
 
     def __str__(self) -> str:
         left_out = Counter(self.counts)
@@ -240,31 +240,29 @@ class CheckReport:
         state = badge("good", "sound") if self.ok else badge("bad", counted(self.errors, "error"))
         missing = f", {counted(self.missing_chunks, 'chunk')} not stored" if self.missing_chunks else ""
         read, decoded = human_bytes(self.nbytes_stored), human_bytes(self.nbytes_decoded)
-        facts = table(
-            [
-                ("Found", text(self.summary)),
-                ("Read", f"{read}, {decoded} decoded{missing}, {human_seconds(self.seconds)}"),
-                *([("Checksums", text(self.checksum_note))] if self.checksum_note else []),
-            ]
-        )
-        ordered = sorted(self.findings, key=lambda found: _ORDER[found.severity])
-        rows = [_row(found) for found in ordered[:_SHOWN]]
-        left = sum(self.counts.values()) - len(rows)
-        title = f"<b>Findings</b> {muted(sum(self.counts.values()))}"
-        body = table(rows) + (more(left, "findings") if left > 0 else "")
-        findings = fold(title, body, opened=True) if rows else ""
-        return card("tegula.CheckReport", f"{state} {text(self.source, 120)}", facts, findings)
+        facts = [
+            ("Found", text(self.summary)),
+            ("Read", f"{read}, {decoded} decoded{missing}, {human_seconds(self.seconds)}"),
+        ]
+        if self.checksum_note:
+            facts.append(("Checksums", text(self.checksum_note)))
+        ordered = sorted(self.findings, key=lambda finding: [*_COLOURS].index(finding.severity))
+        rows = [_row(finding) for finding in ordered[:_SHOWN]]
+        total = sum(self.counts.values())
+        body = table(rows) + (more(total - len(rows), "findings") if total > len(rows) else "")
+        findings = fold(f"<b>Findings</b> {muted(total)}", body, opened=True) if rows else ""
+        return card("tegula.CheckReport", f"{state} {text(self.source, 120)}", table(facts), findings)
 
 
 _SHOWN: Final = 100  # findings in HTML
-_ORDER: Final[Mapping[Severity, int]] = {"error": 0, "warning": 1, "note": 2}
-_COLOURS: Final[Mapping[Severity, str]] = {"error": "bad", "warning": "doubtful", "note": "plain"}
+_COLOURS: Final[Mapping[Severity, str]] = {"error": "bad", "warning": "doubtful", "note": "plain"}  # in order
 
 
-def _row(found: Finding) -> tuple[str, str]:
-    """Return the cells of one finding: severity, place and message, remedy."""
-    what = "repaired" if found.repaired else found.severity
-    place = f"<b>{text(found.key or found.path or '/', 120)}</b> {muted(found.kind)}"
-    remedy = f"repair: {found.repair}" if found.repair and not found.repaired else found.repair or found.remedy
-    colour = "good" if found.repaired else _COLOURS[found.severity]
-    return badge(colour, what), f"{place}<br>{text(found.message, 300)}<br>{muted(remedy)}"
+def _row(finding: Finding) -> tuple[str, str]:
+    """Return the cells of one finding: severity; key, message and remedy."""
+    state = badge("good", "repaired") if finding.repaired else badge(_COLOURS[finding.severity], finding.severity)
+    key = f"<b>{text(finding.key or finding.path or '/', 120)}</b> {muted(finding.kind)}"
+    remedy = (
+        f"repair: {finding.repair}" if finding.repair and not finding.repaired else finding.repair or finding.remedy
+    )
+    return state, f"{key}<br>{text(finding.message, 300)}<br>{muted(remedy)}"

@@ -1,78 +1,47 @@
-"""Check of lengths: the counts in ``meta/sizes`` of bcolz, and the lengths of a table's columns."""
+"""Check of a table: its columns are those that it lists, and of one length."""
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Mapping, Sequence
-from functools import partial
-from typing import Any, Final
+from contextlib import suppress
+from typing import Final
 
 from tegula import engine
 from tegula.engine import StoredArray
 from tegula.engine.copying.verifying import ends_with_length
-from tegula.errors import ConflictError, TegulaError
-from tegula.formats import Format
-from tegula.formats.documents import load, rewrite
-from tegula.formats.styles import Style
-from tegula.jobs.checking.documents import Visit, write_document
+from tegula.errors import ConflictError, MetadataError, TegulaError
+from tegula.jobs.checking.documents import Visit
 from tegula.jobs.checking.examination import Repair
 from tegula.metadata.nodes import ArrayMetadata, GroupMetadata
-from tegula.stores.capabilities import EmptyDirectories, lock
+from tegula.stores.capabilities import lock
+from tegula.tables.columns import column_names
 
-__all__ = ["check_counts", "check_directory", "check_table"]
+__all__ = ["check_table", "columns_of"]
 
-_HEADER: Final = 16  # bytes of the header of a chunk's file, which some libraries do not count
-_STYLE: Final = Style(indent=None, spaced=True, ending="\n")
 _READS: Final = 50  # attempts at reading the lengths of columns
 _STEADY: Final = 5  # reads in a row that must give the same lengths
 _PAUSE: Final = 0.02  # seconds between two reads
 
 
-def check_directory(visit: Visit, metadata: ArrayMetadata) -> None:
-    """Check that the directory of the chunks exists, which bcolz requires even if it is empty."""
-    name, store = metadata.keys.prefix.rpartition("/")[0] + "/", visit.exam.store
-    if isinstance(store, EmptyDirectories) and not store.has_prefix(visit.prefix + name):
-        repair = Repair("create the directory", lambda: store.make_prefix(visit.prefix + name))
-        visit.find("missing-directory", name, "the directory does not exist", repair=repair)
+def columns_of(visit: Visit) -> tuple[str, ...] | None:
+    """Return the columns of a table: a group that lists its columns, the existing ones of which are arrays.
 
-
-def check_counts(visit: Visit, fmt: Format, metadata: ArrayMetadata, stored: tuple[int, int], sure: bool) -> None:
-    """Compare the numbers of bytes in ``meta/sizes`` with those of the `stored` files, inside the grid and beyond it.
-
-    Libraries count the stored bytes differently: with the headers of the files or without, the rows of the last chunk
-    uncompressed, twice, or not at all. The counts are rewritten only if the chunks end exactly where the length says
-    (`sure`), so that nothing but the counts can be wrong.
+    AnnData lists columns in the same attribute, but some are groups: categories, or values with a mask.
     """
-    key, store = visit.prefix + fmt.shape_key, visit.exam.store
-    raw, generation = store.get(key, with_generation=True)
-    if raw is None or raw != metadata.documents.get(fmt.shape_key):
-        return  # another process has changed it, and has counted again
-    variable, length = metadata.data_type.variable, metadata.shape[0]
-    row = math.prod(metadata.shape[1:]) * metadata.data_type.numpy.itemsize
-    count, chunk = metadata.grid.counts(metadata.shape)[0], metadata.grid.largest_chunk()[0]
-
-    # the least that libraries count: whole chunks without headers; and the most
-    least, most = stored[0] - _HEADER * count, sum(stored)
-    if length % chunk:
-        last = visit.prefix + metadata.keys.encode((count - 1, *(0,) * (metadata.ndim - 1)))
-        least -= max(0, (store.size(last) or 0) - _HEADER)
-    most += row * (metadata.extra.get("chunklen", 0) if variable else chunk)
-
-    sizes = load(raw, key)
-    nbytes, cbytes = sizes.get("nbytes"), sizes.get("cbytes")
-    wrong: dict[str, tuple[Any, int]] = {}
-    if not variable and nbytes is not None and nbytes != length * row:
-        wrong["nbytes"] = (nbytes, length * row)
-    if cbytes is not None and not (type(cbytes) is int and least <= cbytes <= most):
-        wrong["cbytes"] = (cbytes, least + (0 if variable else chunk * row))
-    if not wrong:
-        return
-    new = rewrite({fmt.shape_key: raw}, fmt.shape_key, {name: true for name, (_, true) in wrong.items()}, _STYLE)
-    text = " and ".join(f"{name} is {stated!r:.40}, not {true}" for name, (stated, true) in wrong.items())
-    act = partial(write_document, visit.exam, key, new, generation)
-    repair = Repair("write the correct numbers", act) if sure else None
-    visit.find("wrong-counts", fmt.shape_key, text, severity=None if "nbytes" in wrong else "note", repair=repair)
+    fmt, group = visit.nodes[0]
+    if not isinstance(group, GroupMetadata):
+        return None
+    try:
+        names = column_names(group)
+    except MetadataError:
+        return None  # the attribute of another program
+    for name in names or () if group.members is None else ():
+        with suppress(TegulaError):
+            column = engine.read_metadata(visit.exam.store, visit.prefix + name, fmt.name)
+            if isinstance(column, GroupMetadata):
+                return None
+    return names
 
 
 def check_table(visit: Visit, names: Sequence[str], members: Mapping[str, bool], sound: bool) -> None:
