@@ -6,12 +6,10 @@ A runner or a ledger checks the chunks box by box instead; the findings and numb
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from math import prod
-from threading import Lock
 from typing import Any, Final
 
 from tegula import engine
@@ -30,8 +28,7 @@ from tegula.formats.styles import Style
 from tegula.hierarchy.consolidating import read_copy, write_copy
 from tegula.hierarchy.sources import Source
 from tegula.jobs.checking.documents import Visit, visited, write_document
-from tegula.jobs.checking.examination import Examination, Repair
-from tegula.jobs.checking.findings import Finding
+from tegula.jobs.checking.findings import Examination, Finding, Repair
 from tegula.jobs.misplaced import Misplaced, in_grid
 from tegula.jobs.sharing import Code, Share, shared_results
 from tegula.jobs.units import Box, chunk_boxes
@@ -43,7 +40,7 @@ __all__ = ["CODE", "check_arrays"]
 
 Coords = tuple[int, ...]
 _BoxResult = tuple[dict[str, int], dict[str, int], tuple[Finding, ...]]
-"""The numbers of the array and of the report, the number of findings of each kind, and the findings that are kept."""
+"""The numbers of an examination, the number of findings of each kind, and the findings that are kept."""
 CODE: Final = Code[_BoxResult]()
 """Boxes without findings are recorded; others are checked again."""
 _PARALLEL_BYTES: Final = 2**18
@@ -61,9 +58,9 @@ _KINDS: Final = {
 class _ArrayCheck:
     """An array that is being checked: its description as last read, and what was found about its chunks.
 
-    The `numbers` are: stored chunks in the grid (``seen``), their bytes (``inside``), the bytes of chunks outside the
-    grid (``beyond``), chunks with zeros after their compressed data (``padded``), and reasons to be ``unsure`` whether
-    the chunks hold exactly the rows that the shape implies.
+    The examination also counts: stored chunks in the grid (``seen``), their bytes (``inside``), the bytes of chunks
+    outside the grid (``beyond``), chunks with zeros after their compressed data (``padded``), and reasons to be
+    ``unsure`` whether the chunks hold exactly the rows that the shape implies.
     """
 
     def __init__(self, visit: Visit, fmt: Format, metadata: ArrayMetadata) -> None:
@@ -71,9 +68,7 @@ class _ArrayCheck:
         self.fmt = fmt
         self.metadata = metadata  # other processes may change the shape during the check
         self.stored = self._opened()  # None if the chunks can't be read
-        self.numbers: Counter[str] = Counter(unsure=self.stored is None)
         self.misplaced = Misplaced()
-        self._lock = Lock()
 
     def _opened(self) -> StoredArray | None:
         """Return the array for reading, and report options of codecs that the document must state for other readers."""
@@ -83,6 +78,7 @@ class _ArrayCheck:
             unstated = lacking(metadata.codecs, metadata.data_type, ndim=metadata.ndim)
         except (UnsupportedError, MetadataError) as error:
             visit.find_error(error, document)
+            exam.count(unsure=1)
             return None
         if self.fmt.name != "zarr3":  # in other formats the data type has the byte order
             unstated = [(codec, option) for codec, option in unstated if codec != "bytes"]
@@ -107,31 +103,25 @@ class _ArrayCheck:
                     return
                 continue
             if self.stored is None:
-                self._count(seen=1, inside=exam.store.size(key) or 0)
+                exam.count(seen=1, inside=exam.store.size(key) or 0)
                 return
             verdict = engine.verify_chunk(self.stored, coords, key)
             if verdict is None:
                 return  # deleted since it was listed
             if verdict.faults and (attempt == 0 or not self._unchanged(metadata)):
                 continue  # another process may be writing it; look again
-            self._count(seen=1, inside=verdict.stored, padded=verdict.padded, unsure=len(verdict.faults))
+            exam.count(seen=1, inside=verdict.stored, padded=verdict.padded, unsure=len(verdict.faults))
             exam.count(chunks=verdict.chunks, nbytes_stored=verdict.stored, nbytes_decoded=verdict.decoded)
             for kind, message in verdict.faults:
                 exam.find(_KINDS[kind], self.visit.path, key, message)
             return
 
-    def _count(self, **numbers: int) -> None:
-        with self._lock:
-            self.numbers.update(numbers)
-
     def _outside(self, key: str) -> None:
-        size = self.visit.exam.store.size(key)
-        if size is None:
-            return
-        self._count(beyond=size, unsure=1)
-        dense = self.metadata.dense
-        message = "it lies beyond the end of the array" if dense else f"no chunk of the shape {self.metadata.shape}"
-        self.visit.exam.find("chunk-outside", self.visit.path, key, message, severity="note" if dense else None)
+        exam, dense = self.visit.exam, self.metadata.dense
+        if (size := exam.store.size(key)) is not None:
+            exam.count(beyond=size, unsure=1)
+            message = "it lies beyond the end of the array" if dense else f"no chunk of the shape {self.metadata.shape}"
+            exam.find("chunk-outside", self.visit.path, key, message, severity="note" if dense else None)
 
     def _unchanged(self, metadata: ArrayMetadata) -> bool:
         """Read the documents again, adopt a changed shape, and return whether shape and grid are the same."""
@@ -145,15 +135,14 @@ class _ArrayCheck:
             raise NotFoundError("the array was deleted or replaced during the check", path=path)
         if now.shape == metadata.shape and now.grid == metadata.grid:
             return True
-        with self._lock:
-            self.metadata = now
-            if self.stored is not None:
-                self.stored = replace(self.stored, metadata=now)
+        self.metadata = now
+        if self.stored is not None:
+            self.stored = replace(self.stored, metadata=now)
         return False
 
     def close(self) -> None:
         """Find missing chunks and wrong counts, after all keys have been checked."""
-        visit, numbers = self.visit, self.numbers
+        visit, numbers = self.visit, self.visit.exam.numbers
         seen = numbers["seen"]
         if seen and self.stored is not None and not notices_changes(self.metadata.codecs):
             visit.exam.count(arrays_without_checksum=1)
@@ -182,7 +171,7 @@ class _ArrayCheck:
         """Report chunks under keys of another encoding; if there are no others, the document can be repaired."""
         visit, fmt = self.visit, self.fmt
         field, repair = self.misplaced.field(fmt), None
-        if field is not None and not self.numbers["seen"]:
+        if field is not None and not visit.exam.numbers["seen"]:
             act = partial(_set_encoding, visit, fmt, field)
             repair = Repair(f"set {field[0]} to {json.dumps(field[1])}", act)
         unread = self.misplaced.unread(visit.exam.store, visit.prefix, self.metadata)
@@ -205,8 +194,8 @@ class _ArrayCheck:
             if not self._unchanged(self.metadata) and not in_grid(self.metadata, (number,)):
                 break
             if missing == _REPORTED:
-                rest = total - self.numbers["seen"] - missing
-                visit.find("missing-chunk", "", f"{rest} more chunks are missing")
+                others = total - visit.exam.numbers["seen"] - missing
+                visit.find("missing-chunk", "", f"{others} more chunks are missing")
                 break
             missing += 1
             cause = blocked_by(store, visit.prefix + name)
@@ -221,7 +210,7 @@ class _ArrayCheck:
         chunk uncompressed, twice, or not at all. The counts are rewritten only if the chunks end exactly where the
         length says, so that nothing but the counts can be wrong.
         """
-        visit, metadata, numbers, document = self.visit, self.metadata, self.numbers, self.fmt.shape_key
+        visit, metadata, numbers, document = self.visit, self.metadata, self.visit.exam.numbers, self.fmt.shape_key
         key, store = visit.prefix + document, visit.exam.store
         raw, generation = store.get(key, with_generation=True)
         if raw is None or raw != metadata.documents.get(document):
@@ -282,9 +271,10 @@ def _set_entry(store: Store, path: str, name: str, fmt: Format, new: bytes) -> N
 
 def _check_box(store: Store, path: str, metadata: ArrayMetadata, allow_pickle: bool, box: Box) -> _BoxResult:
     """Check the chunks in a box of an array, in any process."""
-    exam = Examination(store, path, _KEPT, None, allow_pickle)
-    array = _ArrayCheck(Visit(exam.part(), path), find_format(metadata.format), metadata)
-    array.visit.exam = exam  # without findings about documents, which are reported once, not for each box
+    visit = Visit(Examination(store, path, 0, None, allow_pickle), path)
+    array = _ArrayCheck(visit, find_format(metadata.format), metadata)
+    # another one, since findings about documents are reported once, not for each box
+    exam = visit.exam = Examination(store, path, _KEPT, None, allow_pickle)
     axes = metadata.grid.axes
     chunks = cells([(int(a.locate(part.start)), int(a.locate(part.stop - 1)) + 1) for a, part in zip(axes, box)])
 
@@ -294,13 +284,13 @@ def _check_box(store: Store, path: str, metadata: ArrayMetadata, allow_pickle: b
                 array.check(coords, key)
 
     for_each(check, chunks, parallel=True, requests=store.concurrency)
-    return {**exam.numbers, **array.numbers}, {**exam.counts}, tuple(finding for finding, _ in exam.findings)
+    return {**exam.numbers}, {**exam.counts}, tuple(finding for finding, _ in exam.findings)
 
 
 def _check_boxes(main: _ArrayCheck, stored: StoredArray, share: Share[_BoxResult]) -> Iterator[int]:
     """Check the chunks of an array box by box; yield the number of elements of each box."""
     visit, exam = main.visit, main.visit.exam
-    name = visit.path[len(exam.path) :].strip("/") if exam.path else visit.path
+    name = visit.path[len(exam.path) :].strip("/")
     if share.plan is not None and name not in share.plan.pieces:  # not readable when the plan was made
         share = replace(share, ledger=None, plan=None)
     array = Array(stored, name, read_only=True)
@@ -311,7 +301,6 @@ def _check_boxes(main: _ArrayCheck, stored: StoredArray, share: Share[_BoxResult
         part.counts.update(counts)
         part.findings += ((finding, None) for finding in findings)
         exam.add(part)
-        main.numbers.update(numbers)
         yield size
 
 
@@ -345,7 +334,8 @@ def _check_once(visit: Visit) -> None:
     sources: list[Source] = []
     with visit.listing():  # they are compared with the store at the end; their lengths are followed anyway
         sources.extend(Source(exam.store, visit.path, node, lengths="any", changed=changed) for _, node in visit.arrays)
-    checked = [_ArrayCheck(visit, fmt, node) for fmt, node in visit.arrays]
+    parts = [exam, *(exam.part() for _ in visit.arrays[1:])]  # one for each format, since each counts its own chunks
+    checked = [_ArrayCheck(replace(visit, exam=part), *node) for part, node in zip(parts, visit.arrays)]
 
     # the size of the work, for the progress
     main = checked[0]
@@ -391,8 +381,10 @@ def _check_once(visit: Visit) -> None:
         for size in _check_boxes(main, main.stored, share):
             done += size * itemsize
             exam.report_progress(visit.path, done, total)
-    for one in checked:
+    for one, part in zip(checked, parts):
         one.close()
+        if part is not exam:
+            exam.add(part)
     with visit.listing():
         for source in sources:
             source.check()

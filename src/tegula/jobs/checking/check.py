@@ -6,7 +6,7 @@ The walk visits every node below a path, with the names of one group in memory a
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -15,29 +15,34 @@ from typing import Any, Final
 from tegula import engine
 from tegula.arrays.array import Array
 from tegula.display.markup import shorten
+from tegula.engine import StoredArray
 from tegula.engine.concurrency.pool import results_of
+from tegula.engine.copying.verifying import ends_with_length
 from tegula.engine.documents.implied_keys import listable
-from tegula.errors import MetadataError, NotFoundError, ReadOnlyError, StoreError, TegulaError
+from tegula.errors import ConflictError, MetadataError, NotFoundError, ReadOnlyError, StoreError, TegulaError
 from tegula.formats import FORMATS
 from tegula.hierarchy.group import Group
 from tegula.hierarchy.opening import open as open_any
 from tegula.jobs.checking.arrays import CODE, check_arrays
 from tegula.jobs.checking.documents import DOCUMENT_KEYS, ConsolidatedCheck, Visit, consolidated_checks, visited
-from tegula.jobs.checking.examination import Examination, Repair
-from tegula.jobs.checking.findings import KINDS, CheckReport, Finding
-from tegula.jobs.checking.tables import check_table, columns_of
+from tegula.jobs.checking.findings import KINDS, CheckReport, Examination, Finding, Repair
 from tegula.jobs.plans import Plan
 from tegula.jobs.sharing import Entry, entry_for, sharing
 from tegula.jobs.units import Progress, arrays_below, one_at_a_time
+from tegula.metadata.nodes import ArrayMetadata, GroupMetadata
 from tegula.stores import Store
-from tegula.stores.capabilities import Reclaiming, UnreachableNames
+from tegula.stores.capabilities import Reclaiming, UnreachableNames, lock
+from tegula.tables.columns import column_names
 from tegula.tables.table import Table
 from tegula.targets.paths import clean, refuse_missing
 from tegula.targets.stores import check_options, store_of
 
 __all__ = ["KINDS", "CheckReport", "Finding", "Progress", "check"]
 
-_PAUSE: Final = 0.1  # seconds
+_PAUSE: Final = 0.1  # seconds until a new temporary file has been locked by its writer
+_READS: Final = 50  # attempts at reading the lengths of columns
+_STEADY: Final = 5  # reads in a row that must give the same lengths
+_BETWEEN: Final = 0.02  # seconds between two reads
 _TOGETHER: Final = 8  # levels of a remote hierarchy with members checked at once; each level nests calls
 _UNAMBIGUOUS: Final = [fmt for fmt in FORMATS.values() if fmt.name != "zarr1"]  # by the names of their documents
 _NODE_NAMES: Final = {key.rpartition("/")[2] for key in DOCUMENT_KEYS} - {"attrs", "__attrs__", "__zattr__"}
@@ -142,8 +147,7 @@ def check(
         if store is not source and not isinstance(source, (Array, Group, Table)):
             store.close()
     report = exam.report()
-    report.failed_repairs = failed_repairs
-    report.seconds = time.perf_counter() - start
+    report.failed_repairs, report.seconds = failed_repairs, time.perf_counter() - start
     return report
 
 
@@ -237,11 +241,15 @@ def _enter(visit: Visit, stack: list[_OpenGroup], errors: int) -> None:
     if visit.nodes:
         for check in consolidated:
             check.compare(visit, reachable)
-        columns = columns_of(visit)
+        columns = _columns_of(visit)
         exam.count(**{"groups" if columns is None else "tables": 1})
     elif not visit.damaged:
         reachable = False
-        _find_implicit(visit)
+        exam.count(groups=1)
+        formats = [fmt for fmt in FORMATS.values() if fmt.has_groups]
+        members = (fmt for fmt in formats if any(exam.store.prefixes_with(visit.prefix, fmt.node_keys)))
+        if (fmt := next(members, None)) is not None:
+            visit.find("implicit-group", "", f"there are {fmt.name} nodes, but no document of a group")
     stack.append(_OpenGroup(visit, reachable, errors, iter(_members(visit)), consolidated, columns))
 
 
@@ -250,7 +258,7 @@ def _leave(group: _OpenGroup) -> None:
     visit = group.visit
     if group.columns is not None:
         with visit.listing():
-            check_table(visit, group.columns, group.members, visit.exam.numbers["errors"] == group.errors)
+            _check_table(visit, group.columns, group.members, visit.exam.numbers["errors"] == group.errors)
     for check in group.consolidated:
         with visit.listing():
             check.close()
@@ -260,16 +268,16 @@ def _members(visit: Visit) -> list[str]:
     """Return the paths of a group's members, and report everything else directly below it."""
     exam, members, own = visit.exam, list[str](), visit.own_keys()
 
-    def surveyed(prefix: str) -> tuple[bool, Examination]:
+    def surveyed(prefix: str) -> Examination | None:
         part = exam.part()
         with part.listing(visit.path, prefix):
             number = _stray_keys(part, visit.path, prefix)
             if number is None:
-                return True, exam.part()
+                return None
             if number and not visit.damaged:
                 keys_below = f"there are {number} keys" if number > 1 else "there is one key"
                 part.find("stray-prefix", visit.path, prefix, f"{keys_below} below it, but no node")
-        return False, part
+        return part
 
     with visit.listing():
         keys, prefixes = exam.store.list_dir(visit.prefix)
@@ -278,10 +286,11 @@ def _members(visit: Visit) -> list[str]:
                 continue
             if visit.nodes or name not in DOCUMENT_KEYS:
                 visit.find("stray-key", name, "it is not a document of the group", severity="note")
-        for prefix, (holds, part) in zip(prefixes, results_of(surveyed, prefixes, exam.store.concurrency)):
-            exam.add(part)
-            if holds:
+        for prefix, part in zip(prefixes, results_of(surveyed, prefixes, exam.store.concurrency)):
+            if part is None:
                 members.append(prefix[:-1])
+            else:
+                exam.add(part)
     return members
 
 
@@ -306,15 +315,6 @@ def _makes_node(exam: Examination, prefix: str, key: str, name: str) -> bool:
     return exam.store.exists(f"{key[:-4]}attrs") or (exam.store.get(key, (0, 1)) or b"") == b"{"
 
 
-def _find_implicit(visit: Visit) -> None:
-    """Report a group without documents, if the format of its members has documents for groups."""
-    visit.exam.count(groups=1)
-    for fmt in FORMATS.values():
-        if fmt.has_groups and next(visit.exam.store.prefixes_with(visit.prefix, fmt.node_keys), None) is not None:
-            visit.find("implicit-group", "", f"there are {fmt.name} nodes, but no document of a group")
-            return
-
-
 def _find_leftovers(exam: Examination, prefix: str) -> None:
     """Report temporary files of dead writers, which are not keys."""
     store = exam.store
@@ -330,7 +330,105 @@ def _find_leftovers(exam: Examination, prefix: str) -> None:
     repair = Repair("remove it", act)
     leftovers = {*store.leftovers(prefix)}
     if leftovers:
-        time.sleep(_PAUSE)  # the writer of a new file may not have locked it yet
+        time.sleep(_PAUSE)
         leftovers &= {*store.leftovers(prefix)}
     for name in sorted(leftovers):
         exam.find("temporary-file", name.rpartition("/")[0], name, "left by a writer that died", repair=repair)
+
+
+def _columns_of(visit: Visit) -> tuple[str, ...] | None:
+    """Return the columns of a table: a group that lists its columns, the existing ones of which are arrays.
+
+    AnnData lists columns in the same attribute, but some are groups: categories, or values with a mask.
+    """
+    fmt, group = visit.nodes[0]
+    if not isinstance(group, GroupMetadata):
+        return None
+    try:
+        names = column_names(group)
+    except MetadataError:
+        return None  # the attribute of another program
+    for name in names or () if group.members is None else ():
+        with suppress(TegulaError):
+            column = engine.read_metadata(visit.exam.store, visit.prefix + name, fmt.name)
+            if isinstance(column, GroupMetadata):
+                return None
+    return names
+
+
+def _check_table(visit: Visit, names: Sequence[str], members: Mapping[str, bool], sound: bool) -> None:
+    """Compare the columns that a table lists with its members, and their lengths with each other.
+
+    `members` says of each member whether it is an array. After an error in the table, which is then not `sound`,
+    lengths are uncertain, and are not repaired.
+    """
+    metadata = visit.nodes[0][1]
+    arrays = {name for name, is_array in members.items() if is_array}
+    for name in names:
+        if name not in arrays:
+            message = f"{name!r} is not an array" if name in members else f"there is no column {name!r}"
+            visit.find("missing-column", f"{name}/", message)
+    if isinstance(metadata, GroupMetadata) and metadata.members is not None:
+        for name in sorted(arrays - {*names}):
+            visit.find("unlisted-column", f"{name}/", f"the table does not list {name!r} among its columns")
+    if present := [name for name in names if name in arrays]:
+        # an unlisted array may be a column or something else, such as an index, so nothing is repaired
+        _check_lengths(visit, present, sound and arrays == {*names})
+
+
+def _check_lengths(visit: Visit, names: list[str], sound: bool) -> None:
+    columns = _columns(visit, names)
+    lengths = {name: column.shape[0] for name, column in columns.items()}
+    rows = min(lengths.values(), default=0)
+    shortest = [name for name, length in lengths.items() if length == rows]
+    if len(shortest) == len(lengths):
+        return
+
+    def cut() -> None:
+        now = _columns(visit, names)
+        if {name: column.shape[0] for name, column in now.items()} != lengths:
+            raise ConflictError("the columns have changed since they were checked")
+        engine.level_rows([_stored(visit, name, column) for name, column in now.items()])
+
+    unfinished = names[0] in shortest
+    # the chunks of bcolz show where a column ends; if they hold more rows, its length may be damaged
+    certain = unfinished or not visit.fmt.has_groups
+    if sound and certain and not unfinished:
+        certain = all(ends_with_length(_stored(visit, name, columns[name])[0]) for name in shortest)
+    text = f"make all columns {rows} rows long, as the table is; the rows beyond stay in their chunks, unread"
+    repair = Repair(text, cut) if sound and certain else None
+    listed = ", ".join(f"{name} {length}" for name, length in lengths.items())
+    key, message = f"{shortest[0]}/{visit.fmt.shape_key}", f"the columns differ in length: {listed}"[:400]
+    visit.find("unequal-columns", key, message, severity="warning" if unfinished else "error", repair=repair)
+
+
+def _columns(visit: Visit, names: list[str]) -> dict[str, ArrayMetadata]:
+    """Read columns under their lock; return none if they can't be read, or their lengths keep changing.
+
+    An append holds the lock of the first column. In a store without locks, the lengths count if several reads in a
+    row agree.
+    """
+    steady, last = 0, list[int]()
+    for _ in range(_READS):
+        columns = dict[str, ArrayMetadata]()
+        try:
+            with lock(visit.exam.store, f"{visit.prefix}{names[0]}/{visit.fmt.node_keys[0]}") as locked:
+                for name in names:
+                    column = engine.read_metadata(visit.exam.store, visit.prefix + name, visit.fmt.name)
+                    if not isinstance(column, ArrayMetadata) or not column.ndim:
+                        return {}
+                    columns[name] = column
+        except TegulaError:
+            return {}
+        lengths = [column.shape[0] for column in columns.values()]
+        steady = steady + 1 if lengths == last else 0
+        if locked or len({*lengths}) == 1 or steady == _STEADY:
+            return columns
+        last = lengths
+        time.sleep(_BETWEEN)
+    return {}
+
+
+def _stored(visit: Visit, name: str, column: ArrayMetadata) -> tuple[StoredArray, str]:
+    exam, path = visit.exam, visit.prefix + name
+    return engine.stored_array(exam.store, path, column, allow_pickle=exam.allow_pickle), path

@@ -13,10 +13,10 @@ from typing import Any, Final
 
 from tegula import engine
 from tegula.engine.documents.reading import documents_of
-from tegula.errors import MetadataError, NotFoundError, StoreError, TegulaError, UnsupportedError
+from tegula.errors import MetadataError, StoreError, TegulaError, UnsupportedError
 from tegula.formats import ALL_KEYS, FORMATS, Format, find_format, oddities
 from tegula.hierarchy.group import Group
-from tegula.jobs.checking.examination import Examination, Repair
+from tegula.jobs.checking.findings import Examination, Repair
 from tegula.metadata.nodes import ArrayMetadata, GroupMetadata, NodeMetadata
 from tegula.stores import Generation
 from tegula.stores.interface import is_key
@@ -199,9 +199,12 @@ class ConsolidatedCheck:
     may hold the only description of some data.
     """
 
-    def __init__(self, group: Visit, fmt: Format, entries: Mapping[str, Mapping[str, bytes]]) -> None:
+    def __init__(
+        self, group: Visit, fmt: Format, metadata: GroupMetadata, entries: Mapping[str, Mapping[str, bytes]]
+    ) -> None:
         self._group = group
         self._fmt = fmt
+        self._metadata = metadata
         self._entries = entries
         self._unread = group.exam.numbers["unread"]
         self._complete = True
@@ -241,16 +244,10 @@ class ConsolidatedCheck:
                 message += ", but there are keys below it: the copy may be their only description"
             self._findings.append((name, "consolidated-gone", message))
         complete = self._complete and exam.numbers["unread"] == self._unread
-        repair = Repair("write the consolidated metadata again", self._consolidate) if complete else None
+        act = Group(exam.store, group.path, self._metadata, read_only=False).consolidate
+        repair = Repair("write the consolidated metadata again", act) if complete else None
         for _, kind, message in self._findings:
             group.find(kind, self._fmt.consolidated_key, message, repair=repair)
-
-    def _consolidate(self) -> None:
-        group = self._group
-        metadata = next(node for fmt, node in group.nodes if fmt is self._fmt)
-        if not isinstance(metadata, GroupMetadata):
-            raise NotFoundError("the group has been deleted", path=group.path)
-        Group(group.exam.store, group.path, metadata, read_only=False).consolidate()
 
 
 def consolidated_checks(group: Visit) -> list[ConsolidatedCheck]:
@@ -266,7 +263,7 @@ def consolidated_checks(group: Visit) -> list[ConsolidatedCheck]:
             group.find("metadata", key, error.message)
             continue
         if entries is not None:
-            checks.append(ConsolidatedCheck(group, fmt, entries))
+            checks.append(ConsolidatedCheck(group, fmt, metadata, entries))
     return checks
 
 
