@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Final
 
@@ -17,7 +18,6 @@ from tegula.errors import MetadataError, StoreError
 from tegula.formats import Format, find_format
 from tegula.metadata.chunk_keys import ENCODINGS, ChunkKeyEncoding
 from tegula.metadata.nodes import ArrayMetadata
-from tegula.stores import Store
 
 __all__ = ["Misplaced", "in_grid", "refuse_misplaced"]
 
@@ -31,13 +31,13 @@ def in_grid(metadata: ArrayMetadata, coords: Coords) -> bool:
     return all(number < count for number, count in zip(coords, metadata.grid.counts(metadata.shape)))
 
 
+@dataclass(slots=True)
 class Misplaced:
     """The chunks of an array under keys of other encodings."""
 
-    def __init__(self) -> None:
-        self.counts: dict[ChunkKeyEncoding, int] = {}  # by encoding
-        self._example = ""
-        self._some: list[Coords] = []
+    counts: dict[ChunkKeyEncoding, int] = field(default_factory=dict)
+    some: list[Coords] = field(default_factory=list)  # coordinates of the first
+    example: str = ""  # the first key
 
     def add(self, metadata: ArrayMetadata, name: str) -> bool:
         """Count a key below the array, which is not one of its encoding; return whether it is one of another."""
@@ -45,41 +45,31 @@ class Misplaced:
             coords = keys.decode(name, metadata.ndim)
             if coords is not None and in_grid(metadata, coords):
                 self.counts[keys] = self.counts.get(keys, 0) + 1
-                self._example = self._example or name
-                if len(self._some) < _KEPT:
-                    self._some.append(coords)
+                self.example = self.example or name
+                if len(self.some) < _KEPT:
+                    self.some.append(coords)
                 return True
         return False
 
-    def unread(self, store: Store, prefix: str, metadata: ArrayMetadata) -> bool:
-        """Return whether some of the chunks exist under these keys alone."""
-        return not all(store.exists(prefix + metadata.keys.encode(coords)) for coords in self._some)
-
-    def field(self, fmt: Format) -> tuple[str, Any] | None:
+    def field_of(self, fmt: Format) -> tuple[str, Any] | None:
         """Return the field of the document that names the encoding, and its value, if the format has one for it."""
         (keys, *others) = self.counts
         return None if others or fmt.key_field is None else fmt.key_field(keys)
 
     def message(self, fmt: Format, metadata: ArrayMetadata) -> str:
         """Return a sentence with the field to change."""
-        own, field = metadata.keys.encode(self._some[0]), self.field(fmt)
+        own, field = metadata.keys.encode(self.some[0]), self.field_of(fmt)
         if field:
             remedy = f"they are those of {field[0]} {json.dumps(field[1])}"
         else:
             remedy = "they are those of several encodings" if len(self.counts) > 1 else f"{fmt.name} can't name them"
         chunks = counted(sum(self.counts.values()), "chunk")
-        text = f"{chunks} under keys such as {self._example!r}, where the document means {own!r}"
+        text = f"{chunks} under keys such as {self.example!r}, where the document means {own!r}"
         return f"{text}, so that nothing reads them; {remedy}"
 
 
 def refuse_misplaced(array: Array) -> None:
-    """Raise if the first keys of an array are those of another encoding, so that it would be read as fill values.
-
-    Raises
-    ------
-    MetadataError
-        If they are.
-    """
+    """Raise `MetadataError` if the first keys of an array are of another encoding, so that it would look empty."""
     metadata, store = array.metadata, array.store
     prefix = f"{array.path}/" if array.path else ""
     if metadata.dense or not store.listable or 0 in metadata.shape:
@@ -95,6 +85,6 @@ def refuse_misplaced(array: Array) -> None:
             misplaced.add(metadata, name)
     if misplaced.counts:
         fmt = find_format(metadata.format)
-        field = misplaced.field(fmt)
+        field = misplaced.field_of(fmt)
         message = f"{misplaced.message(fmt, metadata)}; run tegula check --repair"
         raise MetadataError(message, key=prefix + fmt.shape_key, field=field and field[0])

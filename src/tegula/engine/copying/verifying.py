@@ -35,7 +35,8 @@ GetRange = Callable[[ByteRange], bytes]
 class Fault(NamedTuple):
     """A fault of a chunk: its kind, and a sentence about it.
 
-    The kinds are ``damaged``, ``index``, ``overlap``, ``unsupported``, ``unreadable``, ``excess`` and ``rows``.
+    The kinds are ``damaged-chunk``, ``damaged-index``, ``overlapping-chunks``, ``unsupported``, ``unreadable``,
+    ``trailing-bytes`` and ``leftover-rows``, as in the report of a check.
     """
 
     kind: str
@@ -92,7 +93,7 @@ def verify_chunk(array: StoredArray, coords: Shape, key: str) -> Verdict | None:
         if not verdict.faults and array.metadata.dense:
             _find_rows(array, coords, shape, verdict)
     except CodecError as error:
-        verdict.add("damaged", error)
+        verdict.add("damaged-chunk", error)
     if [fault.kind for fault in verdict.faults] == ["unsupported"] and _is_read(array, coords):
         verdict.faults.clear()
         verdict.chunks += 1
@@ -115,19 +116,19 @@ def _decode(chain: CodecChain | InnerChain, data: Any, shape: Shape, verdict: Ve
     try:
         chunk = chain.decode(data, shape)
     except CodecError as error:
-        verdict.add("damaged", f"{where}{error}")
+        verdict.add("damaged-chunk", f"{where}{error}")
     except UnsupportedError as error:
         verdict.add("unsupported", f"{where}{error}")
     except StoreError as error:  # there is not enough memory
         verdict.add("unreadable", f"{where}{error}")
     except TegulaError as error:
-        verdict.add("damaged", f"{where}{error}")
+        verdict.add("damaged-chunk", f"{where}{error}")
     else:
         verdict.chunks += 1
         verdict.decoded += chunk.nbytes
         excess = chain.excess(data, shape)
         if excess and any(data[-excess:]):
-            verdict.add("excess", f"{where}{excess} bytes follow the compressed data")
+            verdict.add("trailing-bytes", f"{where}{excess} bytes follow the compressed data")
         elif excess:
             verdict.padded += 1
 
@@ -139,7 +140,7 @@ def _find_rows(array: StoredArray, coords: Shape, shape: Shape, verdict: Verdict
         array.metadata.shape[0] - array.metadata.grid.axes[0].start(coords[0]),
     )
     if shape[0] > rows and not array.metadata.data_type.variable:
-        verdict.add("rows", f"it holds {shape[0]} rows, but only {rows} belong to the array")
+        verdict.add("leftover-rows", f"it holds {shape[0]} rows, but only {rows} belong to the array")
 
 
 def _verify_shard(array: StoredArray, sharding: Sharding, coords: Shape, key: str) -> Verdict | None:
@@ -195,13 +196,13 @@ def _verify_inner(
     start, size = place
     needed = sharding.index_nbytes(shape)
     if size < needed:
-        verdict.add("index", f"{where}a shard of {size} bytes has no room for its index of {needed}")
+        verdict.add("damaged-index", f"{where}a shard of {size} bytes has no room for its index of {needed}")
         return
     at = 0 if sharding.index_at_start else size - needed
     try:
         index = sharding.decode_index(get((start + at, needed)), shape)
     except TegulaError as error:
-        verdict.add("index", f"{where}{error}")
+        verdict.add("damaged-index", f"{where}{error}")
         return
     present = np.argwhere(index[..., 0] != EMPTY)
     ranges = index[tuple(present.T)].reshape(-1, 2)
@@ -211,10 +212,12 @@ def _verify_inner(
     for coords, offset, length in _entries(present, ranges, order):
         inner = f"{where}inner chunk {coords}: "
         if offset + length > size:
-            verdict.add("damaged", f"{inner}bytes {offset} to {offset + length} lie outside a shard of {size}")
+            verdict.add("damaged-chunk", f"{inner}bytes {offset} to {offset + length} lie outside a shard of {size}")
             continue
         if offset < end or offset + length > last:
-            verdict.add("overlap", f"{inner}bytes {offset} to {offset + length} overlap another part of the shard")
+            verdict.add(
+                "overlapping-chunks", f"{inner}bytes {offset} to {offset + length} overlap another part of the shard"
+            )
         end = max(end, offset + length)
         if sharding.inner.sharding is not None:
             _verify_inner(sharding.inner.sharding, get, (start + offset, length), sharding.inner_shape, verdict, inner)

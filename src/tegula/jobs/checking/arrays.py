@@ -49,10 +49,6 @@ _KEPT: Final = 1000  # findings in one box that are kept
 _ATTEMPTS: Final = 20
 _MOST_HELD: Final = 2**26  # bytes of a shard in memory
 _HEADER: Final = 16  # bytes of the header of a chunk's file, which some libraries do not count
-_KINDS: Final = {
-    "damaged": "damaged-chunk", "index": "damaged-index", "overlap": "overlapping-chunks", "excess": "trailing-bytes",
-    "rows": "leftover-rows", "unsupported": "unsupported", "unreadable": "unreadable",
-}  # fmt: skip
 
 
 class _ArrayCheck:
@@ -113,7 +109,7 @@ class _ArrayCheck:
             exam.count(seen=1, inside=verdict.stored, padded=verdict.padded, unsure=len(verdict.faults))
             exam.count(chunks=verdict.chunks, nbytes_stored=verdict.stored, nbytes_decoded=verdict.decoded)
             for kind, message in verdict.faults:
-                exam.find(_KINDS[kind], self.visit.path, key, message)
+                exam.find(kind, self.visit.path, key, message)
             return
 
     def _outside(self, key: str) -> None:
@@ -170,12 +166,13 @@ class _ArrayCheck:
     def _find_misplaced(self) -> None:
         """Report chunks under keys of another encoding; if there are no others, the document can be repaired."""
         visit, fmt = self.visit, self.fmt
-        field, repair = self.misplaced.field(fmt), None
+        field, repair = self.misplaced.field_of(fmt), None
         if field is not None and not visit.exam.numbers["seen"]:
             act = partial(_set_encoding, visit, fmt, field)
             repair = Repair(f"set {field[0]} to {json.dumps(field[1])}", act)
-        unread = self.misplaced.unread(visit.exam.store, visit.prefix, self.metadata)
-        text, severity = self.misplaced.message(fmt, self.metadata), None if unread else "warning"
+        encode, exists = self.metadata.keys.encode, visit.exam.store.exists
+        twice = all(exists(visit.prefix + encode(coords)) for coords in self.misplaced.some)
+        text, severity = self.misplaced.message(fmt, self.metadata), "warning" if twice else None
         visit.find("misplaced-chunks", fmt.shape_key, text, severity=severity, repair=repair)
 
     def _find_missing(self, total: int) -> int:

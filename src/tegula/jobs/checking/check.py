@@ -165,7 +165,6 @@ class _OpenGroup:
 
     visit: Visit
     reachable: bool  # it and every group above it have documents, so that listing from the root finds it
-    errors: int  # found before it
     pending: Iterator[str]  # paths of the members still to be checked
     consolidated: list[ConsolidatedCheck]
     columns: tuple[str, ...] | None  # those that it lists, if it is a table
@@ -193,7 +192,7 @@ def _descend(visit: Visit, above: list[_OpenGroup]) -> None:
     `above` holds the open groups that contain it. In a remote store the members of a group are checked at once.
     """
     exam, stack = visit.exam, [*above]
-    _enter(visit, stack, 0)
+    _enter(visit, stack)
     # a stack, since a hierarchy may be deeper than Python's recursion limit
     while len(stack) > len(above):
         current = stack[-1]
@@ -211,11 +210,10 @@ def _descend(visit: Visit, above: list[_OpenGroup]) -> None:
             stack.pop()
             _leave(current)
         else:
-            errors = exam.numbers["errors"]
-            _enter(visited(exam, path), stack, errors)
+            _enter(visited(exam, path), stack)
 
 
-def _enter(visit: Visit, stack: list[_OpenGroup], errors: int) -> None:
+def _enter(visit: Visit, stack: list[_OpenGroup]) -> None:
     """Check the node of a visit; push a group on the stack of open groups."""
     exam, above = visit.exam, stack[-1] if stack else None
     reachable = above is None or above.reachable
@@ -250,7 +248,7 @@ def _enter(visit: Visit, stack: list[_OpenGroup], errors: int) -> None:
         members = (fmt for fmt in formats if any(exam.store.prefixes_with(visit.prefix, fmt.node_keys)))
         if (fmt := next(members, None)) is not None:
             visit.find("implicit-group", "", f"there are {fmt.name} nodes, but no document of a group")
-    stack.append(_OpenGroup(visit, reachable, errors, iter(_members(visit)), consolidated, columns))
+    stack.append(_OpenGroup(visit, reachable, iter(_members(visit)), consolidated, columns))
 
 
 def _leave(group: _OpenGroup) -> None:
@@ -258,7 +256,7 @@ def _leave(group: _OpenGroup) -> None:
     visit = group.visit
     if group.columns is not None:
         with visit.listing():
-            _check_table(visit, group.columns, group.members, visit.exam.numbers["errors"] == group.errors)
+            _check_table(visit, group.columns, group.members)
     for check in group.consolidated:
         with visit.listing():
             check.close()
@@ -348,7 +346,9 @@ def _columns_of(visit: Visit) -> tuple[str, ...] | None:
         names = column_names(group)
     except MetadataError:
         return None  # the attribute of another program
-    for name in names or () if group.members is None else ():
+    if names is None or group.members is not None:
+        return names
+    for name in names:
         with suppress(TegulaError):
             column = engine.read_metadata(visit.exam.store, visit.prefix + name, fmt.name)
             if isinstance(column, GroupMetadata):
@@ -356,13 +356,13 @@ def _columns_of(visit: Visit) -> tuple[str, ...] | None:
     return names
 
 
-def _check_table(visit: Visit, names: Sequence[str], members: Mapping[str, bool], sound: bool) -> None:
+def _check_table(visit: Visit, names: Sequence[str], members: Mapping[str, bool]) -> None:
     """Compare the columns that a table lists with its members, and their lengths with each other.
 
-    `members` says of each member whether it is an array. After an error in the table, which is then not `sound`,
-    lengths are uncertain, and are not repaired.
+    `members` says of each member whether it is an array.
     """
     metadata = visit.nodes[0][1]
+    sound = visit.exam.numbers["errors"] == visit.errors  # after an error in the table lengths are uncertain
     arrays = {name for name, is_array in members.items() if is_array}
     for name in names:
         if name not in arrays:

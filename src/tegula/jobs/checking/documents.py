@@ -38,6 +38,7 @@ class Visit:
     documents: dict[str, bytes] = field(default_factory=dict)  # of any format, by key relative to the path
     nodes: list[tuple[Format, NodeMetadata]] = field(default_factory=list)  # arrays first, newer formats first
     damaged: bool = False  # whether there are documents of a node that can't be read
+    errors: int = 0  # found before
 
     @property
     def prefix(self) -> str:
@@ -87,7 +88,7 @@ def write_document(exam: Examination, key: str, raw: bytes, generation: Generati
 
 def visited(exam: Examination, path: str) -> Visit:
     """Read and parse the documents at a path; faults become findings."""
-    visit = Visit(exam, path)
+    visit = Visit(exam, path, errors=exam.numbers["errors"])
     documents = _fetched(visit)
     failed: list[tuple[Format, TegulaError]] = []
     for fmt in FORMATS.values():
@@ -192,6 +193,7 @@ def _compare(visit: Visit) -> None:
             visit.find("several-formats", key, f"{first.name} and {fmt.name} both have documents here")
 
 
+@dataclass(slots=True)
 class ConsolidatedCheck:
     """The consolidated metadata of a group, compared while its members are checked.
 
@@ -199,55 +201,52 @@ class ConsolidatedCheck:
     may hold the only description of some data.
     """
 
-    def __init__(
-        self, group: Visit, fmt: Format, metadata: GroupMetadata, entries: Mapping[str, Mapping[str, bytes]]
-    ) -> None:
-        self._group = group
-        self._fmt = fmt
-        self._metadata = metadata
-        self._entries = entries
-        self._unread = group.exam.numbers["unread"]
-        self._complete = True
-        self._seen: set[str] = set()
-        self._findings: list[tuple[str, str, str]] = []  # name, kind and message, in any order
+    group: Visit
+    fmt: Format
+    metadata: GroupMetadata
+    entries: Mapping[str, Mapping[str, bytes]]
+    unread: int  # nodes that could not be read before
+    complete: bool = True
+    seen: set[str] = field(default_factory=set)
+    findings: list[tuple[str, str, str]] = field(default_factory=list)  # name, kind and message, in any order
 
     def compare(self, visit: Visit, reachable: bool) -> None:
         """Compare a node with its entry; one that can't be read is only noted."""
-        name = visit.path[len(self._group.prefix) :]
-        metadata = next((node for fmt, node in visit.nodes if fmt is self._fmt), None)
+        name = visit.path[len(self.group.prefix) :]
+        metadata = next((node for fmt, node in visit.nodes if fmt is self.fmt), None)
         if metadata is None:
             if visit.damaged and not visit.nodes:
-                self._seen.add(name)
-                self._complete = False
+                self.seen.add(name)
+                self.complete = False
             return
-        self._seen.add(name)
-        entry = self._entries.get(name)
+        self.seen.add(name)
+        entry = self.entries.get(name)
         if entry is None:
             if name and reachable:
-                self._findings.append((name, "consolidated-missing", f"{name!r} exists, but is not in the copy"))
+                self.findings.append((name, "consolidated-missing", f"{name!r} exists, but is not in the copy"))
             return
         if not reachable:
-            self._complete = False  # metadata made anew would leave out the members of an implicit group
-        own = {key: raw for key, raw in visit.documents.items() if key in self._fmt.keys}
-        if not _alike(own, entry, self._fmt, metadata):
+            self.complete = False  # metadata made anew would leave out the members of an implicit group
+        own = {key: raw for key, raw in visit.documents.items() if key in self.fmt.keys}
+        if not _alike(own, entry, self.fmt, metadata):
             message = f"the copy of {name or 'the group itself'!r} differs from the document"
-            self._findings.append((name, "consolidated-differs", message))
+            self.findings.append((name, "consolidated-differs", message))
 
     def close(self) -> None:
         """Report the findings, after all members have been checked."""
-        group, exam = self._group, self._group.exam
-        self._findings.sort()  # members of a remote store come in any order
-        for name in [name for name in self._entries if name and name not in self._seen]:
+        group, exam = self.group, self.group.exam
+        self.findings.sort()  # members of a remote store come in any order
+        for name in [name for name in self.entries if name and name not in self.seen]:
             message = f"the node {name!r} no longer exists"
             if is_key(name) and next(exam.store.list_prefix(f"{group.prefix}{name}/"), None) is not None:
-                self._complete = False
+                self.complete = False
                 message += ", but there are keys below it: the copy may be their only description"
-            self._findings.append((name, "consolidated-gone", message))
-        complete = self._complete and exam.numbers["unread"] == self._unread
-        act = Group(exam.store, group.path, self._metadata, read_only=False).consolidate
+            self.findings.append((name, "consolidated-gone", message))
+        complete = self.complete and exam.numbers["unread"] == self.unread
+        act = Group(exam.store, group.path, self.metadata, read_only=False).consolidate
         repair = Repair("write the consolidated metadata again", act) if complete else None
-        for _, kind, message in self._findings:
-            group.find(kind, self._fmt.consolidated_key, message, repair=repair)
+        for _, kind, message in self.findings:
+            group.find(kind, self.fmt.consolidated_key, message, repair=repair)
 
 
 def consolidated_checks(group: Visit) -> list[ConsolidatedCheck]:
@@ -263,7 +262,7 @@ def consolidated_checks(group: Visit) -> list[ConsolidatedCheck]:
             group.find("metadata", key, error.message)
             continue
         if entries is not None:
-            checks.append(ConsolidatedCheck(group, fmt, metadata, entries))
+            checks.append(ConsolidatedCheck(group, fmt, metadata, entries, group.exam.numbers["unread"]))
     return checks
 
 
@@ -282,10 +281,9 @@ def _plain(documents: Mapping[str, bytes]) -> dict[str, Any]:
     """Return documents as JSON values in a canonical form."""
     plain = {}
     for key, raw in documents.items():
-        try:
+        value: Any = raw.decode("latin-1")
+        with suppress(ValueError, RecursionError):
             value = json.loads(raw)
-        except (ValueError, RecursionError):
-            value = raw.decode("latin-1")
         if isinstance(value, dict):
             value.pop("consolidated_metadata", None)
         if value != {}:

@@ -298,38 +298,40 @@ class Repair:
     covers: Counter[str] = field(default_factory=Counter)  # errors, warnings and notes, also those that are not kept
 
 
+@dataclass(slots=True, eq=False)
 class Examination:
     """The state of one check, to which several threads add findings.
 
     Nodes of a remote store are examined together, each in a `part`, whose results are added in order.
     """
 
-    def __init__(self, store: Store, path: str, most: int, progress: Progress | None, allow_pickle: bool) -> None:
-        self.store = store
-        self.path = path
-        self.allow_pickle = allow_pickle
-        self.share: Share[Any] | None = None  # checks the chunks, if not this process does
-        self.source = f"{store.url}/{path}".rstrip("/")
-        self.findings: list[tuple[Finding, Repair | None]] = []  # the first `most`
-        self.counts: Counter[str] = Counter()  # findings of each kind
-        self.numbers: Counter[str] = Counter()  # of the report and others, as `unread` nodes and `system_files`
-        self._system_files: list[str] = []  # a few examples
-        self._most = most
-        self._progress = progress
-        self._lock = Lock()
+    store: Store
+    path: str
+    most: int  # findings to keep
+    progress: Progress | None
+    allow_pickle: bool
+    share: Share[Any] | None = None  # checks the chunks, if not this process does
+    findings: list[tuple[Finding, Repair | None]] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)  # findings of each kind
+    numbers: Counter[str] = field(default_factory=Counter)  # of the report; and others, as `unread` nodes
+    system_files: list[str] = field(default_factory=list)  # a few examples
+    lock: Lock = field(default_factory=Lock)
+
+    @property
+    def source(self) -> str:
+        """The URL of what is checked."""
+        return f"{self.store.url}/{self.path}".rstrip("/")
 
     def part(self) -> Examination:
         """Return an examination of a part, which another thread may carry out; see `add`."""
-        part = Examination(self.store, self.path, self._most, self._progress, self.allow_pickle)
-        part.share = self.share
-        return part
+        return Examination(self.store, self.path, self.most, self.progress, self.allow_pickle, self.share)
 
     def add(self, part: Examination) -> None:
         """Add the results of a part, as if it had been examined here."""
-        self.findings += part.findings[: max(0, self._most - len(self.findings))]
+        self.findings += part.findings[: max(0, self.most - len(self.findings))]
         self.counts.update(part.counts)
         self.numbers.update(part.numbers)
-        self._system_files += part._system_files[: _EXAMPLES - len(self._system_files)]
+        self.system_files += part.system_files[: _EXAMPLES - len(self.system_files)]
 
     def find(
         self,
@@ -345,32 +347,29 @@ class Examination:
         usual = KINDS[kind]
         text = None if repair is None else repair.text
         finding = Finding(kind, severity or usual.severity, path, key, message, usual.remedy, text)
-        with self._lock:
+        with self.lock:
             self.counts[kind] += 1
             self.numbers[f"{finding.severity}s"] += 1
             self.numbers["unread"] += kind in _HIDES
             if repair is not None:
                 repair.covers[f"{finding.severity}s"] += 1
-            if len(self.findings) < self._most:
+            if len(self.findings) < self.most:
                 self.findings.append((finding, repair))
 
     def find_foreign(self, path: str, key: str) -> bool:
-        """Return whether another program or a job has made a key; report it, unless it is a record of a job.
-
-        System files are collected for `close`.
-        """
+        """Return whether another program or a job has made a key; report it, unless it is a record of a job."""
         kind, writer = next(((kind, writer) for search, kind, writer in _FOREIGN if search(key)), (None, ""))
-        if kind == "system-files":
-            with self._lock:
+        if kind == "system-files":  # reported together, by `close`
+            with self.lock:
                 self.numbers["system_files"] += 1
-                self._system_files += [key][: _EXAMPLES - len(self._system_files)]
+                self.system_files += [key][: _EXAMPLES - len(self.system_files)]
         elif kind:
             self.find(kind, path, key, f"{writer} was interrupted, or is at work")
         return kind is not None
 
     def close(self) -> None:
         """Report the system files in one finding, after everything has been checked."""
-        number, examples = self.numbers["system_files"], self._system_files
+        number, examples = self.numbers["system_files"], self.system_files
         if number:
             named = f" ({', '.join(key.rpartition('/')[2] for key in examples)}{', …' * (number > len(examples))})"
             what = f"{counted(number, 'file')} that operating systems leave beside others{named}"
@@ -378,13 +377,13 @@ class Examination:
 
     def count(self, **numbers: int) -> None:
         """Add to the numbers of the report."""
-        with self._lock:
+        with self.lock:
             self.numbers.update(numbers)
 
     def report_progress(self, path: str, done: int, total: int) -> None:
         """Call the user's function for the progress, if there is one."""
-        if self._progress is not None:
-            self._progress(path, min(done, total), total)
+        if self.progress is not None:
+            self.progress(path, min(done, total), total)
 
     @contextmanager
     def listing(self, path: str, key: str) -> Iterator[None]:
