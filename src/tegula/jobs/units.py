@@ -2,7 +2,7 @@
 
 In remote storage, several arrays of a hierarchy and several boxes of an array are processed at once:
 `tegula.engine.concurrency.pool.results_of` limits their number by the `concurrency` of the store, and
-`tegula.engine.reading.far.UNITS` limits their bytes.
+`tegula.engine.reading.remote.UNITS` limits their bytes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tegula.arrays.array import Array
 from tegula.engine.concurrency.pool import results_of
 from tegula.engine.copying.chunk_copies import part_of
 from tegula.engine.documents.implied_keys import members_unknown
-from tegula.engine.reading.far import UNITS
+from tegula.engine.reading.remote import UNITS
 from tegula.engine.stored.visiting import cells, in_order, is_inside
 from tegula.errors import NotFoundError, TegulaError
 from tegula.hierarchy.group import Group
@@ -29,8 +29,8 @@ from tegula.tables.table import Table
 from tegula.targets.stores import check_options
 
 __all__ = [
-    "BLOCK_BYTES", "Box", "Progress", "arrays_below", "block_grid", "blocks_of", "box_results", "boxes", "in_order",
-    "itemsize_of", "one_at_a_time", "opened", "pieces", "stored_pairs", "with_known_members",
+    "BLOCK_BYTES", "Box", "Progress", "arrays_below", "block_grid", "blocks_of", "box_results", "boxes", "chunk_boxes",
+    "in_order", "itemsize_of", "one_at_a_time", "opened", "pieces", "stored_pairs", "with_known_members",
 ]  # fmt: skip
 
 BLOCK_BYTES: Final = 2**26
@@ -232,16 +232,19 @@ def boxes(array: Array) -> Iterator[Box]:
     [(slice(100, 200, None), slice(0, 100, None))]
     """
     refuse_misplaced(array)
+    for box in chunk_boxes(array):
+        yield from _cut(array, box)
+
+
+def chunk_boxes(array: Array) -> Iterator[Box]:
+    """Yield boxes of whole chunks, as `boxes` does, but also shards that are too large for one block."""
     stored = array.stored
-    counts = stored.metadata.grid.counts(array.shape)
-    if stored.is_sparse(prod(counts), array.nbytes):
-        for coords, _ in stored.stored_chunks():
-            if is_inside(stored, coords):
-                yield from _cut(array, part_of(stored, coords))
+    if stored.is_sparse(prod(stored.metadata.grid.counts(array.shape)), array.nbytes):
+        yield from (part_of(stored, coords) for coords, _ in stored.stored_chunks() if is_inside(stored, coords))
         return
     grid = block_grid(array, array)
     for coords in cells([(0, count) for count in grid.counts(array.shape)]):
-        yield from _cut(array, grid.region(coords, array.shape))
+        yield grid.region(coords, array.shape)
 
 
 def box_results(

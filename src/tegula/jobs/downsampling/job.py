@@ -34,7 +34,7 @@ from tegula.jobs.rewriting.rules import match_rules
 from tegula.jobs.rewriting.targets import Layout
 from tegula.jobs.running import do_units
 from tegula.stores import Store
-from tegula.targets.paths import name_below, place, refuse_overlap
+from tegula.targets.paths import location_of, name_below, refuse_overlap
 
 __all__ = ["PyramidJob", "group_at", "other_variables"]
 
@@ -105,14 +105,14 @@ class PyramidJob:
                 f"the group holds other variables ({listed}), and levels beside them would have other lengths of the "
                 "same dimensions, so that it would be no data set: name a group of its own for the pyramid, such as "
                 f"{self._place(array.name or self.first)}_pyramid",
-                path=place(self._store, self._path),
+                path=location_of(self._store, self._path),
             )
 
     # --- before the work
 
     def plan(self, said: Mapping[str, Any]) -> Plan:
         """Return the plan, with the user's options as text."""
-        plan = Plan("downsample", dict(said), self._array.location, place(self._store, self._path))
+        plan = Plan("downsample", dict(said), self._array.location, location_of(self._store, self._path))
         source: dict[str, Any] = fingerprint_of(self._array)
         if self.is_copied:
             copying = Conversion(self._array, None, self._store, self._place("s0"), self._layout, self._run)
@@ -157,7 +157,7 @@ class PyramidJob:
             if self._is_taken():
                 raise AlreadyExistsError(
                     "something already exists at this path; pass overwrite=True to replace it",
-                    path=place(self._store, self._path),
+                    path=location_of(self._store, self._path),
                 )
             check_vacant(self._store, self._place("s0"), ZARR3, self.base.metadata)
         elif not self._made and (group := self._group()) is not None and KEY in group.attrs:
@@ -363,7 +363,7 @@ class PyramidJob:
                 return
             group = self._group()
         if group is None:
-            raise NotFoundError("the group has been deleted", path=place(self._store, self._path))
+            raise NotFoundError("the group has been deleted", path=location_of(self._store, self._path))
         group.attrs[KEY] = self._metadata
         self._created.clear()
         if group.is_consolidated():
@@ -419,7 +419,7 @@ class PyramidJob:
     def _opened(self, name: str) -> Array:
         array = open_node(*self._where(name), None, read_only=False)
         if not isinstance(array, Array):
-            raise NotFoundError("the array has been deleted", path=place(self._store, self._place(name)))
+            raise NotFoundError("the array has been deleted", path=location_of(self._store, self._place(name)))
         return array
 
 
