@@ -37,7 +37,7 @@ def calls(act: Any, root: str = "") -> list[tuple[str, str]]:
 def within(most: int, act: Any) -> bool:
     """Return whether an operation takes at most so many calls, when it is done again; print them if it takes more.
 
-    On a busy machine it may wait for another thread or look once more at what it saw a while ago, so it has three tries.
+    On a busy machine it may wait for another thread, or look again at what it saw a while ago: it has three tries.
     """
     act()
     act()
