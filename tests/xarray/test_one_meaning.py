@@ -16,7 +16,7 @@ from zarr.core.buffer import cpu
 
 import tegula
 from tegula.arrays.array import Array
-from tegula.jobs.downsampling.arguments import masks_of
+from tegula.jobs.downsampling.levels import masks_of
 from tegula.metadata.conventions import missing_in
 
 pytestmark = pytest.mark.once(executors="both")

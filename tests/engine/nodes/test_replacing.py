@@ -257,7 +257,7 @@ def test_directories_that_can_not_simply_be_renamed(case: str, tmp_path: Path, m
         assert np.array_equal(array[...], OLD)
         assert np.array_equal(tegula.open(real)[...], OLD)  # of a link only the link is deleted
         return
-    before = real.stat().st_ino
+    before, held = real.stat().st_ino, os.open(real, os.O_RDONLY)  # while it is open, its number is not given anew
     for dtype in ("f4", "i2"):
         array = tegula.create_array(target, data=View(tegula.open(target)), dtype=dtype, chunks=(4,), overwrite=True)
         assert np.array_equal(array[...], OLD)
@@ -265,6 +265,7 @@ def test_directories_that_can_not_simply_be_renamed(case: str, tmp_path: Path, m
         tegula.create_array(target, shape=(10, 4), dtype="i1", overwrite=True)[...] = OLD
     assert target.is_symlink() == (case == "link")
     assert (real.stat().st_ino == before) == (case != "no exchange")
+    os.close(held)
     assert [*tmp_path.rglob(".tegula*")] == []
 
 
@@ -365,7 +366,7 @@ def test_one_of_two_writers_wins(kind: str, tmp_path: Path) -> None:
 
 
 class Overtaken(RevalidatingWaveStore):
-    """A far store in which another process replaces an array when its first chunk is written."""
+    """A remote store in which another process replaces an array when its first chunk is written."""
 
     overtaken = 0
 
@@ -378,7 +379,7 @@ class Overtaken(RevalidatingWaveStore):
 
 
 @pytest.mark.parametrize("there", [True, False])
-def test_an_array_that_others_replace_while_it_is_filled_is_stored_again_as_a_whole(there: bool) -> None:
+def test_array_replaced_while_being_filled_is_stored_again_completely(there: bool) -> None:
     store = Overtaken()
     if there:
         tegula.create_array(store.values, path="x", data=np.arange(3))
@@ -390,7 +391,7 @@ def test_an_array_that_others_replace_while_it_is_filled_is_stored_again_as_a_wh
     assert np.array_equal(found[...], np.arange(30))
 
 
-def test_an_array_that_can_not_be_filled_leaves_one_that_has_taken_its_place() -> None:
+def test_failed_fill_leaves_the_array_that_replaced_it() -> None:
     store = Overtaken()
     with suppress(KeyboardInterrupt), new_array_from(store, "x", "memory", shape=(30,), dtype="i2", chunks=10) as new:
         new[0][...] = 1

@@ -24,10 +24,14 @@ from tegula.errors import (
     UnsupportedError,
 )
 from tegula.jobs import units
-from tegula.jobs.downsampling.reducing import reduced
+from tegula.jobs.downsampling.levels import Reduction
 
 RNG = np.random.default_rng(3)
 YX = ["y", "x"]
+
+
+def reduced(values: Any, factors: Any, method: str, masks: Any = ()) -> Any:
+    return Reduction(tuple(factors), method, tuple(masks)).of(values)
 
 
 @pytest.mark.slow

@@ -5,51 +5,36 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any
+from math import prod
+from typing import Any, Final
 
 import numpy as np
 
 __all__ = [
-    "METHODS", "downsample_values", "downsampled_bounds", "float_sum", "integer_mean", "is_extension", "mode_of",
+    "METHODS", "downsample_values", "is_extension", "is_integer", "mean_of", "mode_of",
     "reduce_blocks", "supports",
 ]  # fmt: skip
 
-METHODS = ("stride", "mean", "min", "max", "median", "mode")
-"""The names of all methods, in the order in which a message lists them."""
+_SCALE: Final = 2.0**-32  # keeps sums of the largest numbers finite
 
-_NARROW_FLOATS = frozenset(("bfloat16", "float16"))
+_Cells = np.ndarray[Any, Any]
+_Counted = np.ndarray[Any, np.dtype[np.bool_]]
 
 
 def supports(method: str, dtype: np.dtype[Any]) -> bool:
     """Return whether a method supports a type: stride and mode any, mean numbers, the others ordered numbers."""
     if method in ("stride", "mode"):
         return True
-    if dtype.kind in "OSUVmM" and not is_extension(dtype):
+    if dtype.kind in "OSTUVmM" and not is_extension(dtype):
         return False
     return method == "mean" or dtype.kind != "c"
 
 
-def downsampled_bounds(lower: int, upper: int, factor: int, method: str) -> tuple[int, int]:
-    """Return the bounds of the blocks that an interval touches; for ``"stride"``, of the blocks that begin in it."""
-    start = -(-lower // factor) if method == "stride" else lower // factor
-    return start, start if upper <= lower else -(-upper // factor)
+def downsample_values(values: _Cells, origin: Sequence[int], factors: Sequence[int], method: str) -> _Cells:
+    """Reduce every block of an array to one value, by one of `METHODS`.
 
-
-def downsample_values(
-    values: np.ndarray[Any, Any], origin: Sequence[int], factors: Sequence[int], method: str
-) -> np.ndarray[Any, Any]:
-    """Reduce every block of an array to one value.
-
-    Parameters
-    ----------
-    values : numpy.ndarray
-        The cells of the base.
-    origin : sequence of int
-        The coordinates of its first cell; blocks begin at multiples of the factors, so the outer ones may be cut.
-    factors : sequence of int
-        The shape of a block.
-    method : str
-        One of `METHODS`.
+    `origin` has the coordinates of the first cell; blocks begin at multiples of the factors, so the outer ones may be
+    cut.
 
     Examples
     --------
@@ -68,128 +53,118 @@ def downsample_values(
 
 
 def reduce_blocks(
-    reduce: _Reduction, origin: Sequence[int], factors: Sequence[int], values: np.ndarray[Any, Any], *others: Any
-) -> np.ndarray[Any, Any]:
-    """Call a function on the cells of many blocks at once, along the last axis, and put its results together.
+    reduce: Callable[..., _Cells], origin: Sequence[int], factors: Sequence[int], values: _Cells, *others: Any
+) -> _Cells:
+    """Call a function on the cells of many blocks at once, and put its results together; see `downsample_values`.
 
-    Parameters
-    ----------
-    reduce : callable
-        Called with arrays of cells, those of `values` and of `others`; returns an array without the last axis.
-    origin, factors : sequence of int
-        As for `downsample_values`.
-    values, *others : numpy.ndarray
-        Arrays of one shape.
+    The function is called with arrays of cells, those of a block along the last axis, and returns an array without that
+    axis. `others` have the shape of `values`; their cells are passed, too.
     """
-    bounds = [
-        downsampled_bounds(start, start + size, factor, "")
-        for start, size, factor in zip(origin, values.shape, factors, strict=True)
-    ]
-    result = np.empty([high - low for low, high in bounds], values.dtype)
-    pieces = (_pieces(*axis) for axis in zip(origin, values.shape, factors, strict=True))
-    for piece in itertools.product(*pieces):
-        target = tuple(part[0] for part in piece)
-        chosen: tuple[Any, ...] = (*(part[1] for part in piece), ...)
-        extents = [part[2] for part in piece]
-        result[target] = reduce(*(_by_block(np.asarray(array[chosen]), extents) for array in (values, *others)))
+    runs = [[*_runs(*axis)] for axis in zip(origin, values.shape, factors, strict=True)]
+    result = np.empty([axis[-1][0].stop if axis else 0 for axis in runs], values.dtype)
+    for piece in itertools.product(*runs):
+        blocks, chosen, extents = zip(*piece) if piece else ((), (), ())
+        result[blocks] = reduce(*(_by_block(np.asarray(array[(*chosen, ...)]), extents) for array in (values, *others)))
     return result
 
 
-def _pieces(start: int, size: int, factor: int) -> Iterator[tuple[slice, slice, int]]:
-    """Yield the runs of blocks of one extent along an axis: ``(blocks, cells, extent)``."""
-    if size == 0:
-        return
-    first = start // factor
-    cell, stop, block = start, start + size, first
-    if cell % factor:
-        end = min((first + 1) * factor, stop)
-        yield slice(0, 1), slice(0, end - start), end - start
-        cell, block = end, first + 1
-    whole = (stop - cell) // factor
-    if whole:
-        cells = slice(cell - start, cell - start + whole * factor)
-        yield slice(block - first, block - first + whole), cells, factor
-        cell, block = cell + whole * factor, block + whole
-    if cell < stop:
-        yield slice(block - first, block - first + 1), slice(cell - start, size), stop - cell
+def _runs(start: int, size: int, factor: int) -> Iterator[tuple[slice, slice, int]]:
+    """Yield the runs of blocks of one extent along an axis, at most three: ``(blocks, cells, extent)``."""
+    first = min(-start % factor, size)
+    middle = (size - first) // factor * factor
+    last = size - first - middle
+    block = cell = 0
+    for number, extent in ((first, first), (middle, factor), (last, last)):
+        if number:
+            count = number // extent
+            yield slice(block, block + count), slice(cell, cell + number), extent
+            block, cell = block + count, cell + number
 
 
-def _by_block(cells: np.ndarray[Any, Any], extents: Sequence[int]) -> np.ndarray[Any, Any]:
+def _by_block(cells: _Cells, extents: Sequence[int]) -> _Cells:
     """Return the cells of each block along a new last axis."""
     split = [part for size, extent in zip(cells.shape, extents, strict=True) for part in (size // extent, extent)]
-    outer, inner = range(0, len(split), 2), range(1, len(split), 2)
-    blocks = tuple(split[axis] for axis in outer)
-    moved = cells.reshape(split).transpose(*outer, *inner)
-    return moved.reshape((*blocks, int(np.prod(extents, dtype=np.int64))))
+    moved = cells.reshape(split).transpose(*range(0, len(split), 2), *range(1, len(split), 2))
+    return moved.reshape((*split[::2], prod(extents)))
 
 
-def _mean(cells: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    dtype, count = cells.dtype, cells.shape[-1]
-    if dtype.kind in "biu" or dtype.name.startswith("int"):
-        return integer_mean(cells, count).astype(dtype)
-    wide = np.dtype(np.float32) if dtype.name in _NARROW_FLOATS or is_extension(dtype) else dtype
-    with np.errstate(over="ignore", invalid="ignore"):
-        total = float_sum(cells, wide)
-        if dtype.kind == "c":  # part by part: NumPy's division of complex numbers rounds differently
-            total.real /= count
-            total.imag /= count
-            return total
-        return np.asarray(total / wide.type(count)).astype(dtype)
+def mean_of(cells: _Cells, counted: _Counted | None = None, *, is_wide: bool = False) -> _Cells:
+    """Return the mean of each block; of integers the nearest integer, ties to even.
 
-
-def float_sum(cells: np.ndarray[Any, Any], wide: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    """Return the sum of each block, added up in the order of its cells: sums in another order round differently."""
-    count = cells.shape[-1]
-    if count > 64:
-        return np.asarray(np.add.accumulate(cells.astype(wide), axis=-1)[..., -1])
-    total = cells[..., 0].astype(wide)
-    for number in range(1, count):
-        total = total + cells[..., number].astype(wide)
-    return np.asarray(total)
-
-
-def integer_mean(cells: np.ndarray[Any, Any], count: Any) -> np.ndarray[Any, Any]:
-    """Return the mean of each block rounded to the nearest integer, ties to even, without overflow.
-
-    `count` is the number of cells that count in each block, an int or an array; the others are zero.
+    `counted` says which cells count, by default all; where none does, the result is any value. If `is_wide`, numbers
+    that are no integers are summed in double precision at least, and the mean of finite numbers is finite.
 
     Examples
     --------
-    >>> integer_mean(np.array([[2**63 - 1, 2**63 - 1], [1, 2], [-1, -2]]), 2).tolist()
+    >>> mean_of(np.array([[2**63 - 1, 2**63 - 1], [1, 2], [-1, -2]])).tolist()
     [9223372036854775807, 2, -2]
     """
+    dtype, count = cells.dtype, cells.shape[-1]
+    if counted is not None:
+        cells, count = np.where(counted, cells, np.zeros((), dtype)), np.maximum(counted.sum(axis=-1), 1)
+    if is_integer(dtype):
+        return _integer_mean(cells, count).astype(dtype)
+    if is_extension(dtype) or dtype == np.float16:
+        wide = np.dtype(np.float64 if is_wide else np.float32)
+    else:  # long doubles stay long doubles
+        wide = np.promote_types(dtype, "c16" if dtype.kind == "c" else "f8") if is_wide else dtype
+    with np.errstate(all="ignore"):
+        total = _sum(cells, wide)
+        lost = ~np.isfinite(total) if is_wide else np.False_
+        result = _divided(total, count)
+        if lost.any():  # the sum has overflowed, unless one of the numbers is infinite
+            lost &= np.isfinite(cells.astype(wide)).all(axis=-1)
+            scaled = _sum(cells[lost].astype(wide) * _SCALE, wide)
+            result[lost] = _divided(scaled, count if counted is None else count[lost]) / _SCALE
+        return result.astype(dtype)
+
+
+def _divided(total: _Cells, count: Any) -> _Cells:
+    """Divide sums; complex ones part by part, since NumPy's division of complex numbers rounds differently."""
+    if total.dtype.kind != "c":
+        return np.asarray(total / count)
+    total.real /= count
+    total.imag /= count
+    return total
+
+
+def _sum(cells: _Cells, wide: np.dtype[Any]) -> _Cells:
+    """Return the sum of each block, added up in the order of its cells: sums in another order round differently."""
+    count = cells.shape[-1]
+    if count > 64 and wide.kind in "iu":
+        return np.asarray(cells.sum(axis=-1, dtype=wide))
+    if count > 64:
+        return np.asarray(np.add.accumulate(cells.astype(wide), axis=-1)[..., -1])
+    total = cells[..., 0].astype(wide)  # faster than along a short axis
+    for number in range(1, count):
+        total += cells[..., number].astype(wide, copy=False)
+    return np.asarray(total)
+
+
+def _integer_mean(cells: _Cells, count: Any) -> _Cells:
+    """Return the mean of each block without overflow; `count` is how many of its cells count, and others are zero."""
     wide = np.dtype(np.uint64 if cells.dtype.kind in "bu" else np.int64)
-    small = cells.astype(np.int8) if is_extension(cells.dtype) else cells
+    small = _widened(cells)
     number = np.asarray(count, wide)
     if small.dtype.itemsize <= 4:
-        floor, rest = np.divmod(_integer_sum(small, wide), number)
+        floor, rest = np.divmod(_sum(small, wide), number)
     else:  # the sum could overflow
         quotients, remainders = np.divmod(small.astype(wide), number[..., None])
-        carry, rest = np.divmod(_integer_sum(remainders, wide), number)
-        floor = _integer_sum(quotients, wide) + carry
+        carry, rest = np.divmod(_sum(remainders, wide), number)
+        floor = _sum(quotients, wide) + carry
     twice = rest * wide.type(2)
     up = (twice > number) | ((twice == number) & ((floor & wide.type(1)) == wide.type(1)))
     return np.asarray(floor + up.astype(wide))
 
 
-def _integer_sum(cells: np.ndarray[Any, Any], wide: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    count = cells.shape[-1]
-    if count > 64:
-        return np.asarray(cells.sum(axis=-1, dtype=wide))
-    total = cells[..., 0].astype(wide)  # faster than along a short axis
-    for number in range(1, count):
-        total += cells[..., number]
-    return np.asarray(total)
-
-
-def _median(cells: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _median(cells: _Cells) -> _Cells:
     middle = (cells.shape[-1] - 1) // 2
     if is_extension(cells.dtype):
         return np.sort(_widened(cells), axis=-1)[..., middle].astype(cells.dtype)
     return np.asarray(np.partition(cells, middle, axis=-1)[..., middle])
 
 
-def _extreme(cells: np.ndarray[Any, Any], of_floats: np.ufunc, of_others: np.ufunc, initial: float) -> Any:
+def _extreme(cells: _Cells, of_floats: np.ufunc, of_others: np.ufunc, initial: float) -> Any:
     """Return the minimum or the maximum; NaNs are ignored."""
     wide = _widened(cells)
     if wide.dtype.kind == "f":
@@ -197,9 +172,7 @@ def _extreme(cells: np.ndarray[Any, Any], of_floats: np.ufunc, of_others: np.ufu
     return np.asarray(of_others.reduce(wide, axis=-1)).astype(cells.dtype)
 
 
-def mode_of(
-    cells: np.ndarray[Any, Any], counted: np.ndarray[Any, np.dtype[np.bool_]] | None = None
-) -> np.ndarray[Any, Any]:
+def mode_of(cells: _Cells, counted: _Counted | None = None) -> _Cells:
     """Return the most frequent value of each block; the smallest if there are several.
 
     `counted` says which cells count, by default all; where none does, the result is any value.
@@ -233,22 +206,21 @@ def mode_of(
     return best.astype(cells.dtype)
 
 
-def _mode_of_long_blocks(ordered: np.ndarray[Any, Any], counted: np.ndarray[Any, Any] | None) -> np.ndarray[Any, Any]:
+def _mode_of_long_blocks(ordered: _Cells, counted: _Cells | None) -> _Cells:
     result = np.empty(ordered.shape[:-1], ordered.dtype)
-    for place in np.ndindex(result.shape):
-        block = ordered[place]
-        kept = block if counted is None else block[: max(1, int(counted[place].sum()))]
-        found, counts = np.unique(kept, return_counts=True)
-        result[place] = found[counts.argmax()]
+    for index in np.ndindex(result.shape):
+        kept = ordered[index] if counted is None else ordered[index][: max(1, int(counted[index].sum()))]
+        values, counts = np.unique(kept, return_counts=True)
+        result[index] = values[counts.argmax()]
     return result
 
 
-def _mode_of_objects(cells: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _mode_of_objects(cells: _Cells) -> _Cells:
     result = np.empty(cells.shape[:-1], cells.dtype)
-    for place in np.ndindex(result.shape):
-        block = sorted(cells[place].tolist(), key=_json_order)
+    for index in np.ndindex(result.shape):
+        block = sorted(cells[index].tolist(), key=_json_order)
         runs = [list(run) for _, run in itertools.groupby(block, key=_json_order)]
-        result[place] = max(runs, key=len)[0]
+        result[index] = max(runs, key=len)[0]
     return result
 
 
@@ -272,19 +244,25 @@ def is_extension(dtype: np.dtype[Any]) -> bool:
     return dtype.isbuiltin != 1 and dtype.names is None and dtype.type.__module__.startswith("ml_dtypes")
 
 
-def _widened(cells: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def is_integer(dtype: np.dtype[Any]) -> bool:
+    """Return whether means are rounded to integers: of booleans and integers, those of ml_dtypes included."""
+    return dtype.kind in "biu" or (is_extension(dtype) and "int" in dtype.name)
+
+
+def _widened(cells: _Cells) -> _Cells:
     """Return the values in a built-in type, which NumPy can sort and reduce."""
     if not is_extension(cells.dtype):
         return cells
     return cells.astype(np.int8 if "int" in cells.dtype.name else np.float32)
 
 
-_Reduction = Callable[..., np.ndarray[Any, Any]]
-
-_REDUCTIONS: dict[str, _Reduction] = {
-    "mean": _mean,
-    "median": _median,
-    "mode": mode_of,
+_REDUCTIONS: Final[dict[str, Callable[..., _Cells]]] = {
+    "mean": mean_of,
     "min": partial(_extreme, of_floats=np.fmin, of_others=np.minimum, initial=np.inf),
     "max": partial(_extreme, of_floats=np.fmax, of_others=np.maximum, initial=-np.inf),
+    "median": _median,
+    "mode": mode_of,
 }
+
+METHODS: Final = ("stride", *_REDUCTIONS)
+"""The names of all methods, in the order in which a message lists them."""

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from contextlib import nullcontext
+from dataclasses import asdict, dataclass, field
 from time import perf_counter
 from typing import Any, Literal
 
 from tegula.arrays.array import Array
-from tegula.errors import UnsupportedError
-from tegula.formats import find_format
-from tegula.hierarchy.group import Group, open_node
+from tegula.errors import MetadataError, UnsupportedError
+from tegula.hierarchy.group import Group
 from tegula.hierarchy.opening import open as open_any
-from tegula.jobs.downsampling.arguments import check_arguments, factors_of, group_of, masks_of, scales_of
-from tegula.jobs.downsampling.job import PyramidJob
-from tegula.jobs.downsampling.levels import Reduction
-from tegula.jobs.downsampling.ome import Level, axes_of, multiscales, per_axis
-from tegula.jobs.downsampling.pyramid import Pyramid, level_of
+from tegula.jobs.downsampling.job import PyramidJob, group_at, other_variables
+from tegula.jobs.downsampling.levels import MOST_LEVELS, ZARR3, Reduction, check_method, masks_of
+from tegula.jobs.downsampling.ome import Axis, Level, axes_of, factors_of, level_of, multiscales, scales_of
 from tegula.jobs.ledger import Ledger, share_of
 from tegula.jobs.misplaced import refuse_misplaced
 from tegula.jobs.recording import Recording
@@ -28,12 +27,65 @@ from tegula.jobs.rewriting.rules import Field, rules_of
 from tegula.jobs.rewriting.targets import Layout
 from tegula.jobs.runners.runner import check_reachable, runner_of
 from tegula.jobs.units import Progress, one_at_a_time
-from tegula.stores import Store
+from tegula.stores import LocalStore, Store
 from tegula.tables.table import Table
-from tegula.targets.paths import clean, place
+from tegula.targets.paths import clean, location_of
 from tegula.targets.stores import creating, options_of_both
 
 __all__ = ["Level", "Pyramid", "downsample"]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Pyramid:
+    """A pyramid that `tegula.downsample` has written.
+
+    Parameters
+    ----------
+    target : str
+        URL of its group.
+    method : str
+        How blocks of elements were reduced.
+    axes : tuple of Axis
+        Its axes: name, type and unit of each.
+    levels : tuple of Level
+        Its arrays, the largest first: path, shape, chunks, scale and translation of each.
+    seconds : float
+        Duration.
+    dry_run : bool
+        Whether nothing was written.
+    units_left : int
+        Number of units that other parts of the job still have to do; until then the pyramid is incomplete.
+    estimate : Estimate
+        In a dry run, what it would take.
+
+    Examples
+    --------
+    >>> import numpy as np, tegula
+    >>> image = tegula.create_array({}, data=np.zeros((300, 500)), chunks=(100, 100), dimension_names=["y", "x"])
+    >>> found = tegula.downsample(image, tegula.MemoryStore(), scale=0.5)
+    >>> [(level.path, level.shape, level.scale) for level in found.levels[2:]]
+    [('s2', (75, 125), (2.0, 2.0)), ('s3', (38, 63), (4.0, 4.0))]
+    """
+
+    target: str
+    method: str
+    axes: tuple[Axis, ...]
+    levels: tuple[Level, ...]
+    seconds: float = 0.0
+    dry_run: bool = False
+    units_left: int = 0
+    estimate: Estimate = field(default_factory=Estimate)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the pyramid as JSON values."""
+        return {**asdict(self), "axes": [axis.as_dict() for axis in self.axes]}
+
+    def __repr__(self) -> str:
+        """Return a line for each level."""
+        lines = [f"{level.path}  {level.shape} in chunks {level.chunks}" for level in self.levels]
+        lines += [self.estimate.summary] if self.dry_run else []
+        lines += [f"{self.units_left} units left to other parts"] if self.units_left else []
+        return "\n".join([f"<tegula.Pyramid {self.target!r}, {self.method}>", *lines])
 
 
 def downsample(
@@ -166,60 +218,66 @@ def downsample(
     array = source if opened else open_any(source, mode, storage_options=storage_options)
     if not isinstance(array, Array):
         raise UnsupportedError("only arrays have pyramids; name an array in the group", path=array.location)
-    check_arguments(array, method, levels)
+    check_method(method, array.dtype)
+    if levels is not None and (type(levels) is not int or not 1 <= levels <= MOST_LEVELS):
+        raise MetadataError(f"{levels!r:.40} is not a number of levels from 1 to {MOST_LEVELS}", field="levels")
     refuse_misplaced(array)
     known = axes_of(axes, array.dimension_names, array.ndim)
-    spatial = [axis.type == "space" for axis in known]
-    steps = factors_of(per_axis(factors, known, "factors", 1, spatial))
-    scales = scales_of(per_axis(scale, known, "scale", 1.0, spatial))
+    steps, scales = factors_of(factors, known), scales_of(scale, known)
     reduction = Reduction(steps, method, tuple(masks_of(array, missing)))
-    share, memory, names = share_of(part), memory_of(max_memory), tuple(axis.name for axis in known)
+    share, memory = share_of(part), memory_of(max_memory)
     encoding: dict[Field, Any] = {"chunks": chunks, "shards": shards, "codecs": codecs}
     said = said_of(**encoding, axes=axes, factors=factors, levels=levels, method=method, scale=scale, missing=missing)
+    rules: dict[str, Any] = {field: rules_of(field, value, True) for field, value in encoding.items()}
+    layout = Layout(ZARR3, **rules, consolidated=False, names=tuple(axis.name for axis in known))
 
     # the group that holds the array, or another one
     above = None
     if target is None:
         if not dry_run:
             array.check_writable()
-        target, above, own = group_of(array, path)
+        target, above, own = _group_of(array, path)
         path = f"{above}/{own}".strip("/")
-    opening: Any = nullcontext(target)
-    if not isinstance(target, Store):
-        opening = nullcontext(for_reading(target, target_options)) if dry_run else creating(target, target_options)
-    resumes, recorded = bool(resume) or part is not None, resume is not None or part is not None
+        target_options = None
+    opening = nullcontext(for_reading(target, target_options)) if dry_run else creating(target, target_options)
+    resumes = bool(resume) or part is not None
+    is_recorded = resumes or (resume is not None and not dry_run)
     with opening as store, bounded(memory), runner_of(None if dry_run else runner, None if dry_run else workers) as who:
         check_reachable(who, array.store, store)
-        group, left, amount = clean(path), 0, Estimate()
-        layout = Layout(find_format("zarr3"), **_rules(encoding), consolidated=False, names=names)
+        group, left, estimate = clean(path), 0, Estimate()
         run = Run(who, visible_early=visible_early, progress=progress, max_memory=memory, two_passes=part is None)
-        job = PyramidJob(array, store, group, names, reduction, levels, layout, run)
-        base = job.base
-        listed = [Level(job.first, base.shape, base.chunks, scales, (0.0,) * base.ndim)]
-        for number, level in enumerate(job.levels, 1):
-            listed.append(level_of(level.name, level.draft, scales, [step**number for step in steps], method))
-        metadata = multiscales(name, known, listed, method)
+        job = PyramidJob(array, store, group, reduction, levels, layout, run)
+        arrays = [(job.first, job.base), *((step.name, step.draft) for step in job.steps)]
+        listed = tuple(
+            level_of(level, draft, scales, [step**number for step in steps], method)
+            for number, (level, draft) in enumerate(arrays)
+        )
+        recording = Recording(Ledger(store, group, share), job.plan(said), resumes) if is_recorded else None
         if dry_run:
-            amount = job.outlined(said, Ledger(store, group, share) if resumes else None, overwrite)
-        elif recorded:
-            recording = Recording(Ledger(store, group, share), job.plan(said), resumes)
-            left = job.recorded(who, metadata, overwrite, recording)
+            estimate = job.estimate(overwrite, recording)
         else:
-            job.at_once(who, metadata, overwrite)
+            left = job.write(multiscales(name, known, listed, method), overwrite, recording)
         if above is not None and job.is_copied and not left and not dry_run:
-            _consolidate_again(store, above)
+            parent = group_at(store, above)
+            if parent is not None and parent.is_consolidated():  # it has a pyramid now
+                parent.consolidate()
     if store is not target:
         store.close()
-    about: dict[str, Any] = {"dry_run": dry_run, "units_left": left, "estimate": amount}
-    return Pyramid(place(store, group), method, known, tuple(listed), perf_counter() - start, **about)
+    about: dict[str, Any] = {"dry_run": dry_run, "units_left": left, "estimate": estimate}
+    return Pyramid(location_of(store, group), method, known, listed, perf_counter() - start, **about)
 
 
-def _consolidate_again(store: Store, path: str) -> None:
-    """Consolidate a group again if it has consolidated metadata, since it has a pyramid now."""
-    group = open_node(store, path, "zarr3", read_only=False)
-    if isinstance(group, Group) and group.metadata.documents and group.is_consolidated():
-        group.consolidate()
+def _group_of(array: Array, path: str) -> tuple[Store, str, str]:
+    """Return store and path of the group that holds an array, and the path below it of the group for a pyramid.
 
-
-def _rules(arguments: dict[Field, Any]) -> dict[str, Any]:
-    return {name: rules_of(name, value, True) for name, value in arguments.items()}
+    Unless a path is given, a variable of a data set gets a group of its own, since levels beside the variables would
+    have other lengths of the same dimensions.
+    """
+    if array.path:
+        store, above, name = array.store, array.path.rpartition("/")[0], array.name
+    elif array.store.local_directory is not None:
+        root, name = os.path.split(os.path.realpath(array.store.local_directory))
+        store, above = LocalStore(root, read_only=array.store.read_only), ""
+    else:
+        raise MetadataError("the store holds nothing but the array: pass a target", path=array.location)
+    return store, above, clean(path) or (f"{name}_pyramid" if other_variables(store, above, name) else "")

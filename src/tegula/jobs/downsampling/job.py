@@ -1,12 +1,14 @@
-"""A pyramid under way: its plan, its levels one after the other, and its group at the end."""
+"""A pyramid under way: its steps and its plan, its levels one after the other, and its group at the end."""
 
 from __future__ import annotations
 
+import re
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, suppress
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import replace
+from functools import partial, reduce
 from typing import Any, Final
 
 from tegula.arrays.array import Array
@@ -14,33 +16,38 @@ from tegula.arrays.creation import new_array_of, new_group
 from tegula.engine.nodes.creating import check_path, check_reserved, check_vacant, create_parents
 from tegula.engine.nodes.deleting import clear_place, occupant, remove_incomplete
 from tegula.engine.nodes.replacing import Replacement, put_in_place
-from tegula.errors import AlreadyExistsError, NotFoundError
-from tegula.formats import find_format
+from tegula.errors import AlreadyExistsError, MetadataError, NotFoundError, UnsupportedError
 from tegula.hierarchy.group import Group, open_node
-from tegula.hierarchy.sources import Source, source_of
-from tegula.jobs.downsampling.arguments import is_level
-from tegula.jobs.downsampling.levels import Reducing, level_grid
-from tegula.jobs.downsampling.outline import Level, PyramidOutline
+from tegula.hierarchy.sources import source_of
+from tegula.jobs.downsampling.levels import ZARR3, Reducing, Reduction, Step, steps_of
+from tegula.jobs.downsampling.ome import KEY
 from tegula.jobs.ledger import DIRECTORY, Ledger, is_ledger_key
-from tegula.jobs.plans import Plan
+from tegula.jobs.plans import Piece, Plan, digest, fingerprint_of
 from tegula.jobs.publishing import Place, publish
 from tegula.jobs.recording import Recording, claimed
+from tegula.jobs.rewriting.array_job import ArrayJob, Run, label_of
+from tegula.jobs.rewriting.estimating import Estimate
 from tegula.jobs.rewriting.hierarchy import Job
-from tegula.jobs.rewriting.planning import is_taken
-from tegula.jobs.runners.runner import Runner
+from tegula.jobs.rewriting.planning import Conversion, is_taken
+from tegula.jobs.rewriting.report import ConvertReport
+from tegula.jobs.rewriting.rules import match_rules
+from tegula.jobs.rewriting.targets import Layout
 from tegula.jobs.running import do_units
-from tegula.targets.paths import place
+from tegula.stores import Store
+from tegula.targets.paths import location_of, name_below, refuse_overlap
 
-__all__ = ["PyramidJob"]
+__all__ = ["PyramidJob", "group_at", "other_variables"]
 
-_KEY: Final = "ome"
-_ZARR3: Final = find_format("zarr3")
 _PAUSE: Final = 0.25  # seconds between the first checks of what other parts have done
 _LONGEST_PAUSE: Final = 15.0
+_is_level: Final = re.compile("s[1-9][0-9]*").fullmatch
+
+_Puts = Sequence[Callable[[], object]]
+"""Functions that put what was made elsewhere in place."""
 
 
-class PyramidJob(PyramidOutline):
-    """A pyramid under way.
+class PyramidJob:
+    """A pyramid that is written, or would be.
 
     The units of the first array that is written are divided among the parts of the job by their numbers. Each further
     level needs the whole level before it, so its units are divided among the parts that run when that is complete. A
@@ -49,297 +56,394 @@ class PyramidJob(PyramidOutline):
     What is replaced, a group or the levels of an old pyramid, stays until everything is computed: `_made` says where
     the new nodes are meanwhile.
 
-    For parameters see `PyramidOutline`.
+    The group is at `store` and `path`. `array` may lie in it; if not, it is copied, as `layout` says.
     """
 
-    def __init__(self, *given: Any) -> None:
-        super().__init__(*given)
-        self._created: list[str] = []
-        self._ledger: Ledger | None = None
-        self._source: Source
+    _metadata: dict[str, Any]
+    _recording: Recording | None = None
 
-    # --- the target
+    def __init__(
+        self, array: Array, store: Store, path: str, reduction: Reduction, levels: int | None, layout: Layout, run: Run
+    ) -> None:
+        own = name_below(array.store, array.path, store, path)
+        if own is None:
+            refuse_overlap(array.store, array.path, store, path)
+        self._array, self.first, self.is_copied = array, own or "s0", own is None
+        self._store, self._path, self._reduction, self._layout, self._run = store, path, reduction, layout, run
+        self._allowed = {"allow_pickle": array.allow_pickle}
+        self._made: dict[str, tuple[Store, str]] = {}
+        self._created: list[str] = []  # paths of nodes to delete after an error
+        if self.is_copied:
+            match_rules(layout.rules, [(label_of(array, ""), array)])
+            self.base = self._copying().prepared(array, "").draft
+        else:
+            self._check_array()
+            self.base = array
+        self.steps = [*steps_of(self.base, store, path, reduction, levels, run.max_memory)]
+        self._levels = [step.name for step in self.steps]
+        if (name := self.first.partition("/")[0]) in self._levels:
+            raise AlreadyExistsError("the array itself has the name of a level: pass a target", path=self._place(name))
 
-    def check(self) -> None:
+    def _check_array(self) -> None:
+        """Check that an array that stays in its place meets the demands of OME-Zarr."""
+        array, names = self._array, self._layout.names
+        if any(rules.values for rules in self._layout.rules):
+            raise MetadataError("an array that stays where it is keeps its chunks, shards and codecs; pass a target")
+        if array.metadata.format != "zarr3":
+            raise UnsupportedError(
+                f"OME-Zarr 0.5 is Zarr v3, not {array.metadata.format}: pass a target", path=array.location
+            )
+        if array.dimension_names != names:
+            raise MetadataError(
+                f"OME-Zarr 0.5 demands the names {names} for the dimensions, and the array has "
+                f"{array.dimension_names}: pass a target, where a copy gets them",
+                path=array.location,
+            )
+        if others := other_variables(self._store, self._path, self.first):
+            listed = f"{', '.join(others[:3])}{', …' * (len(others) > 3)}"
+            raise MetadataError(
+                f"the group holds other variables ({listed}), and levels beside them would have other lengths of the "
+                "same dimensions, so that it would be no data set: name a group of its own for the pyramid, such as "
+                f"{self._place(array.name or self.first)}_pyramid",
+                path=location_of(self._store, self._path),
+            )
+
+    # --- before the work
+
+    def plan(self, said: Mapping[str, Any]) -> Plan:
+        """Return the plan, with the user's options as text."""
+        plan = Plan("downsample", dict(said), self._array.location, location_of(self._store, self._path))
+        source: dict[str, Any] = fingerprint_of(self._array)
+        if self.is_copied:
+            copying = Conversion(self._array, None, self._store, self._place("s0"), self._layout, self._run)
+            self._copy_plan = copying.plan()
+            for name, piece in self._copy_plan.pieces.items():
+                plan.add(f"s0/{name}".strip("/"), piece.shape, piece.grid, {**piece.source}, piece.target, piece.chunks)
+            plan.groups[""] = {}  # whose documents this job writes
+            source = {}
+        for step in self.steps:
+            facts = sorted(step.draft.metadata.documents.items()), self._reduction
+            plan.add(step.name, step.draft.shape, step.grid, source, digest(repr(facts).encode()))
+            source = {}
+        return plan
+
+    def estimate(self, overwrite: bool, recording: Recording | None = None) -> Estimate:
+        """Estimate what the pyramid takes; of a job that would be resumed, what is left to do."""
+        estimates = {step.name: step.estimate(self._reduction.factors) for step in self.steps}
+        if self.is_copied:
+            estimates["s0"] = Job(self._copying(dry_run=True)).run(self._array).estimate
+        if recording is not None:
+            outlook = recording.outlook(overwrite=overwrite, is_taken=self._is_taken)
+            if outlook == "is complete":
+                return Estimate()
+            if outlook == "resumes":
+                job = recording.ledger, recording.plan
+                estimates = {name: estimate.left(*job, name) for name, estimate in estimates.items()}
+        return reduce(Estimate.merge, estimates.values(), Estimate())
+
+    def _is_taken(self) -> bool:
+        return is_taken(self._store, self._path)
+
+    def _check(self) -> None:
         """Refuse a target that is not free."""
-        check_path(self._path, _ZARR3)
-        check_reserved(self._path, _ZARR3, self._store)
+        check_path(self._path, ZARR3)
+        check_reserved(self._path, ZARR3, self._store)
         if "" in self._made:
             return
         if self.is_copied:
             keys = self._store.list_prefix(f"{self._path}/".lstrip("/"))
             if self._store.listable and all(map(is_ledger_key, keys)):
                 return  # nothing but the claim
-            if is_taken(self._store, self._path):
+            if self._is_taken():
                 raise AlreadyExistsError(
                     "something already exists at this path; pass overwrite=True to replace it",
-                    path=place(self._store, self._path),
+                    path=location_of(self._store, self._path),
                 )
-            check_vacant(self._store, self._place("s0"), _ZARR3, self.base.metadata)
-        elif not self._made and (group := self._group()) is not None and _KEY in group.attrs:
+            check_vacant(self._store, self._place("s0"), ZARR3, self.base.metadata)
+        elif not self._made and (group := self._group()) is not None and KEY in group.attrs:
             raise AlreadyExistsError("the group has a pyramid; pass overwrite=True to replace it", path=group.location)
-        for level in (each for each in self.levels if each.name not in self._made):
-            check_vacant(self._store, self._place(level.name), _ZARR3, level.metadata)
+        for step in (each for each in self.steps if each.name not in self._made):
+            check_vacant(self._store, self._place(step.name), ZARR3, step.draft.metadata)
 
-    def clear(self) -> None:
+    def _clear(self) -> None:
         """Delete what is left at the target of nodes that are not complete."""
         if self.is_copied:
             clear_place(self._store, self._path)
-        for name in ["s0"] * self.is_copied + [level.name for level in self.levels]:
+        for name in ["s0"] * self.is_copied + self._levels:
             remove_incomplete(self._store, self._place(name))
 
-    def has_old(self) -> bool:
+    def _has_old(self) -> bool:
         """Return whether there is something that has to stay until the pyramid is complete."""
-        if self.is_copied:
-            return occupant(self._store, self._path) in ("node", "members")
-        group = self._group()
-        levels = (occupant(self._store, self._place(level.name)) for level in self.levels)
-        return (group is not None and _KEY in group.attrs) or any(there in ("node", "members") for there in levels)
+        group = None if self.is_copied else self._group()
+        nodes = (occupant(self._store, self._place(name)) for name in self._replaced)
+        return (group is not None and KEY in group.attrs) or any(node in ("node", "members") for node in nodes)
+
+    @property
+    def _replaced(self) -> list[str]:
+        """The names of the nodes that replace others, each as a whole."""
+        return [""] if self.is_copied else self._levels
 
     # --- the work
 
-    def at_once(self, runner: Runner, metadata: dict[str, Any], overwrite: bool) -> None:
-        """Write the pyramid without a ledger; after an error, what was created is deleted."""
+    def write(self, metadata: dict[str, Any], overwrite: bool, recording: Recording | None = None) -> int:
+        """Write the pyramid; return the number of units that are left to other parts of a recorded job."""
+        self._metadata, self._recording = metadata, recording
+        with self._staged(overwrite) if recording is None else self._recorded(overwrite, recording) as puts:
+            if puts is None:
+                return 0
+            is_complete = self._write()
+            if recording is None:
+                self._put(puts)
+            elif is_complete:
+                recording.finish(put=None if self.is_copied else partial(self._put, puts))
+            elif not recording.is_over():
+                pieces = recording.plan.pieces.values()
+                return sum(recording.ledger.left_of(piece.first, piece.stop) for piece in pieces)
+            return 0
+
+    @contextmanager
+    def _staged(self, overwrite: bool) -> Iterator[_Puts]:
+        """Make room for a pyramid that is written in one go; after an error, what was created is deleted."""
         with claimed(self._store, self._path, overwrite=overwrite), ExitStack() as stack:
-            places = []
-            for name in ([""] if self.is_copied else [level.name for level in self.levels]) if overwrite else []:
-                place = Replacement(self._store, self._place(name), _ZARR3, True, "lazy")
-                stack.callback(place.close)
-                if place.is_staged:
-                    places.append(place)
-                    self._made[name] = place.store, place.path
-            if overwrite and not places:
-                self.clear()
-            self.check()
+            puts = []
+            for name in self._replaced if overwrite else []:
+                made = Replacement(self._store, self._place(name), ZARR3, True, "lazy")
+                stack.enter_context(closing(made))
+                if made.is_staged:
+                    puts.append(made.put)
+                    self._made[name] = made.store, made.path
+            if overwrite and not puts:
+                self._clear()
+            self._check()
             try:
-                self._write(runner, None, metadata)
-                self._put([place.put for place in places], metadata)
+                yield puts
             except BaseException:  # Ctrl-C, too
                 for name in reversed(self._created):
                     remove_incomplete(self._store, name, chunks=name != self._path)
                 raise
 
-    def recorded(self, runner: Runner, metadata: dict[str, Any], overwrite: bool, recording: Recording) -> int:
-        """Write the pyramid with a ledger; return the number of units that are left to other parts."""
-        exists, whole = partial(is_taken, self._store, self._path), recording.ledger
+    @contextmanager
+    def _recorded(self, overwrite: bool, recording: Recording) -> Iterator[_Puts | None]:
+        """Begin or resume a job with a ledger, whose new nodes are below it; ``None`` if the same job is complete."""
 
         def check() -> None:
-            if whole.replaces:
-                create_parents(self._store, self._path, _ZARR3)
+            if recording.ledger.replaces:
+                create_parents(self._store, self._path, ZARR3)
             else:
-                self.check()
+                self._check()
 
-        with recording.under_way(
-            overwrite=overwrite,
-            check=check,
-            clear=self.clear,
-            is_taken=exists,
-            is_replaced=self.has_old,
-        ) as ledger:
+        target: dict[str, Any] = {"clear": self._clear, "is_taken": self._is_taken, "is_replaced": self._has_old}
+        with recording.under_way(overwrite=overwrite, check=check, **target) as ledger:
             if ledger is None:
-                return 0
-            self._ledger = ledger
-            names = ([""] if self.is_copied else [level.name for level in self.levels]) if ledger.replaces else []
-            self._made = {name: (self._store, f"{ledger.made}/{name}".rstrip("/")) for name in names}
-            left = self._write(runner, recording.plan, metadata)
-            if not left:
-                places = [(self._place(name), self._made[name][1]) for name in names]
-                puts = [partial(put_in_place, self._store, *place, keep=self._place(DIRECTORY)) for place in places]
-                recording.finish(put=None if self.is_copied else partial(self._put, puts, metadata))
-            elif recording.is_over():
-                left = 0
-        return left
+                yield None
+                return
+            puts = []
+            for name in self._replaced if ledger.replaces else []:
+                path = f"{ledger.made}/{name}".rstrip("/")
+                self._made[name] = self._store, path
+                puts.append(partial(put_in_place, self._store, self._place(name), path, keep=self._place(DIRECTORY)))
+            yield puts
 
-    def _put(self, puts: Sequence[Callable[[], object]], metadata: dict[str, Any]) -> None:
+    def _put(self, puts: _Puts) -> None:
         """Put in place what was made elsewhere; between the levels of two pyramids, the group has none."""
-        if self.is_copied:
-            for put in puts:
-                put()
-            return
-        if puts:
-            group, names = self._group(), {level.name for level in self.levels}
-            if group is not None and (found := group.attrs.get(_KEY)) is not None:
-                for name in {*_old_levels(found)} - names:
-                    if not f"{self.first}/".startswith(f"{name}/"):
-                        clear_place(self._store, self._place(name))
-                        remove_incomplete(self._store, self._place(name))
-                del group.attrs[_KEY]  # last, since it lists the levels
-            for put in puts:
-                put()
-        self._made.clear()
-        self._finish(metadata)
+        group = None if self.is_copied or not puts else self._group()
+        if group is not None and (old := group.attrs.get(KEY)) is not None:
+            for name in {*_old_levels(old)} - {*self._levels, self.first.partition("/")[0]}:
+                clear_place(self._store, self._place(name))
+                remove_incomplete(self._store, self._place(name))
+            del group.attrs[KEY]  # last, since it lists the levels
+        for put in puts:
+            put()
+        if not self.is_copied:
+            self._made.clear()
+            self._finish()
 
-    def _write(self, runner: Runner, plan: Plan | None, metadata: dict[str, Any]) -> int:
-        """Write the levels, then the group; return the number of units that are left to other parts."""
+    def _write(self) -> bool:
+        """Write the levels, then the group; return whether all is done, and nothing left to other parts."""
         # groups above; the group itself comes last
         if "" not in self._made:
-            create_parents(self._store, self._path, _ZARR3)
+            create_parents(self._store, self._path, ZARR3)
         if self._run.visible_early and self._group() is None:
-            self._new_group({})
-            self._note("")
+            with self._creating(""):
+                self._new_group({})
         # the first level
-        left, before = 0, self.array
-        self._source = source_of(self.array, changed=None if self._ledger is None else self._ledger.spoil)
-        if self.is_copied and not (left := self._copy(runner)):
+        before, ledger = self._array, self._ledger
+        self._source = source_of(self._array, changed=None if ledger is None else ledger.spoil)
+        if self.is_copied:
+            if self._copy():
+                return False
             before = self._opened("s0")
         # the others, each from the one before
-        for level in self.levels if not left else ():
-            done = self._compute(runner, plan, level, before, is_first=before is self.array)
-            if isinstance(done, int):
-                left = done
-                break
-            before = done
-        if left:
-            ledger = self._ledger
-            assert plan is not None
-            assert ledger is not None
-            return sum(ledger.left_of(piece.first, piece.stop) for piece in plan.pieces.values())
+        for step in self.steps:
+            level = self._compute(step, before)
+            if level is None:
+                return False
+            before = level
         self._source.check()
         if self.is_copied:
-            self._finish(metadata)
-        return 0
+            self._finish()
+        return True
 
-    def _copy(self, runner: Runner) -> int:
-        """Convert the array to the first level; return the number of units left to parts that are not running."""
+    def _copy(self) -> bool:
+        """Convert the array to the first level; return whether units are left to parts that are not running."""
         plan = None if self._ledger is None else self._copy_plan
-        path = self._note("s0")
 
         def done() -> Counter[int]:
-            copying = self._copying(runner=runner, ledger=self._ledger, plan=plan, in_group=True)
-            try:
-                Job(copying).run(self.array)
-            except AlreadyExistsError:  # another process has created a node here, which stays
-                self._forget(path)
-                raise
+            copying = self._copying(ledger=self._ledger, plan=plan, in_group=True)
+            Job(copying).run(self._array)
             return copying.left_to
 
-        return self._until_done(done)
+        with self._creating("s0"):
+            return self._are_left(done, self._is_alone)
 
-    def _compute(
-        self, runner: Runner, plan: Plan | None, level: Level, before: Array, *, is_first: bool
-    ) -> Array | int:
-        """Compute a level, and return it; or the number of units that are left to parts that are not running."""
-        draft = level.draft
-        factors, memory = self._reduction.factors, self._run.max_memory
-        self._note(level.name)
-        store, path = self._where(level.name)
-        early = self._published(level) if self._run.visible_early else None
-        documents = {**level.metadata.documents}
-        made = Place(store, path, documents, _ZARR3.name, self._allowed, self._run.visible_early)
+    def _compute(self, step: Step, before: Array) -> Array | None:
+        """Compute a level, and return it; ``None`` if units are left to parts that are not running."""
+        ledger, memory, documents = self._ledger, self._run.max_memory, {**step.draft.metadata.documents}
         limits = {} if memory is None else {"buffer_bytes": max(1, memory // 2)}
-        if plan is None:
-            plan = Plan("downsample", {}, "", "")
-            plan.add(level.name, draft.shape, level_grid(before, draft, factors, memory), {})
-        piece = plan.pieces[level.name]
+        piece = Piece(step.name, step.draft.shape, step.grid, 0, {}, "")
+        if self._recording is not None:
+            piece = self._recording.plan.pieces[step.name]
 
         def done(ledger: Ledger | None) -> Counter[int]:
-            work = Reducing(level.name, before, made, self._reduction, self._most(before, draft), ledger, limits)
-            stored = partial(work.stored, piece.grid)
-            _, left = do_units(runner, work, piece, stored, lambda number: self._report(level, number))
+            work = Reducing(step.name, before, made, self._reduction, step.most, ledger, limits)
+            _, left = do_units(
+                self._run.runner, work, piece, partial(work.stored, piece.grid), partial(self._show, step)
+            )
             if ledger is not None and not left:
                 ledger.complete(piece.first, piece.stop)
             return left
 
-        if is_first:
-            with self._source:  # what is missing in another node would count as fill values
-                left = self._until_done(lambda: done(self._ledger))
-        elif self._ledger is None:
-            left = self._until_done(lambda: done(None))
-        else:
-            left = self._shared(self._ledger, done)
-        if left:
-            return left
-        before.stored.check_exists()  # the chunks of a deleted array would count as absent
-        self._report(level, draft.size)
-        return self._published(level) if early is None else early
+        with self._creating(step.name):
+            early = self._published(step) if self._run.visible_early else None
+            made = Place(*self._where(step.name), documents, ZARR3.name, self._allowed, self._run.visible_early)
+            if before is self._array:
+                with self._source:  # what is missing in another node would count as fill values
+                    if self._are_left(lambda: done(ledger), self._is_alone):
+                        return None
+            elif ledger is None:
+                done(None)
+            else:  # if a part stops before its units are done, the others do them
+                if self._are_left(lambda: done(ledger.among_living()), lambda _: not ledger.is_kept):
+                    return None  # another part has completed the target, or the job was removed
+                ledger.read()
+            before.stored.check_exists()  # the chunks of a deleted array would count as absent
+            self._show(step, step.draft.size)
+            return self._published(step) if early is None else early
 
-    def _published(self, level: Level) -> Array:
+    def _published(self, step: Step) -> Array:
         """Write the documents of a level; with a ledger, they may have been written before an interruption."""
-        store, path = self._where(level.name)
+        store, path = self._where(step.name)
         if self._ledger is not None:
-            return publish(store, path, _ZARR3, level.metadata, self._allowed, has_parent=True)
+            return publish(store, path, ZARR3, step.draft.metadata, self._allowed, has_parent=True)
         created: dict[str, Any] = {"has_parent": True, "has_chunks": not self._run.visible_early, **self._allowed}
-        try:
-            return new_array_of(store, path, _ZARR3, level.metadata, False, **created)
-        except AlreadyExistsError:  # another process has created a node here, which stays
-            self._forget(path)
-            raise
+        return new_array_of(store, path, ZARR3, step.draft.metadata, False, **created)
 
-    def _until_done(self, done: Callable[[], Counter[int]]) -> int:
-        """Do the units of this part, and wait for running parts that have units left."""
+    def _are_left(self, done: Callable[[], Counter[int]], is_over: Callable[[Counter[int]], bool]) -> bool:
+        """Do units until none are left to other parts, or waiting for these is over; return whether some are left."""
         pause = _PAUSE
         while left := done():
-            ledger = self._ledger
-            assert ledger is not None
-            if {*left}.isdisjoint({*ledger.living_parts()} - {ledger.part[0]}):
-                return left.total()
+            if is_over(left):
+                return True
             time.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
-        return 0
+        return False
 
-    def _shared(self, ledger: Ledger, done: Callable[[Ledger], Counter[int]]) -> int:
-        """Divide the units among the running parts; if one stops before its units are done, the others do them."""
-        pause = _PAUSE
-        while left := done(ledger.among_living()):
-            if not ledger.is_kept:  # another part has completed the target, or the job was removed
-                return left.total()
-            time.sleep(pause)
-            pause = min(2 * pause, _LONGEST_PAUSE)
-        ledger.read()
-        return 0
+    def _is_alone(self, left: Counter[int]) -> bool:
+        """Return whether no running part has units left."""
+        assert self._ledger is not None
+        return {*left}.isdisjoint({*self._ledger.living_parts()} - {self._ledger.part[0]})
 
-    def _finish(self, metadata: dict[str, Any]) -> None:
+    def _finish(self) -> None:
         """Write the metadata of the pyramid; consolidate again if the group had consolidated metadata."""
-        if self.is_copied and not self._run.visible_early:
+        group = None if self.is_copied and not self._run.visible_early else self._group()
+        if group is None:
             with suppress(AlreadyExistsError):  # another part may have written the same
-                self._new_group({_KEY: metadata})
+                self._new_group({KEY: self._metadata})
                 self._created.clear()
                 return
-        group = self._group()
-        if group is None:
-            self._new_group({})
             group = self._group()
         if group is None:
-            raise NotFoundError("the group has been deleted", path=place(self._store, self._path))
-        group.attrs[_KEY] = metadata
+            raise NotFoundError("the group has been deleted", path=location_of(self._store, self._path))
+        group.attrs[KEY] = self._metadata
         self._created.clear()
         if group.is_consolidated():
             group.consolidate()
 
     # --- small parts
 
-    def _report(self, level: Level, number: int) -> None:
-        if self._run.progress is not None:
-            self._run.progress(level.name, number * level.draft.itemsize, level.draft.nbytes)
+    @property
+    def _ledger(self) -> Ledger | None:
+        return None if self._recording is None else self._recording.ledger
 
-    def _note(self, name: str) -> str:
-        """Note that a node is about to be created, to be deleted after an error; return its path."""
+    def _copying(self, **changes: Any) -> ArrayJob:
+        """Return the conversion of the array to the first level; `changes` are made to how that is done."""
+        run = replace(self._run, **changes)
+        if (progress := run.progress) is not None:
+            run = replace(run, progress=lambda _, done, total: progress("s0", done, total))
+        return ArrayJob(*self._where("s0"), self._layout, run, ConvertReport(ZARR3.name))
+
+    def _show(self, step: Step, number: int) -> None:
+        if self._run.progress is not None:
+            self._run.progress(step.name, number * step.draft.itemsize, step.draft.nbytes)
+
+    @contextmanager
+    def _creating(self, name: str) -> Iterator[None]:
+        """Note that a node is created, to be deleted after an error, unless it is that of another process."""
         path = self._place(name)
         if self._where(name) == (self._store, path):
             self._created.append(path)
-        return path
+        try:
+            yield
+        except AlreadyExistsError:
+            with suppress(ValueError):
+                self._created.remove(path)
+            raise
 
-    def _forget(self, path: str) -> None:
-        with suppress(ValueError):
-            self._created.remove(path)
+    def _place(self, name: str) -> str:
+        return f"{self._path}/{name}".strip("/")
+
+    def _where(self, name: str) -> tuple[Store, str]:
+        """Return store and path where an array, or with an empty name the group, is made."""
+        for above in (name, ""):
+            if above in self._made:
+                store, path = self._made[above]
+                return store, path if above == name else f"{path}/{name}".lstrip("/")
+        return self._store, self._place(name)
 
     def _new_group(self, attributes: dict[str, Any]) -> None:
         new_group(*self._where(""), attributes=attributes, format="zarr3", has_parent="" in self._made)
 
     def _group(self) -> Group | None:
-        """Return the group, if it has documents."""
-        found = open_node(*self._where(""), "zarr3", read_only=False)
-        return found if isinstance(found, Group) and found.metadata.documents else None
+        return group_at(*self._where(""))
 
     def _opened(self, name: str) -> Array:
-        found = open_node(*self._where(name), None, read_only=False)
-        if not isinstance(found, Array):
-            raise NotFoundError("the array has been deleted", path=place(self._store, self._place(name)))
-        return found
+        array = open_node(*self._where(name), None, read_only=False)
+        if not isinstance(array, Array):
+            raise NotFoundError("the array has been deleted", path=location_of(self._store, self._place(name)))
+        return array
+
+
+def group_at(store: Store, path: str, *, read_only: bool = False) -> Group | None:
+    """Return the group of Zarr v3 at a path, if it has documents."""
+    group = open_node(store, path, "zarr3", read_only=read_only)
+    return group if isinstance(group, Group) and group.metadata.documents else None
+
+
+def other_variables(store: Store, path: str, name: str) -> list[str]:
+    """Return the names of the arrays in a group that xarray reads as variables, besides one of them and its levels."""
+    group = group_at(store, path, read_only=True)
+    return [
+        other
+        for other, node in (() if group is None else group.members({}, strict=True))
+        if isinstance(node, Array)
+        and other != name
+        and not _is_level(other)
+        and (node.dimension_names is not None or not node.ndim)
+    ]
 
 
 def _old_levels(metadata: Any) -> Iterator[str]:
     """Yield the names of levels, ``s1`` and so on, that the metadata of an old pyramid lists."""
     with suppress(TypeError, KeyError, AttributeError):
         for pyramid in metadata["multiscales"]:
-            yield from (item["path"] for item in pyramid["datasets"] if is_level(item["path"]))
+            yield from (dataset["path"] for dataset in pyramid["datasets"] if _is_level(dataset["path"]))

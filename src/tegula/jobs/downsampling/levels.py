@@ -4,126 +4,221 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import product
 from math import prod
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 
+from tegula import engine
 from tegula.arrays.array import Array
 from tegula.arrays.creation import sharded
 from tegula.engine.copying.chunks import part_of
+from tegula.engine.nodes.creating import read_back
 from tegula.engine.stored.visiting import cells, check_number, is_inside
-from tegula.errors import UnsupportedError
+from tegula.errors import MetadataError, UnsupportedError
 from tegula.formats import find_format
 from tegula.jobs import units
-from tegula.jobs.downsampling.reducing import reduced
+from tegula.jobs.downsampling import blocks
 from tegula.jobs.ledger import Ledger
 from tegula.jobs.plans import Unit
 from tegula.jobs.publishing import Place
+from tegula.jobs.rewriting.estimating import Estimate
 from tegula.jobs.rewriting.memory import grant_for, granted, release
 from tegula.jobs.runners.runner import Work
 from tegula.jobs.units import Box, block_grid, in_order, itemsize_of, pieces
 from tegula.metadata.chunk_grids import ChunkGrid, regular_grid
+from tegula.metadata.conventions import missing_in
+from tegula.metadata.fill_values import scalar_array
 from tegula.metadata.nodes import ArrayMetadata, inner_codecs
+from tegula.stores import Store
 
-__all__ = [
-    "Reducing", "Reduction", "check_amount", "level_grid", "level_metadata", "longest_chunk", "piece_nbytes",
-    "shapes_of", "share_of_memory",
-]  # fmt: skip
+__all__ = ["MOST_LEVELS", "ZARR3", "Reducing", "Reduction", "Step", "check_method", "masks_of", "steps_of"]
 
-_MOST_LEVELS = 64
-_COPIES = 4  # of the bytes of a box: its elements, those of the level before, and both on their way through codecs
-_CELL_BYTES = 80  # of intermediate results for each element that is reduced at a time
+ZARR3: Final = find_format("zarr3")
+MOST_LEVELS: Final = 64
+_METHODS: Final = ("mean", "mode", "nearest")
+_COPIES: Final = (
+    4  # of the bytes of a box: its elements, those of the level before, and both on their way through codecs
+)
+_CELL_BYTES: Final = 80  # of intermediate results for each element that is reduced at a time
+_CELLS: Final = 2**19  # most elements that are reduced at a time
 
 Coords = tuple[int, ...]
+Values = npt.NDArray[Any]
+
+
+# --- the reduction of blocks
 
 
 @dataclass(frozen=True, slots=True)
 class Reduction:
-    """The reduction of each block of elements to one.
+    """The reduction of each block of elements to one: the shape of a block, the method, and marks of missing data.
 
-    Parameters
-    ----------
-    factors : tuple of int
-        The shape of a block.
-    method : {"mean", "mode", "nearest"}
-        How the one is computed.
-    masks : tuple of scalar
-        Values that mark missing data.
+    Examples
+    --------
+    >>> Reduction((2, 2), "mean").of(np.array([[1.0, np.nan, 5.0], [2.0, 3.0, np.nan]])).tolist()
+    [[2.0, 5.0]]
+    >>> Reduction((3,), "mode").of(np.array([7, 7, 1, 2, 9], "u1")).tolist()
+    [7, 2]
     """
 
     factors: tuple[int, ...]
     method: str
-    masks: tuple[Any, ...]
+    masks: tuple[Any, ...] = ()
+
+    def of(self, values: Values, most: int = _CELLS) -> Values:
+        """Reduce each block of an array; blocks at the far edges may be smaller.
+
+        At most `most` elements are reduced at a time, since intermediate results take about 40 bytes for each.
+        """
+        if self.method == "nearest":
+            return blocks.downsample_values(values, [0] * values.ndim, self.factors, "stride")
+        out = np.empty([-(-size // factor) for size, factor in zip(values.shape, self.factors)], values.dtype)
+        for box in pieces(out.shape, (1,) * out.ndim, max(1, min(most, _CELLS) // prod(self.factors))):
+            part = tuple(slice(axis.start * factor, axis.stop * factor) for axis, factor in zip(box, self.factors))
+            out[box] = self._at_once(values[part])
+        return out
+
+    def _at_once(self, values: Values) -> Values:
+        dtype, how = values.dtype, ([0] * values.ndim, self.factors)
+        values = values.astype(dtype.newbyteorder("="), copy=False) if dtype.isbuiltin != 2 else values
+        missing = None
+        if dtype.kind not in "OV":
+            missing = missing_in(values, self.masks)
+        elif blocks.is_extension(dtype) and not blocks.is_integer(dtype):
+            missing = missing_in(values.astype("f8"), [float(mask) for mask in self.masks])
+        counted = () if missing is None else (~missing,)
+        if self.method == "mode":
+            result = blocks.reduce_blocks(blocks.mode_of, *how, values, *counted)
+        else:
+            numbers = values.view("i8") if dtype.kind in "mM" else values
+            mean_of = partial(blocks.mean_of, is_wide=True)
+            result = blocks.reduce_blocks(mean_of, *how, numbers, *counted).view(values.dtype)
+        if counted:  # blocks without an element that counts
+            empty = ~blocks.reduce_blocks(lambda block: block.any(axis=-1), *how, *counted)
+            result[empty] = self.masks[0] if self.masks else dtype.type("NaT") if dtype.kind in "mM" else np.nan
+        return result
 
 
-def shapes_of(
-    shape: tuple[int, ...], chunks: tuple[int, ...], factors: Sequence[int], levels: int | None
-) -> list[tuple[int, ...]]:
-    """Return the shapes of the levels of a pyramid, from that of the whole array.
+def check_method(method: str, dtype: np.dtype[Any]) -> None:
+    """Refuse a method that there is not, or the mean of elements that are not numbers, booleans or times."""
+    if method not in _METHODS:
+        raise MetadataError(f"method must be one of {', '.join(_METHODS)}, not {method!r:.40}", field="method")
+    if method == "mean" and not (blocks.supports("mean", dtype) or dtype.kind in "mM"):
+        raise UnsupportedError(f"elements of type {dtype} have no mean; pass method='mode' or 'nearest'", field="dtype")
 
-    By default there are as many levels as it takes until one fits into a chunk along every axis that gets shorter.
 
-    Examples
-    --------
-    >>> shapes_of((5, 1000, 700), (1, 256, 256), (1, 2, 2), None)
-    [(5, 1000, 700), (5, 500, 350), (5, 250, 175)]
+def masks_of(array: Array, missing: Any) -> list[Any]:
+    """Return the values that mark missing data, in the array's type."""
+    if missing is None:
+        return array.conventions.stored_masks
+    if isinstance(missing, str) and missing == "fill_value":
+        return [array.stored.fill[()]]
+    several = missing if isinstance(missing, (list, tuple)) else [missing]
+    try:
+        return [scalar_array(value, array.metadata.data_type)[()] for value in several]
+    except MetadataError as error:
+        raise MetadataError(error.message, field="missing") from error
+
+
+# --- levels before they exist
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A level to compute: its path in the group, the level before and itself as they will be, and how it is computed.
+
+    At most `most` bytes are read at once; `grid` is that of its units.
     """
-    found = [shape]
-    while len(found) <= (_MOST_LEVELS if levels is None else levels):
-        last = found[-1]
-        inside = all(size <= chunk for size, chunk, factor in zip(last, chunks, factors) if factor > 1)
-        if levels is None and inside:
-            break
-        found.append(tuple(-(-size // factor) for size, factor in zip(last, factors)))
-    return found
+
+    name: str
+    before: Array
+    draft: Array
+    most: int
+    grid: ChunkGrid
+
+    def estimate(self, factors: Sequence[int]) -> Estimate:
+        """Estimate what it takes to compute the level, as if every chunk were stored."""
+        before, draft = self.before, self.draft
+        number = max(1, prod(self.grid.counts(draft.shape)))
+        box = prod(min(length, max(1, size)) for length, size in zip(self.grid.largest_chunk(), draft.shape))
+        nbytes, requests = box * draft.itemsize, sum(map(_values_of, (before, draft)))
+        read = min(max(self.most, _piece_nbytes(before, draft, factors)), nbytes * prod(factors))
+        return Estimate(number, before.nbytes, draft.nbytes, requests, nbytes + read)
 
 
-def level_metadata(base: Array, shape: tuple[int, ...]) -> ArrayMetadata:
+def steps_of(
+    base: Array, store: Store, path: str, reduction: Reduction, levels: int | None, max_memory: int | None
+) -> Iterator[Step]:
+    """Yield the levels of a group; by default until one fits into a chunk along every axis that gets shorter.
+
+    Raises
+    ------
+    UnsupportedError
+        If a level has more than ``max_chunks`` chunks that must all be computed, or one of them takes too much memory.
+    """
+    before, factors = base, reduction.factors
+    for number in range(1, (MOST_LEVELS if levels is None else levels) + 1):
+        axes = zip(before.shape, _longest_chunk(base), factors)
+        if levels is None and all(size <= chunk for size, chunk, factor in axes if factor > 1):
+            return
+        name = f"s{number}"
+        where = f"{path}/{name}".lstrip("/")
+        shape = tuple(-(-size // factor) for size, factor in zip(before.shape, factors))
+        metadata = read_back(ZARR3, _level_metadata(base, shape), where)
+        stored = engine.stored_array(store, where, metadata, allow_pickle=base.allow_pickle)
+        draft = Array(stored, where, read_only=True)
+        if not _is_sparse_alike(before, draft, reduction):
+            check_number(draft.stored, _values_of(draft), "downsampling")
+        most = _share_of_memory(before, draft, factors, max_memory)
+        yield Step(name, before, draft, most, block_grid(draft, draft, most))
+        before = draft
+
+
+def _level_metadata(base: Array, shape: tuple[int, ...]) -> ArrayMetadata:
     """Describe a level of another shape: with codecs, chunks and shards of the base, if it is large enough."""
-    chunks = longest_chunk(base)
+    chunks = _longest_chunk(base)
     if base.shards is None:
         chunks = tuple(min(chunk, max(1, size)) for chunk, size in zip(chunks, shape))
     codecs = inner_codecs(base.metadata.codecs)
     metadata = replace(base.metadata, shape=shape, grid=regular_grid(chunks), codecs=codecs, documents={})
     if base.shards is None:
         return metadata
-    whole = [max(1, -(-size // chunk)) * chunk for size, chunk in zip(shape, chunks)]
-    return sharded(find_format("zarr3"), metadata, tuple(map(min, base.shards, whole)))
+    covering = [max(1, -(-size // chunk)) * chunk for size, chunk in zip(shape, chunks)]
+    return sharded(ZARR3, metadata, tuple(map(min, base.shards, covering)))
 
 
-def longest_chunk(array: Array) -> tuple[int, ...]:
+def _longest_chunk(array: Array) -> tuple[int, ...]:
     """Return the shape of the largest chunk; for shards, of their inner chunks."""
     return array.metadata.grid.largest_chunk() if array.shards is None else array.chunks
 
 
-def share_of_memory(source: Array, target: Array, factors: Sequence[int], max_memory: int | None) -> int:
-    """Return the bytes of a box of a level, and of the elements read at once for it.
+def _values_of(array: Array) -> int:
+    """Return the number of shards of an array, or of chunks if it has no shards."""
+    return array.nchunks if array.nshards is None else array.nshards
 
-    Raises
-    ------
-    UnsupportedError
-        If one chunk or shard of the level, or the chunks read for a chunk, do not fit. The message says
-            how much memory they need.
-    """
+
+def _share_of_memory(source: Array, target: Array, factors: Sequence[int], max_memory: int | None) -> int:
+    """Return the bytes of a box of a level, and of the elements read at once for it; refuse a chunk that is larger."""
     if max_memory is None:
         return units.BLOCK_BYTES
-    far = 2 if source.store.is_remote or target.store.is_remote else 1
-    whole = target.metadata.grid.largest_chunk()
-    needed = _COPIES * max(prod(whole) * itemsize_of(target), piece_nbytes(source, target, factors))
-    if needed > granted(max_memory) // far:
-        least, what = grant_for(needed * far), "chunk" if target.shards is None else "shard"
+    remote = 2 if source.store.is_remote or target.store.is_remote else 1
+    chunk = target.metadata.grid.largest_chunk()
+    needed = _COPIES * max(prod(chunk) * itemsize_of(target), _piece_nbytes(source, target, factors))
+    if needed > granted(max_memory) // remote:
+        least, what = grant_for(needed * remote), "chunk" if target.shards is None else "shard"
         raise UnsupportedError(
-            f"to compute one {what} of shape {tuple(whole)} takes {least} bytes of memory, and max_memory is "
+            f"to compute one {what} of shape {tuple(chunk)} takes {least} bytes of memory, and max_memory is "
             f"{max_memory}; raise max_memory to at least {least}, or choose smaller {what}s",
             field="max_memory",
         )
-    return granted(max_memory) // far // _COPIES
+    return granted(max_memory) // remote // _COPIES
 
 
-def piece_nbytes(source: Array, target: Array, factors: Sequence[int]) -> int:
+def _piece_nbytes(source: Array, target: Array, factors: Sequence[int]) -> int:
     """Return the least bytes to read at once for a level: those of a chunk, in whole blocks."""
     shape = _piece_of(source, target.metadata.grid.largest_chunk(), factors)
     return prod(shape) * prod(factors) * itemsize_of(source)
@@ -131,14 +226,7 @@ def piece_nbytes(source: Array, target: Array, factors: Sequence[int]) -> int:
 
 def _piece_of(source: Array, shape: Sequence[int], factors: Sequence[int]) -> tuple[int, ...]:
     """Return the shape to which a chunk of the level before is reduced, at most `shape`."""
-    return tuple(min(size, -(-chunk // factor)) for chunk, factor, size in zip(longest_chunk(source), factors, shape))
-
-
-def check_amount(source: Array, target: Array, reduction: Reduction) -> None:
-    """Refuse a level of more than ``max_chunks`` chunks that must all be computed, though few may be stored."""
-    if not _is_sparse_alike(source, target, reduction):
-        number = target.nchunks if target.nshards is None else target.nshards
-        check_number(target.stored, number, "downsampling")
+    return tuple(min(size, -(-chunk // factor)) for chunk, factor, size in zip(_longest_chunk(source), factors, shape))
 
 
 def _is_sparse_alike(source: Array, target: Array, reduction: Reduction) -> bool:
@@ -148,38 +236,24 @@ def _is_sparse_alike(source: Array, target: Array, reduction: Reduction) -> bool
 
 def _keeps_fill(source: Array, reduction: Reduction) -> bool:
     """Return whether a block of fill values, whole or cut at the edges, becomes the fill value."""
-    fill = source.stored.fill
-    for shape in product(*({step, size % step or step} for size, step in zip(source.shape, reduction.factors))):
+    fill, shapes = source.stored.fill, zip(source.shape, reduction.factors)
+    for shape in product(*({factor, size % factor or factor} for size, factor in shapes)):
         block = np.empty(shape, source.dtype)
         block[...] = fill
-        result = reduced(block, shape, reduction.method, reduction.masks).reshape(())
-        if result.dtype.hasobject:
-            if result.item() != fill.item():
-                return False
-        elif result.astype(fill.dtype).tobytes() != fill.tobytes():
+        result = replace(reduction, factors=shape).of(block).reshape(())
+        same = result.astype(fill.dtype).tobytes() == fill.tobytes()
+        if not (result.item() == fill.item() if result.dtype.hasobject else same):
             return False
     return True
+
+
+# --- the work
 
 
 class Reducing(Work):
     """The work on each unit of a level: a box of it is computed from the level before, and written at once.
 
-    Parameters
-    ----------
-    name : str
-        Path of the level in the group.
-    source : Array
-        The level before.
-    place : Place
-        The level.
-    reduction : Reduction
-        How its elements are computed.
-    most : int
-        Bytes to read at once.
-    ledger : Ledger, optional
-        Where units that are done are recorded.
-    limits : mapping
-        Settings that keep a process within its memory; see `Work`.
+    `source` is the level before, `place` is where the level is, and at most `most` bytes are read at once.
     """
 
     def __init__(
@@ -213,11 +287,8 @@ class Reducing(Work):
 
     def do(self, unit: Unit) -> dict[str, int]:
         """Compute a unit; return the bytes read and written."""
-        total = {"read": 0, "written": 0}
-        for box in self._boxes(unit):
-            total["read"] += self._compute(box)
-            total["written"] += prod(part.stop - part.start for part in box) * self.target.itemsize
-        return total
+        amounts = [self._compute(box) for box in self._boxes(unit)]
+        return {"read": sum(read for read, _ in amounts), "written": sum(written for _, written in amounts)}
 
     def _boxes(self, unit: Unit) -> Iterator[Box]:
         """Yield the box of a unit, or if few chunks are stored, those of its chunks or shards that are computed."""
@@ -227,39 +298,36 @@ class Reducing(Work):
         for coords in unit.chosen:
             yield self.target.metadata.grid.region(coords, self.target.shape)
 
-    def _compute(self, box: Box) -> int:
-        """Compute a box of whole chunks or shards, and write it at once; return the bytes read."""
+    def _compute(self, box: Box) -> tuple[int, int]:
+        """Compute a box of whole chunks or shards, and write it at once; return the bytes read and written."""
         source, target, reduction = self.source, self.target, self.reduction
         shape = tuple(part.stop - part.start for part in box)
-        values, read = np.empty(shape, target.dtype), 0
+        values, nbytes = np.empty(shape, target.dtype), 0
         # pieces of whole chunks of the source, if these fit into memory
         most = self.most // (itemsize_of(source) * prod(reduction.factors))
         for piece in pieces(shape, _piece_of(source, shape, reduction.factors), most):
-            places = zip(box, piece, reduction.factors, source.shape)
             part = tuple(
                 slice((outer.start + inner.start) * factor, min((outer.start + inner.stop) * factor, size))
-                for outer, inner, factor, size in places
+                for outer, inner, factor, size in zip(box, piece, reduction.factors, source.shape)
             )
             if reduction.method == "nearest":  # only the elements that are kept are read
                 steps = tuple(slice(axis.start, axis.stop, step) for axis, step in zip(part, reduction.factors))
-                found = values[piece] = source[steps]
+                read = values[piece] = source[steps]
             else:
-                found = None  # frees its memory for the next piece
+                read = None  # frees its memory for the next piece
                 if self.limits:
                     release()
-                found = np.asarray(source[part])
-                cells = self.most // _CELL_BYTES
-                values[piece] = reduced(found, reduction.factors, reduction.method, reduction.masks, cells)
-            read += found.nbytes
+                read = np.asarray(source[part])
+                values[piece] = reduction.of(read, self.most // _CELL_BYTES)
+            nbytes += read.nbytes
         target[box] = values
-        return read
+        return nbytes, values.nbytes
 
     def stored(self, grid: ChunkGrid) -> Iterator[tuple[Coords, Coords]] | None:
         """Return the boxes and chunks to compute, in order, if few chunks are stored; ``None`` for all boxes."""
         own, old, target = self.target.metadata.grid, self.source.stored, self.target
         number = prod(own.counts(target.shape))
         if not (_is_sparse_alike(self.source, target, self.reduction) and old.is_sparse(number, target.nbytes)):
-            check_amount(self.source, target, self.reduction)
             return None
 
         def pairs() -> Iterator[Coords]:
@@ -276,8 +344,3 @@ class Reducing(Work):
 
         ndim = target.ndim
         return ((pair[:ndim], pair[ndim:]) for pair in in_order(pairs))
-
-
-def level_grid(source: Array, target: Array, factors: Sequence[int], max_memory: int | None) -> ChunkGrid:
-    """Return the grid of the units of a level, which fit into `max_memory`."""
-    return block_grid(target, target, share_of_memory(source, target, factors, max_memory))

@@ -1,16 +1,20 @@
-"""Metadata of pyramids: axes and the attribute ``ome`` (OME-Zarr 0.5, section "multiscales" metadata)."""
+"""Metadata of pyramids: axes, and the attribute ``ome`` (OME-Zarr 0.5, section "multiscales" metadata)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import isfinite, prod
 from typing import Any, Final, NamedTuple
 
+from tegula.arrays.array import Array
 from tegula.errors import MetadataError, UnsupportedError
 
-__all__ = ["Axis", "Level", "axes_of", "multiscales", "per_axis"]
+__all__ = ["KEY", "Axis", "Level", "axes_of", "factors_of", "level_of", "multiscales", "scales_of"]
 
-VERSION: Final = "0.5"
+KEY: Final = "ome"
+_VERSION: Final = "0.5"
+_LARGEST_BLOCK: Final = 2**20  # elements that become one
 _TYPES: Final[Mapping[str, frozenset[str]]] = {
     "time": frozenset({"t", "time"}),
     "channel": frozenset({"c", "channel", "channels", "band", "bands", "wavelength"}),
@@ -56,17 +60,8 @@ class Level:
     translation: tuple[float, ...]
 
 
-def axes_of(given: Any, names: Sequence[str | None] | None, ndim: int) -> tuple[Axis, ...]:
-    """Return the axes of an array.
-
-    Parameters
-    ----------
-    given : sequence of str or mapping, optional
-        Their names, or mappings with ``name``, ``type`` and ``unit``.
-    names : sequence of str or None, optional
-        The names of the array's dimensions, used if nothing is given.
-    ndim : int
-        The number of dimensions.
+def axes_of(value: Any, names: Sequence[str | None] | None, ndim: int) -> tuple[Axis, ...]:
+    """Return the axes of an array from the user's argument, by default from the names of its dimensions.
 
     Raises
     ------
@@ -74,32 +69,27 @@ def axes_of(given: Any, names: Sequence[str | None] | None, ndim: int) -> tuple[
         If the axes are not valid in OME-Zarr.
     UnsupportedError
         If OME-Zarr has no pyramids of arrays with that many dimensions.
-
-    Examples
-    --------
-    >>> axes_of(None, ("time", "lat", "lon"), 3)[1:]
-    (Axis(name='lat', type='space', unit=''), Axis(name='lon', type='space', unit=''))
     """
     if not 2 <= ndim <= 5:
         raise UnsupportedError(f"OME-Zarr has pyramids of arrays of 2 to 5 dimensions, not of {ndim}", field="axes")
-    if given is None:
-        given = names if names is not None and None not in names else _USUAL.get(ndim)
-    if given is None:
+    if value is None:
+        value = names if names is not None and None not in names else _USUAL.get(ndim)
+    if value is None:
         raise MetadataError(f"the {ndim} dimensions have no names: pass axes, such as 'czyx'", field="axes")
-    if not isinstance(given, Sequence) or len(given) != ndim:
-        raise MetadataError(f"{given!r:.80} are not axes for {ndim} dimensions", field="axes")
-    axes = tuple(map(_axis, given))
+    if not isinstance(value, Sequence) or len(value) != ndim:
+        raise MetadataError(f"{value!r:.80} are not axes for {ndim} dimensions", field="axes")
+    axes = tuple(map(_axis, value))
     _check(axes)
     return axes
 
 
-def _axis(given: Any) -> Axis:
-    if isinstance(given, Axis):
-        return given
-    members = {"name": given} if isinstance(given, str) else given
+def _axis(value: Any) -> Axis:
+    if isinstance(value, Axis):
+        return value
+    members = {"name": value} if isinstance(value, str) else value
     valid = isinstance(members, Mapping) and set(members) <= set(Axis._fields) and "name" in members
-    if not valid or not all(isinstance(value, str) for value in members.values()) or not members["name"]:
-        raise MetadataError(f"{given!r:.80} is not an axis: a name, or a mapping of name, type and unit", field="axes")
+    if not valid or not all(isinstance(member, str) for member in members.values()) or not members["name"]:
+        raise MetadataError(f"{value!r:.80} is not an axis: a name, or a mapping of name, type and unit", field="axes")
     name = members["name"]
     known = next((kind for kind, several in _TYPES.items() if name.lower() in several), "")
     return Axis(name, members.get("type", known), members.get("unit", ""))
@@ -125,39 +115,59 @@ def _check(axes: tuple[Axis, ...]) -> None:
         )
 
 
-def per_axis(given: Any, axes: Sequence[Axis], field: str, other: Any, chosen: Sequence[bool]) -> tuple[Any, ...]:
-    """Return a value for each axis.
-
-    Parameters
-    ----------
-    given : scalar, sequence or mapping
-        One value for all chosen axes, one for each axis, or values by name.
-    axes : sequence of Axis
-        The axes.
-    field : str
-        The name of the argument, for errors.
-    other : scalar
-        The value of all other axes.
-    chosen : sequence of bool
-        The axes to which a scalar applies.
+def factors_of(value: Any, axes: Sequence[Axis]) -> tuple[int, ...]:
+    """Check the factors, and return one for each axis.
 
     Examples
     --------
     >>> axes = axes_of("tyx", None, 3)
-    >>> per_axis(2, axes, "factors", 1, [False, True, True]), per_axis({"x": 4}, axes, "factors", 1, [False] * 3)
+    >>> factors_of(2, axes), factors_of({"x": 4}, axes)
     ((1, 2, 2), (1, 1, 4))
     """
+    values = _per_axis(value, axes, "factors", 1)
+    if not all(hasattr(one, "__index__") and not isinstance(one, bool) and one >= 1 for one in values):
+        raise MetadataError(f"{values!r:.80} are not factors: integers from 1", field="factors")
+    factors = tuple(map(int, values))
+    if not 1 < prod(factors) <= _LARGEST_BLOCK:
+        raise MetadataError(
+            f"a block of {factors} elements must have 2 to {_LARGEST_BLOCK} elements; pass other factors",
+            field="factors",
+        )
+    return factors
+
+
+def scales_of(value: Any, axes: Sequence[Axis]) -> tuple[float, ...]:
+    """Check the distances between elements, and return one for each axis."""
+    values = _per_axis(value, axes, "scale", 1.0)
+    try:
+        scales = tuple(map(float, values))
+    except (TypeError, ValueError, OverflowError):
+        scales = (0.0,)
+    if not all(isfinite(scale) and scale > 0 for scale in scales):
+        raise MetadataError(f"{values!r:.80} is not a scale: positive numbers", field="scale")
+    return scales
+
+
+def _per_axis(value: Any, axes: Sequence[Axis], field: str, other: Any) -> tuple[Any, ...]:
+    """Return a value for each axis from the user's: one for all spatial axes, one for each, or some by name."""
     names = [axis.name for axis in axes]
-    if isinstance(given, Mapping):
-        unknown = [name for name in given if name not in names]
+    if isinstance(value, Mapping):
+        unknown = [name for name in value if name not in names]
         if unknown:
             raise MetadataError(f"{unknown[0]!r:.80} is none of the axes {', '.join(names)}", field=field)
-        return tuple(given.get(name, other) for name in names)
-    if isinstance(given, Sequence) and not isinstance(given, str):
-        if len(given) != len(axes):
-            raise MetadataError(f"{given!r:.80} are not {field} for {len(axes)} axes", field=field)
-        return tuple(given)
-    return tuple(given if is_chosen else other for is_chosen in chosen)
+        return tuple(value.get(name, other) for name in names)
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        if len(value) != len(axes):
+            raise MetadataError(f"{value!r:.80} are not {field} for {len(axes)} axes", field=field)
+        return tuple(value)
+    return tuple(value if axis.type == "space" else other for axis in axes)
+
+
+def level_of(path: str, array: Array, scales: Sequence[float], factors: Sequence[int], method: str) -> Level:
+    """Describe a level; the first element of a mean lies in the middle of its block."""
+    scale = tuple(one * factor for one, factor in zip(scales, factors))
+    middle = tuple(one * (factor - 1) / 2 for one, factor in zip(scales, factors))
+    return Level(path, array.shape, array.chunks, scale, (0.0,) * array.ndim if method == "nearest" else middle)
 
 
 def multiscales(name: str, axes: Sequence[Axis], levels: Sequence[Level], method: str) -> dict[str, Any]:
@@ -171,4 +181,4 @@ def multiscales(name: str, axes: Sequence[Axis], levels: Sequence[Level], method
     pyramid: dict[str, Any] = {"name": name} if name else {}
     pyramid |= {"axes": [axis.as_dict() for axis in axes], "datasets": datasets, "type": method}
     pyramid["metadata"] = {"method": "tegula.downsample", "kwargs": {"method": method}}
-    return {"version": VERSION, "multiscales": [pyramid]}
+    return {"version": _VERSION, "multiscales": [pyramid]}

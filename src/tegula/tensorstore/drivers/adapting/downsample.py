@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tegula.indexing.normalise import as_slice
-from tegula.jobs.downsampling.blocks import METHODS, downsample_values, downsampled_bounds, supports
+from tegula.jobs.downsampling.blocks import METHODS, downsample_values, supports
 from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
 from tegula.tensorstore.constraints.schema import Schema
 from tegula.tensorstore.constraints.schema_views import fill_through, layout_through, units_through
@@ -233,7 +233,9 @@ def _check_factors(factors: tuple[int, ...]) -> None:
 def _domain(domain: IndexDomain, factors: tuple[int, ...], method: str) -> IndexDomain:
     bounds = []
     for low, high, factor in zip(domain.inclusive_min, domain.exclusive_max, factors, strict=True):
-        first, last = downsampled_bounds(low, high, factor, method)
+        # the blocks that it touches; of strides, those that begin in it
+        first = -(-low // factor) if method == "stride" else low // factor
+        last = first if high <= low else -(-high // factor)
         bounds.append((low if low <= -INFINITY else first, high if high >= EXCLUSIVE_INFINITY else last))
     return domain._with(bounds)
 

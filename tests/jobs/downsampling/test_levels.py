@@ -13,13 +13,17 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
 from tegula.errors import UnsupportedError
-from tegula.jobs.downsampling import reducing
-from tegula.jobs.downsampling.reducing import check_method, reduced
+from tegula.jobs.downsampling import levels
+from tegula.jobs.downsampling.levels import Reduction, check_method
 from tegula.metadata.data_types import as_data_type
 
 pytestmark = pytest.mark.once(executors="none")
 
 Values = np.ndarray[Any, Any]
+
+
+def reduced(values: Any, factors: Any, method: str, masks: Any = ()) -> Any:
+    return Reduction(tuple(factors), method, tuple(masks)).of(values)
 
 
 def by_hand(values: Values, factors: tuple[int, ...], work: Any) -> Values:
@@ -171,7 +175,7 @@ def test_long_blocks_and_small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
         kept = by_hand(values, factors, lambda cells: most_frequent(cells[~np.isnan(cells)]))
         np.testing.assert_array_equal(whole["mode"], kept)
         for cells in (1, 100, 700):
-            monkeypatch.setattr(reducing, "_CELLS", cells)
+            monkeypatch.setattr(levels, "_CELLS", cells)
             for method, expected in whole.items():
                 assert reduced(values, factors, method).tobytes() == expected.tobytes()
 
