@@ -8,6 +8,8 @@ import threading
 import weakref
 from typing import Any
 
+from tegula.deferred import after_fork
+
 __all__ = ["Shared", "lasting_text", "location", "process_name", "shared", "unique_location"]
 
 _PLAIN = (str, int, float, bytes, bool, type(None))
@@ -143,11 +145,8 @@ def _name(identity: object) -> str:
         return name
 
 
+@after_fork
 def _renew_lock() -> None:
     """In a forked child, which has copies of all objects, free the lock that a thread of the parent may have held."""
     global _lock, _process
     _lock, _process = threading.Lock(), ""
-
-
-if hasattr(os, "register_at_fork"):  # not on Windows
-    os.register_at_fork(after_in_child=_renew_lock)

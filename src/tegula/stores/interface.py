@@ -10,18 +10,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Self
 
 from tegula.deferred import Later
-from tegula.stores.arguments import (
-    ABSENT,
-    ByteRange,
-    BytesLike,
-    Generation,
-    check_key,
-    check_prefix,
-    clip_range,
-    flat_view,
-    is_key,
-    split_children,
-)
 from tegula.stores.operations import Listable, Writable
 
 if TYPE_CHECKING:
@@ -30,19 +18,7 @@ if TYPE_CHECKING:
 else:
     summary = Later("tegula.stores.summary")
 
-__all__ = [
-    "ABSENT",
-    "ByteRange",
-    "BytesLike",
-    "Generation",
-    "Store",
-    "check_key",
-    "check_prefix",
-    "clip_range",
-    "flat_view",
-    "is_key",
-    "split_children",
-]
+__all__ = ["Store"]
 
 
 class Store(Writable, Listable):

@@ -6,6 +6,7 @@ import threading
 import weakref
 from collections.abc import Iterator, MutableMapping
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any
 
 from tegula.errors import StoreError, TegulaError
@@ -189,14 +190,10 @@ class MappingStore(Locking, SingleWriterStore):
         return StoreError(f"{self!r} failed to {action}: {type(error).__name__}: {error}", key=key)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _reopen, (type(self), self.mapping, self.read_only)
+        return partial(type(self), read_only=self.read_only), (self.mapping,)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({type(self.mapping).__name__})"
-
-
-def _reopen(kind: type[MappingStore], mapping: MutableMapping[str, Any], read_only: bool) -> MappingStore:
-    return kind(mapping, read_only=read_only)
 
 
 def _shared_of(mapping: object) -> _Shared:

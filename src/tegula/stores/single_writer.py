@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import weakref
 from abc import abstractmethod
 from importlib import import_module
 from typing import Any
 
-from tegula.errors import ConflictError, ReadOnlyError
+from tegula.deferred import after_fork
+from tegula.errors import ReadOnlyError
 from tegula.stores.arguments import (
     ABSENT,
     ByteRange,
     BytesLike,
     Generation,
+    changed,
     check_key,
     clip_range,
     flat_view,
@@ -75,14 +76,11 @@ class PrefixedLocks(KeyLocks):
 _all_locks: weakref.WeakSet[KeyLocks] = weakref.WeakSet()
 
 
+@after_fork
 def _renew_all() -> None:
     """In a forked child, renew the locks, since the parent's threads that may hold them do not exist here."""
     for locks in _all_locks:
         locks.renew()
-
-
-if hasattr(os, "register_at_fork"):  # not on Windows
-    os.register_at_fork(after_in_child=_renew_all)
 
 
 class SingleWriterStore(Store):
@@ -180,7 +178,7 @@ class SingleWriterStore(Store):
 
     def _compare(self, key: str, expected: Generation | None) -> None:
         if expected is not None and self._generation(key, self.read(key)) != expected:
-            raise ConflictError("the value has changed since it was read", key=key)
+            raise changed(key)
 
     def _generation(self, key: str, value: bytes | None) -> Generation:
         return ABSENT if value is None else digest(value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import weakref
 from collections.abc import Coroutine, Iterable, Iterator
+from functools import partial
 from importlib import import_module
 from typing import Any, Final, TypeVar
 
@@ -199,11 +200,7 @@ class ZarrPythonStore(CheckedRanges):
         return hash((id(self.store), self.path))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _reopen, (type(self), self.store, self.path, self.read_only)
-
-
-def _reopen(kind: type[ZarrPythonStore], store: Any, path: str, read_only: bool) -> ZarrPythonStore:
-    return kind(store, path, read_only=read_only)
+        return partial(type(self), read_only=self.read_only), (self.store, self.path)
 
 
 def _locks_of(store: Any) -> KeyLocks:

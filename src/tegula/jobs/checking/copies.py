@@ -12,7 +12,7 @@ from tegula.hierarchy.group import Group
 from tegula.jobs.checking.documents import Place, below
 from tegula.jobs.checking.examination import Examination, Repair
 from tegula.metadata.nodes import GroupMetadata, NodeMetadata
-from tegula.stores.interface import is_key
+from tegula.stores.arguments import is_key
 
 __all__ = ["Copies", "copies_of"]
 

@@ -9,11 +9,13 @@ import weakref
 from ast import literal_eval
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any, Final
 
 from tegula import config
+from tegula.deferred import after_fork
 from tegula.errors import ConflictError, MetadataError
-from tegula.stores.arguments import ABSENT, ByteRange, BytesLike, Generation, check_key, clip_range
+from tegula.stores.arguments import ABSENT, ByteRange, BytesLike, Generation, changed, check_key, clip_range
 from tegula.stores.cache.disk import DiskCache
 from tegula.stores.capabilities import Revalidating, unchanged
 from tegula.stores.identity import lasting_text, location
@@ -154,7 +156,7 @@ class CachedStore(WrappingStore):
             if fresh != state:
                 if not unchanged(self.store, key, state):
                     self._forget([key])
-                    raise ConflictError("the value has changed since it was read", key=key)
+                    raise changed(key)
                 self._note(name, state)
             return [value for value in kept if value is not None], state
 
@@ -323,25 +325,18 @@ class CachedStore(WrappingStore):
             self._forget(keys)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _reopen, (self.store, self.directory, self.max_bytes, self.recheck)
+        return partial(CachedStore, recheck=self.recheck), (self.store, self.directory, self.max_bytes)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.store!r}, {self.directory!r})"
 
 
-def _reopen(store: Store, directory: str, max_bytes: int, recheck: str | float) -> CachedStore:
-    return CachedStore(store, directory, max_bytes, recheck=recheck)
-
-
 _stores: weakref.WeakSet[CachedStore] = weakref.WeakSet()
 
 
+@after_fork
 def _free_locks() -> None:
     """In a forked child, free the locks of the parent's threads, which do not exist here."""
     for store in _stores:
         store._lock = threading.Lock()
         store._disk.after_fork()
-
-
-if hasattr(os, "register_at_fork"):  # not on Windows
-    os.register_at_fork(after_in_child=_free_locks)

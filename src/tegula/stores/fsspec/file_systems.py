@@ -8,6 +8,7 @@ import weakref
 from inspect import Parameter, signature
 from typing import Any, Final
 
+from tegula.deferred import after_fork
 from tegula.errors import StoreError
 
 __all__ = [
@@ -202,13 +203,10 @@ class Handle:
         self.lock = None if shared else _serial.setdefault(fs, threading.RLock())
 
 
+@after_fork
 def _forget_locks() -> None:
     """In a forked child, forget the locks that threads of the parent may hold."""
     _serial.clear()
-
-
-if hasattr(os, "register_at_fork"):  # not on Windows
-    os.register_at_fork(after_in_child=_forget_locks)
 
 
 def _blocking(fs: Any) -> Any:

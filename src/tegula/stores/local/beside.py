@@ -18,13 +18,15 @@ from typing import Any, Final, Self
 from tegula.errors import AlreadyExistsError, StoreError
 from tegula.stores.capabilities import Beside
 from tegula.stores.local.directories import (
+    SWEPT,
     Directory,
     make_directories,
+    note_swept,
     remove_temporary,
+    sweep,
     sync_directory,
     temporary_directory,
 )
-from tegula.stores.local.sweeping import SWEPT, note_swept, sweep
 
 __all__ = ["LocalBeside", "renamed"]
 

@@ -21,13 +21,13 @@ import stat
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from functools import partial
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from tegula import config
 from tegula.deferred import Later
 from tegula.errors import ConflictError, NotFoundError, ReadOnlyError, StoreError, TegulaError
-from tegula.stores import root as roots
 from tegula.stores.arguments import ABSENT, ByteRange, BytesLike, Generation, check_prefix, clip_range, flat_view
 from tegula.stores.capabilities import (
     Anchoring,
@@ -41,15 +41,21 @@ from tegula.stores.capabilities import (
     Renaming,
 )
 from tegula.stores.interface import Store
-from tegula.stores.local.directories import Directory, make_directories, remove_directory
-from tegula.stores.local.file_locks import FileLock
+from tegula.stores.local import root as roots
+from tegula.stores.local.directories import (
+    SWEPT,
+    Directory,
+    make_directories,
+    note_swept,
+    remove_directory,
+    sweep,
+)
 from tegula.stores.local.generations import generation_of
 from tegula.stores.local.kernel import kernel_in_use, with_one_of
-from tegula.stores.local.open_files import READ, READ_HERE, Contents, Held, OpenFile, read_at
-from tegula.stores.local.sweeping import SWEPT, note_swept, sweep
+from tegula.stores.local.open_files import READ, READ_HERE, Contents, FileLock, Held, OpenFile, read_at
+from tegula.stores.local.root import AT_ROOT, PinnedRoot, Root
 from tegula.stores.names import file_url, path_of_url, reason
 from tegula.stores.operations import Writable
-from tegula.stores.root import AT_ROOT, PinnedRoot, Root
 
 if TYPE_CHECKING:
     from tegula.stores.local import beside, trees
@@ -410,7 +416,7 @@ class LocalStore(Locking, BlockedKeys, Copying, EmptyDirectories, Reclaiming, Re
         waits for the new file.
         """
         self._root.check(key)
-        return FileLock(self._root, key)
+        return FileLock(partial(self._root.path, key))
 
     def _open_unusual(self, key: str, error: OSError | ValueError, opened: list[int]) -> None:
         """Open a key that could not be opened plainly: a link that leads to a file of the store."""
@@ -742,16 +748,8 @@ class LocalStore(Locking, BlockedKeys, Copying, EmptyDirectories, Reclaiming, Re
         return hash(self.root)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        options = {
-            "read_only": self.read_only,
-            "durability": self.durability,
-            "follow_symlinks": self._root.follow_symlinks,
-        }
-        return _reopen, (type(self), self.root, options)
+        options: dict[str, Any] = {"durability": self.durability, "follow_symlinks": self._root.follow_symlinks}
+        return partial(type(self), read_only=self.read_only, **options), (self.root,)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.root!r})"
-
-
-def _reopen(kind: type[LocalStore], root: str, options: dict[str, Any]) -> LocalStore:
-    return kind(root, **options)

@@ -16,13 +16,13 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
-from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
 
 from tegula import config
-from tegula.stores.objects.failures import Failure, FailureKind, Refused, ShortBody, failure_of
+from tegula.stores.objects.failures import Failure, FailureKind, Refused, ShortBody, failure_of, failure_of_answer
 from tegula.stores.objects.library import Settings
+from tegula.stores.objects.options import truth
 
 __all__ = ["Answer", "content_encoding", "decoded", "fetch", "get"]
 
@@ -31,11 +31,6 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _TIMEOUT: Final = 30.0  # seconds, as obstore has it
 _HEADERS: Final = {"if_match": "If-Match", "if_none_match": "If-None-Match"}
 _PLAIN: Final = ("", "identity")
-_STATUSES: Final[dict[int, FailureKind]] = {
-    HTTPStatus.NOT_MODIFIED: "unchanged",
-    HTTPStatus.NOT_FOUND: "missing",
-    HTTPStatus.PRECONDITION_FAILED: "conflict",
-}
 _AUTO: Final = 32 + zlib.MAX_WBITS  # zlib finds out whether it is gzip or zlib
 _SECRET: Final = ("Authorization", "Cookie", "Proxy-authorization")
 _UNITS: Final = {"ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0}
@@ -221,8 +216,7 @@ def fetch(settings: Settings, path: str, conditions: Mapping[str, str], stop: in
             value = decoded(iter(lambda: response.read(_PIECE), b""), content_encoding(fields), stop)
     except urllib.error.HTTPError as error:
         error.close()
-        found = failure_of(OSError(f"Server returned non-2xx status code: {error.code}"), "HTTPStore")
-        raise Refused(found._replace(kind=_STATUSES.get(error.code, found.kind))) from None
+        raise Refused(failure_of_answer(error.code, "HTTPStore")) from None
     except (http.client.IncompleteRead, http.client.RemoteDisconnected, ConnectionError):
         raise ShortBody from None
     except (TimeoutError, http.client.HTTPException, OSError) as error:
@@ -257,7 +251,7 @@ def _text(value: Any) -> str:
 def _opener(client: Mapping[str, Any]) -> urllib.request.OpenerDirector:
     """Return what opens HTTP and HTTPS only, with the certificates and the proxy of obstore's options."""
     given = [_text(client[name]) for name in ("root_certificate", "proxy_ca_certificate") if client.get(name)]
-    context = _context(*given, check=not _is_true(client.get("allow_invalid_certificates")))
+    context = _context(*given, check=not truth(client.get("allow_invalid_certificates")))
     proxy = client.get("proxy_url")
     opener = urllib.request.OpenerDirector()
     for handler in (
@@ -267,7 +261,7 @@ def _opener(client: Mapping[str, Any]) -> urllib.request.OpenerDirector:
         urllib.request.HTTPSHandler(context=context),
         urllib.request.HTTPDefaultErrorHandler(),
         urllib.request.HTTPErrorProcessor(),
-        _Redirects(_is_true(client.get("allow_http"))),
+        _Redirects(truth(client.get("allow_http")) is True),
     ):
         opener.add_handler(handler)
     return opener
@@ -302,10 +296,6 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
             for name in _SECRET:
                 request.remove_header(name)
         return request
-
-
-def _is_true(value: Any) -> bool:
-    return value is True or str(value).lower() in ("true", "1", "yes", "on", "y")
 
 
 def _seconds(value: Any) -> float:

@@ -12,7 +12,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 from tegula.errors import TegulaError
 
-__all__ = ["Failure", "FailureKind", "Refused", "ShortBody", "failure_of"]
+__all__ = ["Failure", "FailureKind", "Refused", "ShortBody", "failure_of", "failure_of_answer"]
 
 FailureKind: TypeAlias = Literal[
     "missing",  # there is no such object
@@ -63,6 +63,13 @@ _NAMED: Final[dict[str, tuple[FailureKind, str]]] = {
     "NotImplementedError": ("unsupported", "obstore has no such operation for this storage"),
     "NotSupportedError": ("unsupported", "the storage has no such operation"),
 }
+_MEANT: Final[dict[int | None, FailureKind]] = {
+    HTTPStatus.NOT_MODIFIED: "unchanged",
+    HTTPStatus.NOT_FOUND: "missing",
+    HTTPStatus.PRECONDITION_FAILED: "conflict",
+}
+"""What obstore tells by the class of an error; other statuses are those of `_kind_of_status`."""
+
 _NO_CREDENTIALS: Final = (
     "no credentials were found; pass them as options or in the environment, or anonymous=True for public data"
 )
@@ -207,13 +214,6 @@ def failure_of(error: BaseException, service: str = "") -> Failure:
     ------
     BaseException
         If it is an interrupt and not an error, or a `TegulaError`, which already says what is wrong.
-
-    Examples
-    --------
-    >>> failure_of(FileNotFoundError("Object at location a/secret not found")).kind
-    'missing'
-    >>> failure_of(OSError("Server returned non-2xx status code: 503 Service Unavailable: secret"))
-    Failure(kind='throttled', reason='the server answers 503 Service Unavailable', status=503)
     """
     if isinstance(error, Refused):
         return error.failure
@@ -256,6 +256,12 @@ def failure_of(error: BaseException, service: str = "") -> Failure:
         if words in text:
             return Failure(kind, reason)
     return Failure("fatal", f"obstore raises {type(error).__name__}")
+
+
+def failure_of_answer(status: int, service: str, body: str = "") -> Failure:
+    """Return the failure for an answer that Python's own HTTP client has received; arguments as for `failure_of`."""
+    failure = failure_of(OSError(f"Server returned non-2xx status code: {status}: {body}"), service)
+    return failure._replace(kind=_MEANT.get(failure.status, failure.kind))
 
 
 def _reported(code: str) -> Failure:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from tegula.stores.arguments import Generation
@@ -19,7 +19,6 @@ from tegula.stores.single_writer import digest
 __all__ = [
     "ATTRIBUTE",
     "ObjectGeneration",
-    "attributes_of",
     "generation_from",
     "history_of",
     "new_write",
@@ -80,10 +79,6 @@ class ObjectGeneration:
         token, e_tag, version = plain
         return cls(token, e_tag, version, restored=True)
 
-    def followed(self) -> ObjectGeneration:
-        """Return this generation, marked as superseded by another state."""
-        return replace(self, superseded=True)
-
     def condition(self) -> dict[str, str]:
         """Return the mode of a PUT that replaces only this state."""
         found = {"e_tag": self.e_tag, "version": self.version}
@@ -98,22 +93,10 @@ class ObjectGeneration:
 
 
 def new_write(before: Generation) -> tuple[str, str]:
-    """Return the identifier of a new write, and the history of the state that it creates.
-
-    Examples
-    --------
-    >>> write, history = new_write("absent")
-    >>> write == history, len(write)
-    (True, 6)
-    """
+    """Return the identifier of a new write, and the history of the state that it creates."""
     write = secrets.token_urlsafe(_WIDTH)[:_WIDTH]
     earlier = before.history if isinstance(before, ObjectGeneration) else ""
     return write, (write + earlier)[:_LONGEST]
-
-
-def attributes_of(history: str) -> dict[str, str]:
-    """Return the metadata for an object with that history."""
-    return {ATTRIBUTE: history}
 
 
 def history_of(attributes: Mapping[str, str]) -> str:
@@ -125,13 +108,7 @@ def history_of(attributes: Mapping[str, str]) -> str:
 
 
 def position(write: str, history: str) -> int | None:
-    """Return how many writes followed a given one in a history; ``None`` if it is not there.
-
-    Examples
-    --------
-    >>> position("bbbbbb", "aaaaaabbbbbb"), position("aaaaab", "aaaaaabbbbbb")
-    (1, None)
-    """
+    """Return how many writes followed a given one in a history; ``None`` if it is not there."""
     for start in range(0, len(history), _WIDTH):
         if history[start : start + _WIDTH] == write:
             return start // _WIDTH
@@ -139,13 +116,7 @@ def position(write: str, history: str) -> int | None:
 
 
 def reaches_back(history: str, before: Generation) -> bool:
-    """Return whether a history has all writes that followed a state, so that a write missing in it did not happen.
-
-    Examples
-    --------
-    >>> reaches_back("aaaaaa", ObjectGeneration(1)), reaches_back("aaaaaa" * 300, ObjectGeneration(1))
-    (True, False)
-    """
+    """Return whether a history has all writes that followed a state, so that a write missing in it did not happen."""
     last = before.history[:_WIDTH] if isinstance(before, ObjectGeneration) else ""
     return len(history) < _LONGEST or (last != "" and position(last, history) is not None)
 
@@ -158,7 +129,7 @@ def generation_from(
     Parameters
     ----------
     kind : str
-        The service, as `tegula.stores.objects.library.kind_of` names it.
+        The service, as `StoreHandle.kind` names it.
     found : mapping
         ``e_tag`` and ``version``, and after reading also ``last_modified`` and ``size``.
     history : str

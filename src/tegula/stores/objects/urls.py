@@ -11,26 +11,12 @@ from urllib.parse import SplitResult, unquote, urlsplit
 
 from tegula.errors import MetadataError, TegulaError
 from tegula.optional import library
-from tegula.stores.objects.clients import shared
-from tegula.stores.objects.options import Options, names_server, sort_options, unknown_option
+from tegula.stores.objects.library import shared
+from tegula.stores.objects.options import SCHEMES, Options, names_server, sort_options, unknown_option
 from tegula.stores.objects.store import Client, ObjectStore
 from tegula.stores.secrets import bare_url
 
-__all__ = ["SCHEMES", "open_url"]
-
-SCHEMES: Final = {
-    "s3": "s3",
-    "s3a": "s3",
-    "gs": "gs",
-    "gcs": "gs",
-    "az": "az",
-    "azure": "az",
-    "abfs": "az",
-    "abfss": "az",
-    "http": "http",
-    "https": "http",
-}
-"""The schemes that `open_url` accepts, and their services."""
+__all__ = ["open_url"]
 
 _CANONICAL: Final = {"s3a": "s3", "gcs": "gs", "azure": "az"}
 _is_bucket = re.compile(r"(?!\.\.?$)[\w$.-]+", re.ASCII).fullmatch

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from tegula import config
 from tegula.errors import ReadOnlyError, StoreError, TegulaError
 from tegula.stores.arguments import ABSENT, ByteRange, BytesLike, Generation, check_key, check_prefix, clip_range
 from tegula.stores.capabilities import Ranged
 from tegula.stores.interface import Store
-from tegula.stores.objects.ranges import spans_of
 from tegula.stores.references.sets import Reference, ReferenceSet
 from tegula.stores.secrets import plain_url
 from tegula.stores.single_writer import digest
+from tegula.stores.spans import GAP, spans_of
 
 __all__ = ["ReferenceStore"]
 
 Resolve = Callable[[str], tuple[Store, str]]
-_GAP: Final = 1 << 20  # bytes that take about as long to transfer as another request takes to begin
 
 
 class _Wanted(NamedTuple):
@@ -143,7 +142,7 @@ class ReferenceStore(Store):
                 pieces[place] = len(asked), 0, None
                 asked.append((name, several[place].part))
             ranges = [(several[place].part[0], sum(several[place].part)) for place in bounded]  # type: ignore[arg-type]  # no None
-            for start, stop, inside in spans_of(ranges, _GAP if store.is_remote else 0):
+            for start, stop, inside in spans_of(ranges, GAP if store.is_remote else 0):
                 pieces.update({bounded[at]: (len(asked), first - start, last - start) for at, first, last in inside})
                 asked.append((name, (start, stop - start)))
         try:

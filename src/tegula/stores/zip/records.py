@@ -1,17 +1,22 @@
-"""Records of a zip archive (PKWARE APPNOTE 6.3): members, central directory, end. Every length in them is checked."""
+"""Records and members of a zip archive (PKWARE APPNOTE 6.3). Every length and size in them is checked."""
 
 from __future__ import annotations
 
+import bz2
+import lzma
 import struct
 import time
-from collections.abc import Callable, Iterable, Iterator
+import warnings
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
+from tegula import config
 from tegula.budget import Budget, check_size
 from tegula.errors import StoreError
-from tegula.stores.interface import Generation
+from tegula.stores.arguments import ByteRange, Generation, clip_range, is_key
 
 __all__ = [
     "DEFLATED",
@@ -28,8 +33,12 @@ __all__ = [
     "local_header",
     "member_start",
     "moved_record",
+    "pack",
+    "read_directory",
+    "read_member",
     "read_members",
     "set_ends",
+    "warn_of",
 ]
 
 STORED, DEFLATED = 0, 8
@@ -346,3 +355,154 @@ def _dos_time() -> tuple[int, int]:
     now = time.localtime()
     year = min(max(now.tm_year, 1980), 2107) - 1980
     return year << 9 | now.tm_mon << 5 | now.tm_mday, now.tm_hour << 11 | now.tm_min << 5 | now.tm_sec // 2
+
+
+def read_directory(
+    read: ReadAt, size: int, reach: int | None = None, announce: Callable[[Sequence[Member]], Any] | None = None
+) -> tuple[End, dict[str, Member], list[Member]]:
+    """Read the central directory of an archive.
+
+    Parameters
+    ----------
+    read : callable
+        Returns bytes of the archive.
+    size : int
+        Length of the file or object that the archive is in.
+    reach : int, optional
+        How many bytes at its end are searched for the end of the archive.
+    announce : callable, optional
+        Called with the members whose headers are about to be read.
+
+    Returns
+    -------
+    End
+        The end record.
+    dict of str to Member
+        The members by name; of several members of one name, the last.
+    list of Member
+        Members whose names can't be keys.
+
+    Raises
+    ------
+    StoreError
+        If it is not a sound archive.
+    OSError
+        If it can't be read.
+    """
+    end = find_end(read, size, reach)
+    found = [*read_members(read, end)]
+    set_ends(found, end.directory)
+    odd = [member for member in found if not is_key(member.name)]
+    if odd and announce is not None:
+        announce(odd)
+    for member in odd:
+        check_odd(read, member)
+    return end, {member.name: member for member in found if is_key(member.name)}, odd
+
+
+_warned: set[str] = set()  # archives that `warn_of` has warned about
+
+
+def warn_of(path: str, odd: Sequence[Member]) -> None:
+    """Warn about members whose names can't be keys, once per archive and process."""
+    if not odd or path in _warned:
+        return
+    _warned.add(path)
+    names = ", ".join(f"{member.name!r:.60}" for member in odd[:3])
+    number = f"{len(odd)} members whose names" if len(odd) > 1 else "a member whose name"
+    text = f"the archive {path} has {number} can't be a key, so nothing reads it: {names}"
+    if len(odd) > 1:
+        text = f"the archive {path} has {number} can't be keys, so nothing reads them: {names}{', …' * (len(odd) > 3)}"
+    warnings.warn(text, stacklevel=2)
+
+
+_BZIP2, _LZMA = 12, 14
+_ENCRYPTED = 0x1
+
+
+def pack(value: bytes, method: int) -> bytes:
+    """Return `value` stored as it is, or deflated."""
+    if method == STORED:
+        return value
+    packer = zlib.compressobj(wbits=-zlib.MAX_WBITS)
+    return packer.compress(value) + packer.flush()
+
+
+def read_member(read: ReadAt, member: Member, data: bytes | None, byte_range: ByteRange | None) -> bytes:
+    """Return the value of a member of an archive, or a range of the value.
+
+    `data` are its packed bytes if they are not in the archive yet. Of a stored member only the range is read; a whole
+    value is checked against its CRC.
+
+    Raises
+    ------
+    StoreError
+        If the member is damaged, encrypted, packed by an unknown method, larger than the setting ``max_chunk_bytes``,
+        much larger than its packed bytes and the setting ``max_input_bytes``, or not of the size that the directory
+        says.
+    OSError
+        If the archive can't be read.
+    """
+    if member.flags & _ENCRYPTED:
+        raise StoreError("the member of the archive is encrypted", key=member.name)
+    if member.method == STORED and member.size != member.packed:
+        raise StoreError("the archive's directory gives a stored member two sizes", key=member.name)
+    first, stop = (0, member.size) if byte_range is None else clip_range(byte_range, member.size)
+    wanted = stop - first if member.method == STORED else member.size
+    if wanted > config.current().max_chunk_bytes:
+        raise StoreError(f"{wanted} bytes are more than the setting max_chunk_bytes allows", key=member.name)
+    if member.method == STORED and wanted != member.size:
+        if data is not None:
+            return data[first:stop]
+        start = member_start(read, member)
+        return read(start + first, start + stop)
+    if data is None:
+        start = member_start(read, member)
+        if member.method != STORED:
+            _check_inflation(member)
+        data = read(start, start + member.packed)
+    value = _unpack(member, data)
+    if len(value) != member.size:
+        raise StoreError(f"the member of the archive is not {member.size} bytes long", key=member.name)
+    if zlib.crc32(value) != member.crc:
+        raise StoreError("the member of the archive does not match its CRC", key=member.name)
+    return value if byte_range is None else value[first:stop]
+
+
+def _check_inflation(member: Member) -> None:
+    try:
+        Budget(member.packed).spend(member.size, f"a member of {member.packed} packed bytes that becomes {member.size}")
+    except StoreError as error:
+        raise error.within(key=member.name) from None
+
+
+def _unpack(member: Member, packed: bytes) -> bytes:
+    """Unpack a member, up to one byte more than its size."""
+    limit = member.size + 1
+    try:
+        if member.method == STORED:
+            return packed
+        if member.method == DEFLATED:
+            return zlib.decompressobj(-zlib.MAX_WBITS).decompress(packed, limit)
+        if member.method == _BZIP2:
+            return bz2.BZ2Decompressor().decompress(packed, limit)
+        if member.method == _LZMA:
+            return _unpack_lzma(packed, member.size)
+    except (zlib.error, OSError, EOFError, lzma.LZMAError, ValueError, struct.error) as error:
+        raise StoreError(f"the member of the archive is damaged: {error}", key=member.name) from error
+    raise StoreError(
+        f"the archive compresses the member with method {member.method}, which is not supported", key=member.name
+    )
+
+
+def _unpack_lzma(packed: bytes, size: int) -> bytes:
+    """Unpack the LZMA of APPNOTE 5.8.8: version, length of the properties, properties, raw stream."""
+    _, length, bits, dictionary = struct.unpack_from("<HHBI", packed)
+    options = {
+        "id": lzma.FILTER_LZMA1,
+        "dict_size": min(dictionary, max(size, 4096)),  # a larger one would only waste memory
+        "lc": bits % 9,
+        "lp": bits // 9 % 5,
+        "pb": bits // 45,
+    }
+    return lzma.LZMADecompressor(lzma.FORMAT_RAW, filters=[options]).decompress(packed[4 + length :], size + 1)

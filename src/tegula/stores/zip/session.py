@@ -13,9 +13,9 @@ import warnings
 from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from typing import Any
 
-from tegula.deferred import at_exit
-from tegula.errors import ConflictError, StoreError
-from tegula.stores.interface import ABSENT, Generation
+from tegula.deferred import after_fork, at_exit
+from tegula.errors import StoreError
+from tegula.stores.arguments import ABSENT, Generation, changed
 from tegula.stores.key_tree import KeyTree
 from tegula.stores.names import absolute
 from tegula.stores.zip.archive import Archive, open_archive, open_for_writing
@@ -332,7 +332,7 @@ def _sessions_of(path: str) -> list[Session]:
 
 def _check_generation(key: str, member: Member | None, expected: Generation | None) -> None:
     if expected is not None and (ABSENT if member is None else member.generation) != expected:
-        raise ConflictError("the value has changed since it was read", key=key)
+        raise changed(key)
 
 
 def _complete_all() -> None:
@@ -353,6 +353,7 @@ def _complete_at_exit() -> None:
         util.Finalize(None, _complete_all, exitpriority=0)
 
 
+@after_fork
 def _forget_parent() -> None:
     """In a forked child, forget the sessions of the parent."""
     global _opening, _sessions, _ends_with_process
@@ -363,5 +364,3 @@ def _forget_parent() -> None:
 
 # After the threads of futures have ended, and so after all writes in the background.
 at_exit(2, _complete_all)
-if hasattr(os, "register_at_fork"):  # not on Windows
-    os.register_at_fork(after_in_child=_forget_parent)

@@ -15,21 +15,12 @@ from collections.abc import Iterator
 from typing import Any, Literal
 
 from tegula.errors import ReadOnlyError, StoreError
+from tegula.stores.arguments import ABSENT, ByteRange, BytesLike, Generation, check_key, check_prefix, flat_view
 from tegula.stores.capabilities import Exclusive, UnreachableNames
-from tegula.stores.interface import (
-    ABSENT,
-    ByteRange,
-    BytesLike,
-    Generation,
-    Store,
-    check_key,
-    check_prefix,
-    flat_view,
-)
+from tegula.stores.interface import Store
 from tegula.stores.names import absolute, file_url
 from tegula.stores.zip.archive import Archive
-from tegula.stores.zip.packing import pack
-from tegula.stores.zip.records import DEFLATED, STORED, UTF8_NAME, Member
+from tegula.stores.zip.records import DEFLATED, STORED, UTF8_NAME, Member, pack
 from tegula.stores.zip.session import Session, complete, join, leave
 
 __all__ = ["ZipStore", "zip_store"]

@@ -8,7 +8,7 @@ import stat
 import sys
 
 from tegula.errors import StoreError
-from tegula.stores.interface import check_key
+from tegula.stores.arguments import check_key
 from tegula.stores.names import HIDDEN, absolute, entry_names, has_twins, name_flaw, reason, swap_case
 
 __all__ = ["AT_ROOT", "Root", "is_plain"]
