@@ -45,36 +45,18 @@ _T = TypeVar("_T")
 
 
 class Conditions(NamedTuple):
-    """Findings about conditional writes to a bucket.
+    """Findings about conditional writes to a bucket."""
 
-    Attributes
-    ----------
-    hold : bool
-        Whether a write happens only if its condition holds.
-    metadata : bool
-        Whether objects keep the metadata that shows which write created them.
-    delete : bool
-        Whether an object is deleted only if the condition of the request holds.
-    """
-
-    hold: bool
-    metadata: bool
-    delete: bool = False
+    hold: bool  # whether a write happens only if its condition holds
+    metadata: bool  # whether objects keep the metadata that shows which write created them
+    delete: bool = False  # whether an object is deleted only if the condition of the request holds
 
 
 class Copies(NamedTuple):
-    """Findings about copies within a bucket.
+    """Findings about copies within a bucket."""
 
-    Attributes
-    ----------
-    plain : bool
-        Whether the service copies objects at all.
-    create : bool
-        Whether it refuses to replace an object if the request says so.
-    """
-
-    plain: bool
-    create: bool
+    plain: bool  # whether the service copies objects at all
+    create: bool  # whether it refuses to replace an object if the request says so
 
 
 _SOUND: Final = Conditions(hold=True, metadata=True)
@@ -169,13 +151,7 @@ def known_conditions(storage: object) -> Conditions | None:
 
 
 def conditions_of(storage: object, requests: Requests, prefix: str, url: str) -> Conditions:
-    """Return what conditional writes to a bucket guarantee; test them if that is not known yet.
-
-    Raises
-    ------
-    StoreError
-        If the bucket can't be written at all.
-    """
+    """Return what conditional writes to a bucket guarantee; test them if that is not known yet, as `probe` does."""
     return _SOUND if storage is None else _tested_once(_conditions, storage, lambda: probe(requests, prefix, url))
 
 
@@ -183,7 +159,7 @@ def probe(requests: Requests, prefix: str, url: str) -> Conditions:
     """Test conditional writes on an object with a unique name, and delete it.
 
     A repeated attempt may conflict with its own result. So the test checks the state afterwards, and that writes which
-    must fail do fail.
+    must fail do fail. `StoreError` is raised if the bucket can't be written at all.
     """
     path = f"{prefix}.tegula-probe-{secrets.token_hex(8)}"
     attributes = {ATTRIBUTE: secrets.token_urlsafe(6)}
@@ -273,13 +249,7 @@ class Bucket:
         return answer
 
     def copies(self, storage: object) -> Copies:
-        """Return what the service's copies guarantee; test them if that is not known.
-
-        Parameters
-        ----------
-        storage : object
-            Identifies endpoint and bucket; ``None`` if they need not be tested.
-        """
+        """Return what the service's copies guarantee; test them if that is not known, as for `conditions_of`."""
         return Copies(True, True) if storage is None else _tested_once(_copies, storage, self._probe)
 
     def _probe(self) -> Copies:

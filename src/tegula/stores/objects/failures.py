@@ -48,9 +48,13 @@ _ODD: Final = (
 
 _SLOWER: Final = ("SlowDown", "ServiceUnavailable", "ServerBusy")
 _PASSING: Final = ("InternalError", "OperationTimedOut", "RequestTimeout")
-_THROTTLED: Final = (429, 503)
-_TRANSIENT: Final = (408, 425, 500, 502, 504)
-_UNSUPPORTED: Final = (405, 501)
+_KINDS: Final[dict[int | None, FailureKind]] = {
+    **dict.fromkeys((429, 503), "throttled"),
+    **dict.fromkeys((408, 425, 500, 502, 504), "transient"),
+    **dict.fromkeys((405, 501), "unsupported"),
+    HTTPStatus.UNAUTHORIZED: "expired",
+    HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE: "range",
+}
 _NAMED: Final[dict[str, tuple[FailureKind, str]]] = {
     "FileNotFoundError": ("missing", "there is no such object"),
     "AlreadyExistsError": ("conflict", "the condition does not hold"),
@@ -157,21 +161,11 @@ _WORDS: Final[tuple[tuple[str, FailureKind, str], ...]] = (
 
 
 class Failure(NamedTuple):
-    """The outcome of a request that failed.
-
-    Attributes
-    ----------
-    kind : FailureKind
-        The kind of failure, which decides what to do about it.
-    reason : str
-        Text to report, without secrets.
-    status : int or None
-        The status code of the answer, if there was one.
-    """
+    """The outcome of a request that failed: its kind, which decides what to do about it, and a text without secrets."""
 
     kind: FailureKind
     reason: str
-    status: int | None = None
+    status: int | None = None  # the status code of the answer, if there was one
 
     @property
     def final(self) -> bool:
@@ -180,13 +174,7 @@ class Failure(NamedTuple):
 
 
 class Refused(Exception):
-    """A request that failed in a known way.
-
-    Parameters
-    ----------
-    failure : Failure
-        The failure.
-    """
+    """A request that failed in a known way."""
 
     def __init__(self, failure: Failure) -> None:
         super().__init__(failure.reason)
@@ -222,11 +210,11 @@ def failure_of(error: BaseException, service: str = "") -> Failure:
     if isinstance(error, TegulaError) or not (panicked or isinstance(error, Exception)):
         raise error
     text = str(error)
-    found = _status(text)
-    status = None if found is None else int(found[1])
+    answered = _status(text)
+    status = None if answered is None else int(answered[1])
     if _token_request(text):  # the service that issues credentials has failed; this says nothing about the object
         advice = _NO_CREDENTIALS + (_PROFILES if "S3" in text else "")
-        return Failure("transient" if status in _TRANSIENT else "expired", advice)
+        return Failure("transient" if _KINDS.get(status) == "transient" else "expired", advice)
     if "credential provider" in text and status is None:
         return Failure("expired", _PROVIDER_FAILED)
     name = type(error).__name__
@@ -273,15 +261,11 @@ def _reported(code: str) -> Failure:
 
 
 def _kind_of_status(status: int, text: str) -> FailureKind:
-    if status == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
-        return "range"
-    if status == HTTPStatus.UNAUTHORIZED or (status in (400, 403) and _expired_token(text)):
+    if status in (400, 403) and _expired_token(text):
         return "expired"
-    if status in _THROTTLED:
-        return "throttled"
     if status == HTTPStatus.BAD_REQUEST and "RequestTimeout" in text:  # S3 did not get the body in time
         return "transient"
-    return "transient" if status in _TRANSIENT else "unsupported" if status in _UNSUPPORTED else "fatal"
+    return _KINDS.get(status, "fatal")
 
 
 def _advice(status: int, code: str, service: str) -> str:

@@ -81,8 +81,8 @@ class ObjectGeneration:
 
     def condition(self) -> dict[str, str]:
         """Return the mode of a PUT that replaces only this state."""
-        found = {"e_tag": self.e_tag, "version": self.version}
-        return {name: value for name, value in found.items() if value is not None}
+        tags = {"e_tag": self.e_tag, "version": self.version}
+        return {name: value for name, value in tags.items() if value is not None}
 
     def reading(self) -> dict[str, str]:
         """Return the options of a GET that reads only this state, as far as the server supports such conditions.
@@ -122,29 +122,20 @@ def reaches_back(history: str, before: Generation) -> bool:
 
 
 def generation_from(
-    kind: str, found: Mapping[str, Any], history: str = "", value: bytes | None = None
+    kind: str, meta: Mapping[str, Any], history: str = "", value: bytes | None = None
 ) -> ObjectGeneration:
-    """Return the generation for an answer of obstore.
+    """Return the generation for an answer of obstore: for its metadata and the history that came with it.
 
-    Parameters
-    ----------
-    kind : str
-        The service, as `StoreHandle.kind` names it.
-    found : mapping
-        ``e_tag`` and ``version``, and after reading also ``last_modified`` and ``size``.
-    history : str
-        The history that came with it.
-    value : bytes, optional
-        All bytes of the object, if the answer has them; their digest is the generation if the answer has no other.
+    If the answer has all bytes of the object, their digest is the generation in case the metadata tell no other.
     """
-    e_tag, version = found.get("e_tag"), found.get("version")
+    e_tag, version = meta.get("e_tag"), meta.get("version")
     token: Generation = (version or e_tag) if kind == "gs" else (e_tag or version)
     if token is None:
         # A server without ETags. If it has no dates either, only whole values can show that the state is the same.
-        changed = found.get("last_modified")
+        changed = meta.get("last_modified")
         time = 0.0 if changed is None else changed.timestamp()
         if time > 0:
-            token = (time, found.get("size"))
+            token = (time, meta.get("size"))
         else:
             token = secrets.token_urlsafe(_WIDTH) if value is None else digest(value)
     return ObjectGeneration(token, e_tag, version, history)

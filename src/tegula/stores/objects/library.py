@@ -19,6 +19,7 @@ import threading
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from datetime import timedelta
 from importlib import import_module
 from operator import itemgetter
@@ -229,15 +230,8 @@ def _keep(value: object) -> None:
 def shared(name: str, positional: tuple[Any, ...], named: Mapping[str, Any], make: Callable[[], Any]) -> Any:
     """Return the cached result for the same settings; otherwise call `make`, and cache and return its result.
 
-    Parameters
-    ----------
-    name : str
-        The name of the class of a store, or ``"url"``.
-    positional, named
-        The arguments of the store, or the URL and the options. If they hold objects that can't be compared, the result
-        is not cached.
-    make : callable
-        Makes the store, or the `Client` of the URL and its options.
+    The settings are the arguments of a store, whose class `name` is, or the URL and the options (``"url"``) of a
+    `Client`. If they hold objects that can't be compared, the result is not cached.
     """
     key = _key(name, positional, named)
     if key is None:
@@ -272,41 +266,37 @@ def _key(name: str, positional: tuple[Any, ...], named: Mapping[str, Any]) -> ob
 def _texts(settings: Any) -> tuple[str, list[str]]:
     """Return a text that is equal for equal settings only, and the texts in the settings, which may be paths of files.
 
-    Raises
-    ------
-    TypeError
-        If they hold objects that can't be compared.
+    ``TypeError`` is raised if they hold objects that can't be compared.
     """
-    found: list[Any] = []
+    parts: list[Any] = []
     texts: list[str] = []
     rest = [settings]
     while rest:
         value = rest.pop()
         if isinstance(value, Mapping):
-            found.append(("mapping", len(value)))
+            parts.append(("mapping", len(value)))
             for key in sorted(value):
                 rest += (value[key], key)
         elif isinstance(value, (list, tuple)):
-            found.append(("sequence", len(value)))
+            parts.append(("sequence", len(value)))
             rest += value
         elif type(value) in _PLAIN:
-            found.append(value)
+            parts.append(value)
             if type(value) is str:
                 texts.append(value)
         else:
             raise TypeError
-    return repr(found), texts
+    return repr(parts), texts
 
 
 def _states(paths: Iterable[str]) -> list[object]:
     """Return for each path a value that changes when the file does; ``None`` if there is no file."""
     states: list[object] = []
     for path in paths:
-        try:
-            found = os.stat(path)
-        except (OSError, ValueError):
-            states.append(None)
-        else:
-            regular = stat.S_ISREG(found.st_mode)
-            states.append((found.st_mtime_ns, found.st_size, found.st_ino) if regular else None)
+        state = None
+        with suppress(OSError, ValueError):
+            status = os.stat(path)
+            if stat.S_ISREG(status.st_mode):
+                state = status.st_mtime_ns, status.st_size, status.st_ino
+        states.append(state)
     return states

@@ -40,14 +40,8 @@ class Names:
         self._begins: set[str] = set()
 
     def check(self, page: Page) -> list[str]:
-        """Return the names of a page.
-
-        Raises
-        ------
-        StoreError
-            If an earlier page began with one of them.
-        """
-        names = [found["path"] for found in page]
+        """Return the names of a page; raise the error if an earlier page began with one of them."""
+        names = [entry["path"] for entry in page]
         if not self._begins.isdisjoint(names):
             raise self._error("the server lists an object twice, so the listing never ends")
         self._begins.update(names[:1])
@@ -62,19 +56,8 @@ def pages_of(library: Any, store: Any, wanted: str | None, offset: str | None = 
 def next_page(pages: Any, is_alive: Asking, error: Failing) -> Page | None:
     """Return the next page of a listing, or ``None`` after the last one.
 
-    Parameters
-    ----------
-    pages : ListStream
-        obstore's stream of pages.
-    is_alive : callable
-        Begins another request, which fails if the server is not reached.
-    error : callable
-        Makes the error for a text.
-
-    Raises
-    ------
-    StoreError
-        If the listing names nothing for a while although the server answers.
+    If the listing names nothing for a while, although another request, which `is_alive` begins, reaches the server, the
+    `error` is raised.
     """
     return run(_next(pages, is_alive, error))
 
@@ -133,11 +116,8 @@ async def _children(library: Any, store: Any, wanted: str | None, is_alive: Aski
         plain = asyncio.ensure_future(_looked_at(pages_of(library, store, wanted), wanted, is_alive, error))
         try:
             await asyncio.wait({whole, plain}, return_when=asyncio.FIRST_COMPLETED)
-            if not whole.done():
-                found = plain.result()
-                if found is not None:
-                    return found
-            return await whole
+            listed = None if whole.done() else plain.result()
+            return await whole if listed is None else listed
         finally:
             plain.cancel()
     finally:

@@ -107,14 +107,8 @@ class ObjectReader(Ranged, Revalidating, SizedListing, Store):
     ) -> _Answer | Failure:
         """Return the value of a key, or a range of it, and its generation; or the failure.
 
-        Parameters
-        ----------
-        key, byte_range
-            What to read.
-        conditions : mapping
-            ``if_match`` or ``if_none_match``.
-        state : bool
-            Whether the generation is needed; if not, a range after the end needs no second request.
+        The conditions are ``if_match`` or ``if_none_match``. If the `state` of the object is not asked for, a range
+        after the end needs no second request.
         """
         path = self.path_of(key)
         answer = self._read(path, byte_range, conditions, state=state)

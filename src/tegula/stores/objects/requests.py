@@ -78,16 +78,9 @@ class Retries:
         )
 
     def pause(self, failure: Failure, attempts: int, elapsed: float) -> float | None:
-        """Return how many seconds to wait before a request is retried; ``None`` if it is not.
+        """Return how many seconds to wait before a request is retried, `elapsed` seconds after it was first sent.
 
-        Parameters
-        ----------
-        failure : Failure
-            The failure of the last attempt.
-        attempts : int
-            How many retries there were already.
-        elapsed : float
-            Seconds since the first attempt.
+        ``None`` stands for a request that is not retried.
         """
         passing = ("transient", "throttled", "unreachable")
         most = self.count if failure.kind in passing else min(self.count, _RENEWALS) if failure.kind == "expired" else 0
@@ -157,8 +150,8 @@ class Limiter:
     @classmethod
     def of_bucket(cls, bucket: object, first: int) -> Limiter:
         """Return the limiter that all stores of a bucket in this process with the same `first` share."""
-        found = _of_buckets.get((bucket, first))
-        return found or _of_buckets.setdefault((bucket, first), cls(first, min(_GROWTH * first, _MOST)))
+        limiter = _of_buckets.get((bucket, first))
+        return limiter or _of_buckets.setdefault((bucket, first), cls(first, min(_GROWTH * first, _MOST)))
 
     @property
     def allowed(self) -> int:
@@ -185,13 +178,8 @@ class Limiter:
     def end(self, request: object, seconds: float | None = None) -> None:
         """Stop counting a request, unless a signal came before it was counted, and raise the limit if that helps.
 
-        Parameters
-        ----------
-        request : object
-            As for `begin`.
-        seconds : float, optional
-            How long the request took, if it succeeded. After the server has asked for fewer requests, the limit rises
-            by one for each full round.
+        A request that succeeded took `seconds`. After the server has asked for fewer requests, the limit rises by one
+        for each full round.
         """
         with self._lock:
             self._under_way.pop(request, None)
@@ -263,13 +251,7 @@ class Requests:
         _all_requests.add(self)
 
     def once(self, action: Callable[[Any, Any], _T]) -> _T | Failure:
-        """Send a request once, and return what `action` returns, or the `Failure`.
-
-        Parameters
-        ----------
-        action : callable
-            Takes obstore's module and a store.
-        """
+        """Send a request once: return what `action` returns for obstore's module and a store, or the `Failure`."""
         if self.closed_as:
             raise self._closed()
         request, seconds = object(), None
@@ -295,15 +277,7 @@ class Requests:
         action: Callable[[Any, Any], _T],
         attempt: Callable[[Callable[[Any, Any], _T]], _T | Failure] | None = None,
     ) -> _T | Failure:
-        """Send a request with retries, and return what `action` returns, or the last `Failure`.
-
-        Parameters
-        ----------
-        action : callable
-            As for `once`.
-        attempt : callable, optional
-            What to call in place of `once`.
-        """
+        """Send a request as `once`, or `attempt`, does, with retries; return the result, or the last `Failure`."""
         attempt = self.once if attempt is None else attempt
         begin, attempts = time.monotonic(), 0
         while True:

@@ -74,16 +74,7 @@ def open_url(url: str, options: Mapping[str, Any] | None = None, read_only: bool
 def _client(kind: str, url: str, parts: SplitResult, options: Mapping[str, Any]) -> tuple[Client, dict[str, Any]]:
     """Return the client of a bucket or web server, and the options of its stores; the same ones while nothing changes.
 
-    Parameters
-    ----------
-    kind : str
-        The service.
-    url : str
-        The URL of the bucket, or a whole URL of a web server.
-    parts : SplitResult
-        The URL that is being opened.
-    options : mapping
-        The options as they were given.
+    `url` is that of the bucket, or a whole URL of a web server, and `parts` the URL that is being opened.
     """
 
     def make() -> tuple[Client, dict[str, Any]]:

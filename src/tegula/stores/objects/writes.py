@@ -45,26 +45,8 @@ def put_if(
     """Store a value on condition that the state of its key is still `before`, and return the new generation.
 
     A write that fails or is refused may have happened nevertheless. So the history of the object is read; only if it
-    does not have this write, and the state is still `before`, the write is repeated.
-
-    Parameters
-    ----------
-    reader : ObjectReader
-        The store.
-    key : str
-        A valid key.
-    value : bytes or memoryview
-        The value to store.
-    before : Generation
-        The condition.
-    metadata : bool
-        Whether objects keep metadata. If not, a state with the same bytes counts as the result of this write if one of
-        its answers was lost.
-
-    Returns
-    -------
-    ObjectGeneration or Failure
-        The generation, or the failure that kept the value from being written.
+    does not have this write, and the state is still `before`, the write is repeated. Without `metadata`, objects keep
+    no history; then a state with the same bytes counts as the result of this write if one of its answers was lost.
 
     Raises
     ------
@@ -86,10 +68,10 @@ def put_if(
         if not answer.final:
             # the write may have happened: look for it
             unclear = unclear or answer.kind not in ("conflict", "missing")
-            found = _look(reader, key, value if unclear and not metadata else None)
-            if isinstance(found, Failure):
-                return found
-            now, same = found
+            state = _look(reader, key, value if unclear and not metadata else None)
+            if isinstance(state, Failure):
+                return state
+            now, same = state
             later = position(write, now.history) if isinstance(now, ObjectGeneration) else None
             if isinstance(now, ObjectGeneration) and (later == 0 or (same and now != before)):
                 return now
@@ -115,20 +97,12 @@ def _look(reader: ObjectReader, key: str, value: _Value | None) -> tuple[Generat
     answer = reader.read(key, (0, 0) if value is None else None)
     if isinstance(answer, Failure):
         return answer
-    found, generation = answer
-    return generation, value is not None and found == bytes(value)
+    stored, generation = answer
+    return generation, value is not None and stored == bytes(value)
 
 
 def put_if_alone(reader: ObjectReader, key: str, value: _Value, before: Generation) -> ObjectGeneration | Failure:
-    """Store a value if the state of its key is `before`, in a service without conditional writes.
-
-    The caller holds a lock that keeps other threads from writing to the key.
-
-    Raises
-    ------
-    ConflictError
-        If the state is another one.
-    """
+    """Do the same in a service without conditional writes, under a lock of the caller that keeps other threads out."""
     now = _look(reader, key, None)
     if isinstance(now, Failure):
         return now
@@ -150,12 +124,7 @@ def delete_if(reader: ObjectReader, key: str, before: Generation) -> Failure | N
     """Delete the value of a key on condition that its state is still `before`.
 
     If an answer was lost, a missing value counts as deleted and another value as a conflict, even if that was stored
-    after this deletion took place.
-
-    Returns
-    -------
-    Failure or None
-        The failure that kept the value from being deleted, if any.
+    after this deletion took place. Returns the failure that kept the value from being deleted, if any.
 
     Raises
     ------
@@ -189,15 +158,7 @@ def deletes_on_condition(requests: Requests, path: str, old: str, present: str) 
     """Test conditional deletion on an object that nothing else uses, and return whether it works.
 
     It works if an outdated condition is refused, the present one is not, and deleting a missing object is refused.
-
-    Parameters
-    ----------
-    requests : Requests
-        Sends the requests.
-    path : str
-        The name of the object, which may be deleted afterwards.
-    old, present : str
-        Its former and its present ETag.
+    `old` and `present` are the former and the present ETag of the object, which may be deleted afterwards.
     """
 
     def tag() -> str | None:

@@ -7,10 +7,11 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from tegula import config
-from tegula.errors import ReadOnlyError, StoreError, TegulaError
-from tegula.stores.arguments import ABSENT, ByteRange, BytesLike, Generation, check_key, check_prefix, clip_range
+from tegula.errors import StoreError, TegulaError
+from tegula.stores.arguments import ABSENT, ByteRange, check_key, check_prefix, clip_range, cut
 from tegula.stores.capabilities import Ranged
 from tegula.stores.interface import Store
+from tegula.stores.read_only import ReadOnlyStore
 from tegula.stores.references.sets import Reference, ReferenceSet
 from tegula.stores.secrets import plain_url
 from tegula.stores.single_writer import digest
@@ -31,14 +32,7 @@ class _Wanted(NamedTuple):
     part: ByteRange
 
 
-def _cut(value: bytes | None, byte_range: ByteRange | None) -> bytes | None:
-    if value is None or byte_range is None:
-        return value
-    start, stop = clip_range(byte_range, len(value))
-    return value[start:stop]
-
-
-class ReferenceStore(Store):
+class ReferenceStore(ReadOnlyStore):
     """Parts of files elsewhere, given by the references that kerchunk and other programs write; read-only.
 
     Parts of one file that lie close together are read by one request, and all requests of an operation are sent at
@@ -65,7 +59,7 @@ class ReferenceStore(Store):
     (b'cdef', b'de', b'x', None, 4)
     """
 
-    read_only = True
+    why_read_only = "has references to files, which can only be read"
 
     def __init__(self, references: ReferenceSet, resolve: Resolve, url: str) -> None:
         self.references = references
@@ -92,7 +86,7 @@ class ReferenceStore(Store):
         """Return the value of `key`, or a range of it, or ``None`` if there is none; see `Store.get`."""
         found = self._find(key)
         if not isinstance(found, Reference):
-            value = _cut(found, byte_range)
+            value = cut(found, byte_range)
             return (value, ABSENT if found is None else digest(found)) if with_generation else value
         wanted = self._wanted(key, found, byte_range)
         store: Any = wanted.store
@@ -120,7 +114,7 @@ class ReferenceStore(Store):
                 by_store.setdefault(id(wanted.store), []).append((place, wanted))
                 answers.append(None)
             else:
-                answers.append(_cut(found, byte_range))
+                answers.append(cut(found, byte_range))
         for several in by_store.values():
             for (place, _), value in zip(several, self._fetch([wanted for _, wanted in several])):
                 answers[place] = value
@@ -235,23 +229,6 @@ class ReferenceStore(Store):
     def list_dir(self, prefix: str) -> tuple[list[str], list[str]]:
         """Return the keys and the prefixes (each ending in ``/``) directly below `prefix`, each sorted."""
         return self.references.children(check_prefix(prefix))
-
-    # --- changes
-
-    def set(self, key: str, value: BytesLike, *, if_generation: Generation | None = None) -> Generation:
-        """Raise `ReadOnlyError`."""
-        raise self._read_only(check_key(key))
-
-    def delete(self, key: str, *, if_generation: Generation | None = None) -> None:
-        """Raise `ReadOnlyError`."""
-        raise self._read_only(check_key(key))
-
-    def delete_prefix(self, prefix: str) -> None:
-        """Raise `ReadOnlyError`."""
-        raise self._read_only(check_prefix(prefix))
-
-    def _read_only(self, key: str) -> ReadOnlyError:
-        return ReadOnlyError(f"{self!r} has references to files, which can only be read", key=key)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.references, self.resolve, self._url)

@@ -428,6 +428,26 @@ def pack(value: bytes, method: int) -> bytes:
     return packer.compress(value) + packer.flush()
 
 
+def packed_range(member: Member, byte_range: ByteRange | None) -> tuple[int, int]:
+    """Return which packed bytes of a member are read for a range of its value: all, unless it is stored.
+
+    Raises
+    ------
+    StoreError
+        If the member is encrypted, of two sizes, or larger than the setting ``max_chunk_bytes``.
+    """
+    if member.flags & _ENCRYPTED:
+        raise StoreError("the member of the archive is encrypted", key=member.name)
+    stored = member.method == STORED
+    if stored and member.size != member.packed:
+        raise StoreError("the archive's directory gives a stored member two sizes", key=member.name)
+    start, stop = (0, member.size) if byte_range is None else clip_range(byte_range, member.size)
+    wanted = stop - start if stored else member.size
+    if wanted > config.current().max_chunk_bytes:
+        raise StoreError(f"{wanted} bytes are more than the setting max_chunk_bytes allows", key=member.name)
+    return (start, stop) if stored else (0, member.packed)
+
+
 def read_member(read: ReadAt, member: Member, data: bytes | None, byte_range: ByteRange | None) -> bytes:
     """Return the value of a member of an archive, or a range of the value.
 
@@ -437,36 +457,28 @@ def read_member(read: ReadAt, member: Member, data: bytes | None, byte_range: By
     Raises
     ------
     StoreError
-        If the member is damaged, encrypted, packed by an unknown method, larger than the setting ``max_chunk_bytes``,
-        much larger than its packed bytes and the setting ``max_input_bytes``, or not of the size that the directory
-        says.
+        If the member is damaged, refused by `packed_range`, packed by an unknown method, much larger than its packed
+        bytes and the setting ``max_input_bytes``, or not of the size that the directory says.
     OSError
         If the archive can't be read.
     """
-    if member.flags & _ENCRYPTED:
-        raise StoreError("the member of the archive is encrypted", key=member.name)
-    if member.method == STORED and member.size != member.packed:
-        raise StoreError("the archive's directory gives a stored member two sizes", key=member.name)
-    first, stop = (0, member.size) if byte_range is None else clip_range(byte_range, member.size)
-    wanted = stop - first if member.method == STORED else member.size
-    if wanted > config.current().max_chunk_bytes:
-        raise StoreError(f"{wanted} bytes are more than the setting max_chunk_bytes allows", key=member.name)
-    if member.method == STORED and wanted != member.size:
-        if data is not None:
-            return data[first:stop]
-        start = member_start(read, member)
-        return read(start + first, start + stop)
-    if data is None:
+    first, last = packed_range(member, byte_range)
+    if data is not None:
+        data = data[first:last]
+    else:
         start = member_start(read, member)
         if member.method != STORED:
             _check_inflation(member)
-        data = read(start, start + member.packed)
+        data = read(start + first, start + last)
+    if last - first != member.packed:
+        return data
     value = _unpack(member, data)
     if len(value) != member.size:
         raise StoreError(f"the member of the archive is not {member.size} bytes long", key=member.name)
     if zlib.crc32(value) != member.crc:
         raise StoreError("the member of the archive does not match its CRC", key=member.name)
-    return value if byte_range is None else value[first:stop]
+    start, stop = (0, member.size) if byte_range is None else clip_range(byte_range, member.size)
+    return value[start:stop]
 
 
 def _check_inflation(member: Member) -> None:

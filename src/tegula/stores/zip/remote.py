@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property, partial
 from typing import Any, Final, TypeAlias
 
-from tegula import config
-from tegula.errors import ConflictError, NotFoundError, ReadOnlyError, StoreError
-from tegula.stores.arguments import ABSENT, ByteRange, BytesLike, Generation, check_key, check_prefix, clip_range
+from tegula.errors import ConflictError, NotFoundError, StoreError
+from tegula.stores.arguments import ABSENT, ByteRange, Generation, check_key, check_prefix
 from tegula.stores.capabilities import Ranged, UnreachableNames
 from tegula.stores.fsspec.store import FsspecStore
 from tegula.stores.interface import Store
 from tegula.stores.key_tree import KeyTree
-from tegula.stores.zip.records import STORED, Member, read_directory, read_member, warn_of
+from tegula.stores.read_only import ReadOnlyStore
+from tegula.stores.zip.records import Member, packed_range, read_directory, read_member, warn_of
 
 __all__ = ["RemoteZipStore"]
 
@@ -25,6 +25,7 @@ Span: TypeAlias = tuple[int, int]
 Tail: TypeAlias = tuple[int, bytes]
 """Offset of the bytes read from the end of an archive, and the bytes."""
 
+_REACH: Final = 8 << 20  # bytes at the end of a torn archive to search for its end record
 _TAIL: Final = 256 << 10  # read at once when an archive is opened: the end record, and most directories
 _AHEAD: Final = 16 << 20  # a longer directory is not read in one request with the bytes after it
 _HEADER: Final = 30  # length of a member's header without its name
@@ -166,25 +167,16 @@ class Blocks:
         return self._source.read([(start, stop)])[0]
 
 
-def header_span(member: Member) -> Span:
-    """Return the span that may hold the header of a member with its name, up to the member's end."""
-    return member.offset, min(member.offset + _HEADER + _name_length(member), member.end)
-
-
 def member_spans(member: Member, byte_range: ByteRange | None) -> list[Span]:
     """Return the spans that are necessary to read a member, or a range of it; none goes beyond its end.
 
     The length of a header is not known before it is read, so a few bytes more are read if it has not been read yet. A
     member that `read_member` refuses needs no bytes.
     """
-    stored = member.method == STORED
-    if stored and member.size != member.packed:
+    try:
+        first, stop = packed_range(member, byte_range)
+    except StoreError:
         return []
-    first, stop = (0, member.size) if byte_range is None else clip_range(byte_range, member.size)
-    if (stop - first if stored else member.size) > config.current().max_chunk_bytes:
-        return []
-    if not stored or stop - first == member.size:
-        first, stop = 0, member.packed
     if member.start is not None:
         spans = [(member.start + first, member.start + stop)]
     else:
@@ -200,10 +192,7 @@ def _name_length(member: Member) -> int:
     return int.from_bytes(member.record[28:30], "little")
 
 
-_REACH: Final = 8 << 20  # bytes at the end of a torn archive to search for its end record
-
-
-class RemoteZipStore(UnreachableNames, Store):
+class RemoteZipStore(UnreachableNames, ReadOnlyStore):
     """Members of a zip archive that is a value of another store; read-only.
 
     Opening reads the end of the archive, with its directory. A member is read by one request for its bytes, and the
@@ -240,7 +229,7 @@ class RemoteZipStore(UnreachableNames, Store):
     """
 
     in_archive = True
-    read_only = True
+    why_read_only = "is an archive in another store, which can only be read"
 
     def __init__(self, store: Store, key: str) -> None:
         self.store = store
@@ -261,7 +250,9 @@ class RemoteZipStore(UnreachableNames, Store):
         blocks = Blocks(self._source, tail)
 
         def fetch_headers(odd: Sequence[Member]) -> None:
-            blocks.fetch([header_span(member) for member in odd])
+            blocks.fetch(
+                (member.offset, min(member.offset + _HEADER + _name_length(member), member.end)) for member in odd
+            )
 
         _, members, odd = read_directory(blocks.read, self._source.size, _REACH, fetch_headers)
         return members, odd
@@ -301,18 +292,6 @@ class RemoteZipStore(UnreachableNames, Store):
         member = self._members.get(check_key(key))
         return None if member is None else member.size
 
-    def set(self, key: str, value: BytesLike, *, if_generation: Generation | None = None) -> Generation:
-        """Raise `ReadOnlyError`."""
-        raise self._read_only(check_key(key))
-
-    def delete(self, key: str, *, if_generation: Generation | None = None) -> None:
-        """Raise `ReadOnlyError`."""
-        raise self._read_only(check_key(key))
-
-    def delete_prefix(self, prefix: str) -> None:
-        """Raise `ReadOnlyError`."""
-        raise self._read_only(check_prefix(prefix))
-
     # --- listings
 
     def list_prefix(self, prefix: str) -> Iterator[str]:
@@ -351,9 +330,6 @@ class RemoteZipStore(UnreachableNames, Store):
         except (OSError, MemoryError, OverflowError) as error:
             self._source.check()
             raise StoreError(f"can't read the archive {self.url}: {error}", key=key) from error
-
-    def _read_only(self, key: str) -> ReadOnlyError:
-        return ReadOnlyError(f"{self!r} is an archive in another store, which can only be read", key=key)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, RemoteZipStore):

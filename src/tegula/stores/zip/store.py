@@ -117,7 +117,7 @@ class ZipStore(Exclusive, UnreachableNames, Store):
 
     def set(self, key: str, value: BytesLike, *, if_generation: Generation | None = None) -> Generation:
         """Store `value` under `key`, to be in the archive after the next commit, and return its generation."""
-        self._check_writable(key)
+        self._check_writable(check_key(key))
         if len(key.encode()) > _MAX_NAME:
             raise StoreError(f"names in a zip archive have at most {_MAX_NAME} bytes", key=f"{key[:80]}…")
         plain = bytes(flat_view(value, key))
@@ -131,7 +131,7 @@ class ZipStore(Exclusive, UnreachableNames, Store):
 
     def delete(self, key: str, *, if_generation: Generation | None = None) -> None:
         """Remove `key` if it exists, from the archive's directory at the next commit; raises as `set` does."""
-        self._check_writable(key)
+        self._check_writable(check_key(key))
         self._held().remove(key, if_generation)
 
     def flush(self) -> None:
@@ -155,7 +155,7 @@ class ZipStore(Exclusive, UnreachableNames, Store):
         StoreError
             If the archive can't be written; the old archive is unchanged.
         """
-        self._check_owned(None)
+        self._check_writable(None)
         self._held().compact()
 
     def close(self) -> None:
@@ -218,10 +218,7 @@ class ZipStore(Exclusive, UnreachableNames, Store):
             raise StoreError(f"the zip archive {self.path} is closed; open it again")
         return contents
 
-    def _check_writable(self, key: str) -> None:
-        self._check_owned(check_key(key))
-
-    def _check_owned(self, key: str | None) -> None:
+    def _check_writable(self, key: str | None) -> None:
         if self.read_only:
             raise ReadOnlyError(f"{self!r} is read-only", key=key)
         if os.getpid() != self._held().process:
