@@ -99,13 +99,7 @@ def unique_location(identity: object, key: str) -> str:
 
 
 def process_name() -> str:
-    """Return text that is unique to this process among all processes on all machines.
-
-    Examples
-    --------
-    >>> process_name() == process_name()
-    True
-    """
+    """Return text that is unique to this process among all processes on all machines."""
     global _process
     with _lock:
         _process = _process or os.urandom(16).hex()

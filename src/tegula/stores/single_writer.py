@@ -5,8 +5,9 @@ from __future__ import annotations
 import threading
 import weakref
 from abc import abstractmethod
+from collections.abc import Callable
 from importlib import import_module
-from typing import Any
+from typing import Any, Final, TypeVar
 
 from tegula.deferred import after_fork
 from tegula.errors import ReadOnlyError
@@ -22,7 +23,9 @@ from tegula.stores.arguments import (
 )
 from tegula.stores.interface import Store
 
-__all__ = ["KeyLocks", "PrefixedLocks", "SingleWriterStore", "digest"]
+__all__ = ["KeyLocks", "PrefixedLocks", "SingleWriterStore", "digest", "locks_of"]
+
+_Locks = TypeVar("_Locks", bound="KeyLocks")
 
 
 class KeyLocks:
@@ -81,6 +84,21 @@ def _renew_all() -> None:
     """In a forked child, renew the locks, since the parent's threads that may hold them do not exist here."""
     for locks in _all_locks:
         locks.renew()
+
+
+# A store holds its storage, so an id is not reused while its entry is alive.
+_by_storage: weakref.WeakValueDictionary[tuple[object, int], KeyLocks] = weakref.WeakValueDictionary()
+_making: Final = KeyLocks(1)
+
+
+def locks_of(storage: object, make: Callable[[], _Locks]) -> _Locks:
+    """Return the locks that all stores of this process over one storage share, made by `make` for the first of them."""
+    with _making.of(""):
+        locks: Any = _by_storage.get((make, id(storage)))
+        if locks is None:
+            locks = _by_storage[make, id(storage)] = make()
+        made: _Locks = locks
+        return made
 
 
 class SingleWriterStore(Store):

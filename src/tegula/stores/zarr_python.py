@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import weakref
 from collections.abc import Coroutine, Iterable, Iterator
 from functools import partial
 from importlib import import_module
@@ -15,17 +14,12 @@ from tegula.stores.checked_ranges import CheckedRanges, Limits
 from tegula.stores.coroutines import run
 from tegula.stores.fsspec.file_systems import MISSING, is_absence
 from tegula.stores.secrets import redacted
-from tegula.stores.single_writer import KeyLocks, PrefixedLocks
+from tegula.stores.single_writer import KeyLocks, PrefixedLocks, locks_of
 
 __all__ = ["ZarrPythonStore"]
 
 _T = TypeVar("_T")
 _CONCURRENCY: Final = 10  # as in zarr-python itself
-
-
-# One for each store in use. A store of tegula holds the wrapped store, so an id is not reused while its entry is alive.
-_shared: weakref.WeakValueDictionary[int, KeyLocks] = weakref.WeakValueDictionary()
-_shared_lock = KeyLocks(1)
 
 
 class ZarrPythonStore(CheckedRanges):
@@ -59,7 +53,9 @@ class ZarrPythonStore(CheckedRanges):
         self._buffers: Any = import_module("zarr.core.buffer").default_buffer_prototype()
         self.listable = bool(store.supports_listing)
         cannot = store.read_only or not (store.supports_writes and store.supports_deletes)
-        super().__init__(read_only=read_only or cannot, locks=PrefixedLocks(_locks_of(store), self._prefix))
+        values = getattr(store, "_store_dict", store)  # stores in memory may share their values
+        locks = PrefixedLocks(locks_of(values, _some_locks), self._prefix)
+        super().__init__(read_only=read_only or cannot, locks=locks)
 
     # --- values
 
@@ -203,10 +199,5 @@ class ZarrPythonStore(CheckedRanges):
         return partial(type(self), read_only=self.read_only), (self.store, self.path)
 
 
-def _locks_of(store: Any) -> KeyLocks:
-    held = getattr(store, "_store_dict", store)  # stores in memory may share their values
-    with _shared_lock.of(""):
-        locks = _shared.get(id(held))
-        if locks is None:
-            locks = _shared[id(held)] = KeyLocks(64)
-        return locks
+def _some_locks() -> KeyLocks:
+    return KeyLocks(64)

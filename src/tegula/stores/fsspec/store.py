@@ -37,7 +37,7 @@ from tegula.stores.fsspec.file_systems import (
 )
 from tegula.stores.fsspec.listing import FileNames, below, children, files
 from tegula.stores.identity import shared
-from tegula.stores.names import HIDDEN
+from tegula.stores.names import HIDDEN, is_hidden
 from tegula.stores.secrets import plain_url, redacted
 from tegula.stores.single_writer import KeyLocks, PrefixedLocks
 
@@ -297,7 +297,7 @@ class FsspecStore(BlockedKeys, Ranged, CheckedRanges):
     def write(self, key: str, value: bytes) -> None:
         """Store a value as a file; the docstring of the class says what a reader may see during the write."""
         path = self._names.path(key)
-        if HIDDEN in key and any(segment.startswith(HIDDEN) for segment in key.split("/")):
+        if is_hidden(key):
             raise StoreError(f"names that begin with {HIDDEN!r} are the store's own", key=key)
         with self._asking("write", key, missing=True):
             for _ in range(_ATTEMPTS):  # another thread may remove the directory when it becomes empty
