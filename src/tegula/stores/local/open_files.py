@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING, Any
 
 from tegula.deferred import Later, after_fork, before_threads
 from tegula.errors import StoreError
-from tegula.frozen import Frozen
 
 if TYPE_CHECKING:
     import logging
@@ -351,11 +350,13 @@ def read_at(fd: int, start: int, stop: int) -> bytes:
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
-class OpenFile(Frozen):
+class OpenFile:
     """An open file whose contents are to be copied: its descriptor and its size."""
 
-    fd: int
-    nbytes: int
+    __slots__ = ("fd", "nbytes")
+
+    def __init__(self, fd: int, nbytes: int) -> None:
+        self.fd, self.nbytes = fd, nbytes
 
 
 Contents = memoryview | OpenFile
