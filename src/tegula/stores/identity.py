@@ -35,14 +35,14 @@ class Shared:
 _shared: weakref.WeakValueDictionary[tuple[object, ...], Shared] = weakref.WeakValueDictionary()
 
 
-def shared(storage: object, *place: object) -> Shared:
-    """Return the identity of a place in storage, the same one for all stores of this process.
+def shared(storage: object, *part: object) -> Shared:
+    """Return the identity of a part in storage, the same one for all stores of this process.
 
     Parameters
     ----------
     storage : object
         The object that holds the values.
-    place : hashable
+    part : hashable
         A part of the storage; equal for stores over the same part.
 
     Examples
@@ -53,10 +53,10 @@ def shared(storage: object, *place: object) -> Shared:
     (True, False)
     """
     with _lock:
-        found = _shared.get(place)
-        if found is None:
-            found = _shared[place] = Shared(storage)
-        return found
+        identity = _shared.get(part)
+        if identity is None:
+            identity = _shared[part] = Shared(storage)
+        return identity
 
 
 def location(identity: object, key: str) -> str:

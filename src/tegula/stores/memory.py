@@ -74,10 +74,10 @@ class MemoryStore(Store):
 
     def get(self, key: str, byte_range: ByteRange | None = None, *, with_generation: bool = False) -> Any:
         """Return the value of `key`, or a range of it, or ``None`` if there is none; see `Store.get`."""
-        found = self._values.get(key) if type(key) is str else None
-        if found is None:
+        entry = self._values.get(key) if type(key) is str else None
+        if entry is None:
             self._check_key(key)
-        value, generation = found or (None, ABSENT)
+        value, generation = entry or (None, ABSENT)
         if value is not None and byte_range is not None:
             start, stop = clip_range(byte_range, len(value))
             value = value[start:stop]
@@ -101,9 +101,9 @@ class MemoryStore(Store):
         self._check_writable(key)
         with self._lock:
             self._check_generation(key, if_generation)
-            found = self._values.pop(key, None)
+            entry = self._values.pop(key, None)
             self.changes = next_generation()
-            if found is not None and self._tree is not None:
+            if entry is not None and self._tree is not None:
                 self._tree.discard(key)
 
     def list_prefix(self, prefix: str) -> Iterator[str]:
@@ -125,8 +125,8 @@ class MemoryStore(Store):
 
     def size(self, key: str) -> int | None:
         """Return the length of a value in bytes, or ``None`` if there is none."""
-        found = self._values.get(self._check_key(key))
-        return None if found is None else len(found[0])
+        entry = self._values.get(self._check_key(key))
+        return None if entry is None else len(entry[0])
 
     @property
     def url(self) -> str:

@@ -74,10 +74,10 @@ class ZarrPythonStore(CheckedRanges):
         elif start is not None:
             wanted = self._abc.SuffixByteRequest(-start) if start < 0 else self._abc.OffsetByteRequest(start)
         await self._open()
-        found = await self.store.get(self._prefix + key, self._buffers, wanted)
-        if found is None:
+        buffer = await self.store.get(self._prefix + key, self._buffers, wanted)
+        if buffer is None:
             raise FileNotFoundError(key)
-        value: bytes = found.to_bytes()
+        value: bytes = buffer.to_bytes()
         return value
 
     def get_many(self, requests: Iterable[tuple[str, ByteRange | None]]) -> list[bytes | None]:
@@ -94,9 +94,9 @@ class ZarrPythonStore(CheckedRanges):
             asked = (fetch(key, limits) for key, _, limits in wanted if limits is not None)
             return await asyncio.gather(*asked, return_exceptions=True)
 
-        found = iter(run(fetch_all()))
+        answers = iter(run(fetch_all()))
         return [
-            self.read_sized(key, byte_range) if limits is None else self.answer(key, byte_range, next(found))
+            self.read_sized(key, byte_range) if limits is None else self.answer(key, byte_range, next(answers))
             for key, byte_range, limits in wanted
         ]
 
@@ -140,8 +140,8 @@ class ZarrPythonStore(CheckedRanges):
         inner = self._prefix + check_prefix(prefix)
 
         async def is_prefix(name: str) -> bool:
-            async for found in self.store.list_prefix(f"{name}/"):
-                if found.startswith(f"{name}/"):
+            async for entries in self.store.list_prefix(f"{name}/"):
+                if entries.startswith(f"{name}/"):
                     return True
             return False
 
@@ -151,9 +151,9 @@ class ZarrPythonStore(CheckedRanges):
             return [*zip(names, keys, await asyncio.gather(*map(is_prefix, names)))]
 
         cut = len(self._prefix)
-        found = [each for each in self._run("list", prefix, listed()) if is_key(each[0][cut:])]
-        keys = sorted(name[cut:] for name, stored, _ in found if stored)
-        return keys, sorted(f"{name[cut:]}/" for name, _, filled in found if filled)
+        entries = [each for each in self._run("list", prefix, listed()) if is_key(each[0][cut:])]
+        keys = sorted(name[cut:] for name, stored, _ in entries if stored)
+        return keys, sorted(f"{name[cut:]}/" for name, _, filled in entries if filled)
 
     @property
     def url(self) -> str:

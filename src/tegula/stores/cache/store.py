@@ -203,15 +203,15 @@ class CachedStore(WrappingStore):
         return self._fetched(key, byte_range, self.store.get(key, byte_range, with_generation=True))
 
     def _fetched(
-        self, key: str, byte_range: ByteRange | None, found: tuple[bytes | None, Generation]
+        self, key: str, byte_range: ByteRange | None, answer: tuple[bytes | None, Generation]
     ) -> tuple[bytes | None, Generation]:
         """Cache the answer of the store."""
-        value, generation = found
+        value, generation = answer
         text = lasting_text(generation)
         if value is not None and text is not None and byte_range != (0, 0):
             self._disk.put(self._name(key, text, byte_range), bytes(value))
         self._note(key, generation)
-        return found
+        return answer
 
     # --- values on disk
 
@@ -228,8 +228,8 @@ class CachedStore(WrappingStore):
         return kept
 
     def _name(self, key: str, generation: str, byte_range: ByteRange | None) -> str:
-        place = None if byte_range is None else tuple(None if n is None else int(n) for n in byte_range)
-        return f"{self._root}{key}\0{generation}\0{place}"
+        part = None if byte_range is None else tuple(None if n is None else int(n) for n in byte_range)
+        return f"{self._root}{key}\0{generation}\0{part}"
 
     # --- states of keys
 
@@ -259,8 +259,8 @@ class CachedStore(WrappingStore):
     def _read_state(self, key: str) -> tuple[Generation, float] | None:
         raw = self._disk.get(self._state(key))
         try:
-            found: Any = None if raw is None else literal_eval(raw.decode())
-            return None if found is None else (self.store.generation_of(found[0]), float(found[1]))
+            state: Any = None if raw is None else literal_eval(raw.decode())
+            return None if state is None else (self.store.generation_of(state[0]), float(state[1]))
         except (ValueError, SyntaxError, TypeError, LookupError):
             return None
 

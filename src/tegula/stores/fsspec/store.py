@@ -189,10 +189,10 @@ class FsspecStore(BlockedKeys, Ranged, CheckedRanges):
         """Read the contents of a file, or a part of them; see `CheckedRanges`."""
         path = self._names.path(key)
         try:
-            found: bytes = self._call("cat_file", path, start=limits[0], end=limits[1])
+            contents: bytes = self._call("cat_file", path, start=limits[0], end=limits[1])
         except Exception as error:  # noqa: BLE001 - file systems raise anything, and `answer` tells what it means
             return self._confirmed(path, error) if self._caches else error
-        return found
+        return contents
 
     def get_many(self, requests: Iterable[tuple[str, ByteRange | None]]) -> list[bytes | None]:
         """Return the results of `get` for each ``(key, byte_range)``, in order, with one wave of requests."""
@@ -201,13 +201,13 @@ class FsspecStore(BlockedKeys, Ranged, CheckedRanges):
             return super().get_many(wanted)
 
         # ranges that depend on the size of the value are read one by one
-        found: list[bytes | None] = [None] * len(wanted)
+        values: list[bytes | None] = [None] * len(wanted)
         sent, paths, limits = [], [], []
         for number, (key, byte_range) in enumerate(wanted):
             check_key(key)
             pair = self.limits(byte_range)
             if pair is None:
-                found[number] = self.read_sized(key, byte_range)
+                values[number] = self.read_sized(key, byte_range)
             else:
                 sent.append(number)
                 paths.append(self._names.path(key))
@@ -219,8 +219,8 @@ class FsspecStore(BlockedKeys, Ranged, CheckedRanges):
             with self._asking("read", wanted[sent[0]][0], missing=True):
                 answers = self._call("cat_ranges", paths, starts, ends, on_error="return", **self._batch)
             for number, answer in zip(sent, answers):
-                found[number] = self.answer(*wanted[number], answer)
-        return found
+                values[number] = self.answer(*wanted[number], answer)
+        return values
 
     def get_ranges(
         self, key: str, ranges: Sequence[ByteRange], generation: Generation | None = None
@@ -274,9 +274,9 @@ class FsspecStore(BlockedKeys, Ranged, CheckedRanges):
         info = self.info(key)
         if info is None:
             return ABSENT
-        found = self._version_of(info)
-        tells = info["type"] != "directory" and any(name in _VERSION and text != "None" for name, text in found)
-        return FileState(found) if tells else None
+        version = self._version_of(info)
+        tells = info["type"] != "directory" and any(name in _VERSION and text != "None" for name, text in version)
+        return FileState(version) if tells else None
 
     def size(self, key: str) -> int | None:
         """Return the length of a value in bytes, or ``None`` if there is none."""
@@ -357,10 +357,10 @@ class FsspecStore(BlockedKeys, Ranged, CheckedRanges):
                     names: Iterable[str] = self._call("find", path)
                 else:
                     names = files(self._entries, path)
-                found = [*names]
+                paths = [*names]
         except MISSING:
-            found = []
-        return below(self._names.keys(found), prefix)
+            paths = []
+        return below(self._names.keys(paths), prefix)
 
     def list_dir(self, prefix: str) -> tuple[list[str], list[str]]:
         """Return the keys and the prefixes (each ending in ``/``) directly below `prefix`, each sorted."""
@@ -405,7 +405,7 @@ class FsspecStore(BlockedKeys, Ranged, CheckedRanges):
     def _remove_directories(self, prefix: str) -> None:
         """Remove the empty directories below a prefix; a directory that gets a file meanwhile stays."""
         root = self._names.directory(prefix)
-        pending, found = [root], []
+        pending, directories = [root], []
         while pending:
             current = pending.pop()
             try:
@@ -413,8 +413,8 @@ class FsspecStore(BlockedKeys, Ranged, CheckedRanges):
             except Exception:  # noqa: BLE001 - the keys are gone, and nothing depends on the directories
                 continue
             pending += inside
-            found += inside
-        for path in [*reversed(found), *([root] if prefix else [])]:
+            directories += inside
+        for path in [*reversed(directories), *([root] if prefix else [])]:
             with suppress(Exception):  # it is not empty, or gone
                 self._call("rmdir", path)
 
@@ -424,8 +424,8 @@ class FsspecStore(BlockedKeys, Ranged, CheckedRanges):
         """Return what the file system reports of a file, such as its ETag; ``None`` if there is no file."""
         try:
             with self._asking("look up", check_key(key)):
-                found: dict[str, Any] = self._call("info", self._names.path(key), **self._refresh["info"])
-                return found
+                info: dict[str, Any] = self._call("info", self._names.path(key), **self._refresh["info"])
+                return info
         except MISSING:
             return None
 
@@ -442,8 +442,8 @@ class FsspecStore(BlockedKeys, Ranged, CheckedRanges):
     def _entries(self, path: str) -> list[dict[str, Any]]:
         """Return the present entries of a directory."""
         self._call("invalidate_cache")
-        found: list[dict[str, Any]] = self._call("ls", path, detail=True, **self._refresh["ls"])
-        return found
+        entries: list[dict[str, Any]] = self._call("ls", path, detail=True, **self._refresh["ls"])
+        return entries
 
     def _confirmed(self, path: str, error: Exception) -> Exception:
         """Return the error of the storage below a cache for a file that the cache reports as missing.

@@ -32,14 +32,8 @@ from tegula.stores.objects.writes import can_be_sent, deletes_on_condition
 from tegula.stores.single_writer import KeyLocks, digest
 
 __all__ = [
-    "Bucket",
-    "Conditions",
-    "conditions_of",
-    "known_conditions",
-    "probe",
-    "service_of",
-    "storage_of",
-]
+    "Bucket", "Conditions", "conditions_of", "known_conditions", "probe", "service_of", "storage_of",
+]  # fmt: skip
 
 _T = TypeVar("_T")
 
@@ -104,34 +98,34 @@ def storage_of(kind: str, settings: Settings | None) -> object:
         return None  # in memory
     positional, named = settings
     config = named.get("config") or {}
-    found = [str(config[name]) for name in _ENDPOINTS.get(kind, ()) if name in config]
+    servers = [str(config[name]) for name in _ENDPOINTS.get(kind, ()) if name in config]
     prefixes = _VARIABLES.get(kind, ())
-    found += sorted(f"{name}={value}" for name, value in os.environ.items() if name.startswith(prefixes))
+    servers += sorted(f"{name}={value}" for name, value in os.environ.items() if name.startswith(prefixes))
     if kind == "gs":
-        found += _other_servers(config)
-    if kind in _ENDPOINTS and not found:
+        servers += _other_servers(config)
+    if kind in _ENDPOINTS and not servers:
         return None
     bucket = config.get("bucket") or config.get("container_name")
-    return kind, bucket, config.get("account_name"), digest(repr((positional, found)).encode())
+    return kind, bucket, config.get("account_name"), digest(repr((positional, servers)).encode())
 
 
 def service_of(kind: str, settings: Settings | None) -> tuple[str, ...]:
     """Return the scope of a bucket's name: endpoint and account; empty for the provider's own endpoint."""
     config = {} if settings is None else settings[1].get("config") or {}
-    found: list[str] = []
+    scope: list[str] = []
     for names in _SERVICES.get(kind, ()):
         prefixes = {"s3": ("AWS_",), "gs": ("GOOGLE_",), "az": ("AZURE_STORAGE_", "AZURE_")}[kind]
         given = [config.get(name) for name in names]
         given += [os.environ.get(prefix + name.upper()) for prefix in prefixes for name in names]
-        found += [str(value) for value in given if value][:1]
-    return tuple(found)
+        scope += [str(value) for value in given if value][:1]
+    return tuple(scope)
 
 
 def _other_servers(config: dict[str, Any]) -> list[str]:
     """Return the keys of Google Cloud Storage that name another server."""
     given = [config[name] for name in _ACCOUNTS if name in config]
     given += [value for name in _ACCOUNTS if (value := os.environ.get(f"GOOGLE_{name.upper()}"))]
-    found = []
+    keys = []
     for text in map(str, given):
         key = text
         if not text.lstrip().startswith("{"):
@@ -141,8 +135,8 @@ def _other_servers(config: dict[str, Any]) -> list[str]:
             except (OSError, ValueError):  # obstore reports it
                 continue
         if "gcs_base_url" in key:
-            found.append(key)
-    return found
+            keys.append(key)
+    return keys
 
 
 def known_conditions(storage: object) -> Conditions | None:
@@ -263,8 +257,8 @@ class Bucket:
             return requests.send(lambda library, store: library.put(store, name, value))
 
         def holds(name: str, value: bytes) -> bool:
-            found: Any = requests.send(lambda library, store: bytes(library.get(store, name).bytes()))
-            return bool(found == value)
+            stored: Any = requests.send(lambda library, store: bytes(library.get(store, name).bytes()))
+            return bool(stored == value)
 
         try:
             if any(isinstance(put(name, value), Failure) for name, value in zip(names, (b"1", b"2"))):

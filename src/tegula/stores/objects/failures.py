@@ -46,8 +46,10 @@ _ODD: Final = (
     "control characters; delete or rename it with another program"
 )
 
-_SLOWER: Final = ("SlowDown", "ServiceUnavailable", "ServerBusy")
-_PASSING: Final = ("InternalError", "OperationTimedOut", "RequestTimeout")
+_REPORTED: Final[dict[str, FailureKind]] = {
+    **dict.fromkeys(("SlowDown", "ServiceUnavailable", "ServerBusy"), "throttled"),
+    **dict.fromkeys(("InternalError", "OperationTimedOut", "RequestTimeout"), "transient"),
+}
 _KINDS: Final[dict[int | None, FailureKind]] = {
     **dict.fromkeys((429, 503), "throttled"),
     **dict.fromkeys((408, 425, 500, 502, 504), "transient"),
@@ -256,8 +258,7 @@ def _reported(code: str) -> Failure:
     """Return the failure for an error that an answer of status 200 reports, by its code or status."""
     if code.isdecimal():
         return Failure(_kind_of_status(int(code), ""), f"the server answers {_phrase(int(code))}")
-    kind: FailureKind = "throttled" if code in _SLOWER else "transient" if code in _PASSING else "fatal"
-    return Failure(kind, f"the server reports {code}")
+    return Failure(_REPORTED.get(code, "fatal"), f"the server reports {code}")
 
 
 def _kind_of_status(status: int, text: str) -> FailureKind:

@@ -17,14 +17,8 @@ from tegula.stores.arguments import Generation
 from tegula.stores.single_writer import digest
 
 __all__ = [
-    "ATTRIBUTE",
-    "ObjectGeneration",
-    "generation_from",
-    "history_of",
-    "new_write",
-    "position",
-    "reaches_back",
-]
+    "ATTRIBUTE", "ObjectGeneration", "generation_from", "history_of", "new_write", "position", "reaches_back",
+]  # fmt: skip
 
 ATTRIBUTE: Final = "tegulawrites"
 """The name of the metadata; only letters, since services treat other characters differently."""

@@ -150,12 +150,7 @@ def make_store(class_name: str, settings: Settings) -> Any:
 class StoreHandle:
     """An obstore store that can be made again: in a forked process, with new credentials, or with other retries.
 
-    Parameters
-    ----------
-    store : obstore store
-        The store. Its own retries are replaced.
-    retry_config : dict
-        Retries of each request.
+    The store's own retries are replaced by `retry_config`.
 
     Attributes
     ----------

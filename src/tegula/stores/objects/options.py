@@ -13,6 +13,8 @@ import os
 import re
 from base64 import b64decode
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from importlib import import_module
 from importlib.util import find_spec
 from math import isfinite
@@ -23,17 +25,9 @@ from tegula.errors import MetadataError
 from tegula.stores.objects.requests import Retries
 
 __all__ = [
-    "KNOWN",
-    "SCHEMES",
-    "Options",
-    "ProfileCredentials",
-    "StaticCredentials",
-    "names_server",
-    "obstore_words",
-    "sort_options",
-    "truth",
-    "unknown_option",
-]
+    "KNOWN", "SCHEMES", "Options", "ProfileCredentials", "StaticCredentials", "names_server", "obstore_words",
+    "sort_options", "truth", "unknown_option",
+]  # fmt: skip
 
 SCHEMES: Final = {
     "s3": "s3", "s3a": "s3", "gs": "gs", "gcs": "gs", "az": "az", "azure": "az", "abfs": "az", "abfss": "az",
@@ -91,37 +85,20 @@ _has_controls = re.compile(r"[\x00-\x1f\x7f]").search
 
 
 class Options(NamedTuple):
-    """Options, sorted by where they are used.
+    """Options, sorted by where they are used."""
 
-    Attributes
-    ----------
-    config, client : dict
-        ``config`` and ``client_options`` of obstore.
-    retries : Retries
-        How requests are repeated.
-    provider : callable or None
-        Returns credentials.
-    store : dict
-        Arguments of `tegula.stores.ObjectStore`.
-    """
-
-    config: dict[str, Any]
-    client: dict[str, Any]
+    config: dict[str, Any]  # of obstore
+    client: dict[str, Any]  # ``client_options`` of obstore
     retries: Retries
-    provider: Any
-    store: dict[str, Any]
+    provider: Any  # returns credentials, or ``None``
+    store: dict[str, Any]  # arguments of `tegula.stores.ObjectStore`
 
 
 def sort_options(kind: str, options: Mapping[str, Any]) -> Options:
-    """Sort the options for opening object storage by where they are used.
+    """Sort the options for opening object storage of a service, ``s3 gs az http``, by where they are used.
 
-    Parameters
-    ----------
-    kind : str
-        The service: ``s3 gs az http``.
-    options : mapping
-        Options by name, in lower or upper case, with or without a prefix such as ``aws_``; ``config``,
-        ``client_options`` and ``retry_config`` may be mappings of further options, as in obstore.
+    Names may be in lower or upper case, with or without a prefix such as ``aws_``; ``config``, ``client_options`` and
+    ``retry_config`` may be mappings of further options, as in obstore.
 
     Raises
     ------
@@ -255,13 +232,7 @@ _EXCLUSIVE: Final = ("service_account", "service_account_key")  # obstore refuse
 
 
 class StaticCredentials:
-    """A credential provider for credentials in the options.
-
-    Parameters
-    ----------
-    values : mapping
-        Names and values as a credential provider returns them.
-    """
+    """A credential provider for credentials in the options, by the names that a provider returns."""
 
     def __init__(self, values: Mapping[str, str]) -> None:
         self._values = dict(values)
@@ -285,13 +256,6 @@ class StaticCredentials:
 
 def _own_credentials(kind: str, settings: Mapping[str, Any]) -> StaticCredentials | None:
     """Return a provider for the credentials in the settings of obstore; ``None`` if they need none.
-
-    Parameters
-    ----------
-    kind : str
-        The service: ``s3 gs az http``.
-    settings : mapping
-        Settings for obstore, by names without prefixes.
 
     Raises
     ------
@@ -370,18 +334,11 @@ def _profile_credentials(settings: Mapping[str, Any]) -> ProfileCredentials | No
     return ProfileCredentials(os.environ.get("AWS_PROFILE")) if named and find_spec("boto3") is not None else None
 
 
+@dataclass(frozen=True)
 class ProfileCredentials:
-    """Credentials of a profile in ``~/.aws``, fetched by boto3 when they are needed, in any process.
+    """Credentials of a profile in ``~/.aws``, or of the default one, fetched by boto3 when they are needed."""
 
-    Parameters
-    ----------
-    profile : str or None
-        Its name, ``None`` for the default one.
-    """
-
-    def __init__(self, profile: str | None) -> None:
-        self.profile = profile
-        self._provider: Any = None
+    profile: str | None
 
     @property
     def config(self) -> dict[str, str]:
@@ -391,19 +348,15 @@ class ProfileCredentials:
 
     def __call__(self) -> Any:
         """Return credentials."""
-        if self._provider is None:
-            session = import_module("boto3").Session(profile_name=self.profile)
-            self._provider = import_module("obstore.auth.boto3").Boto3CredentialProvider(session)
         return self._provider()
 
+    @cached_property
+    def _provider(self) -> Any:
+        session = import_module("boto3").Session(profile_name=self.profile)
+        return import_module("obstore.auth.boto3").Boto3CredentialProvider(session)
+
     def __reduce__(self) -> tuple[Any, ...]:
-        return ProfileCredentials, (self.profile,)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, ProfileCredentials) and other.profile == self.profile
-
-    def __hash__(self) -> int:
-        return hash(self.profile)
+        return ProfileCredentials, (self.profile,)  # any process can fetch them
 
 
 # -- the names of options in fsspec
@@ -427,14 +380,9 @@ _NOT_NEEDED: Final = frozenset(
 
 
 def obstore_words(scheme: str, options: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return settings by the names of obstore, without those that obstore does not need.
+    """Return settings, named as in fsspec or obstore, by the names of obstore, without those that it does not need.
 
-    Parameters
-    ----------
-    scheme : str
-        The scheme of the URLs; settings for other storage than obstore's are returned as they are.
-    options : mapping
-        Settings by the names of fsspec or obstore.
+    Settings for URLs whose scheme is not one of obstore's are returned as they are.
 
     Examples
     --------

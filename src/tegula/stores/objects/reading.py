@@ -373,10 +373,10 @@ class ObjectReader(Ranged, Revalidating, SizedListing, Store):
         Consoles create an empty object for a directory, with a slash at the end of its name, and obstore drops this
         slash. So an empty object in a bucket is listed only if it can be read by its name.
         """
-        for found in objects:
-            key = self._key_of(found["path"], prefix)
-            if key is not None and (found["size"] or self.kind in ("file", "memory") or self.exists(key)):
-                yield key, found["size"]
+        for entry in objects:
+            key = self._key_of(entry["path"], prefix)
+            if key is not None and (entry["size"] or self.kind in ("file", "memory") or self.exists(key)):
+                yield key, entry["size"]
 
     def _key_of(self, path: str, prefix: str) -> str | None:
         if not path.startswith(self.prefix + prefix):
@@ -409,8 +409,8 @@ class ObjectReader(Ranged, Revalidating, SizedListing, Store):
         try:
             return self._get(library, store, path, {"head": True, **conditions})
         except Exception as error:
-            found = failure_of(error)
-            if found.kind not in ("unsupported", "unsized") and found.status != HTTPStatus.METHOD_NOT_ALLOWED:
+            failure = failure_of(error)
+            if failure.kind not in ("unsupported", "unsized") and failure.status != HTTPStatus.METHOD_NOT_ALLOWED:
                 raise
         try:
             return self._get(library, store, path, {"range": (0, 1), **conditions})

@@ -186,8 +186,8 @@ class ObjectStore(Copying, ObjectReader):
             raise MetadataError("concurrency must be a whole number of at least 1", field="concurrency")
         self._concurrency = concurrency
         self.requests = Requests(client.single, client.bulk, client.retries, client.limiter(concurrency))
-        self._place = f"{client.root}{self.prefix}".rstrip("/")
-        self._url = self._place if url is None else url
+        self._name = f"{client.root}{self.prefix}".rstrip("/")
+        self._url = self._name if url is None else url
         known = known_conditions(client.storage)
         self.single_writer = known is not None and not known.hold
         self.conditional_delete = known is not None and known.delete
@@ -196,7 +196,7 @@ class ObjectStore(Copying, ObjectReader):
             self.identity = shared(values, "memory", id(values), self.prefix)
         else:
             missing_too = "" if self.missing <= {404} else f"{sorted(self.missing)}|"
-            self.identity = f"object:{missing_too}{'|'.join((*client.service, self._place))}"
+            self.identity = f"object:{missing_too}{'|'.join((*client.service, self._name))}"
 
     @property
     def concurrency(self) -> int:  # type: ignore[override]
@@ -237,21 +237,21 @@ class ObjectStore(Copying, ObjectReader):
         False
         """
         if not self.read_only:
-            found = self._conditions()
+            conditions = self._conditions()
             if self._client.storage is None and can_be_sent(self.requests.single):
-                found = probe(self.requests, self.prefix, repr(self))
-            self._note(found)
+                conditions = probe(self.requests, self.prefix, repr(self))
+            self._note(conditions)
         return self.capabilities
 
     def _conditions(self) -> Conditions:
         """Return what conditional writes to the bucket guarantee; test them if this process has not done so yet."""
-        found = conditions_of(self._client.storage, self.requests, self.prefix, repr(self))
+        conditions = conditions_of(self._client.storage, self.requests, self.prefix, repr(self))
         if self._client.storage is not None:
-            self._note(found)
-        return found
+            self._note(conditions)
+        return conditions
 
-    def _note(self, found: Conditions) -> None:
-        self.single_writer, self.conditional_delete = not found.hold, found.delete
+    def _note(self, conditions: Conditions) -> None:
+        self.single_writer, self.conditional_delete = not conditions.hold, conditions.delete
 
     @cached_property
     def _bucket(self) -> Bucket:
@@ -302,7 +302,7 @@ class ObjectStore(Copying, ObjectReader):
 
     def _lock_of(self, key: str) -> Lock:
         # not by `url`, since a bucket may have several
-        return _locks.of("|".join((*self._client.service, f"{self._place}/{key}")))
+        return _locks.of("|".join((*self._client.service, f"{self._name}/{key}")))
 
     @property
     def _uses_locks(self) -> bool:
@@ -407,7 +407,7 @@ def _reopen(make: Callable[..., ObjectStore], class_name: str, settings: Setting
 
 
 def _statuses(missing: Any) -> frozenset[int]:
-    found = [*missing] if isinstance(missing, Iterable) else [missing]
-    if not ({*map(type, found)} <= {int} and _STATUSES.issuperset(found)):
+    statuses = [*missing] if isinstance(missing, Iterable) else [missing]
+    if not ({*map(type, statuses)} <= {int} and _STATUSES.issuperset(statuses)):
         raise MetadataError("missing must list status codes from 400 to 499, such as (403, 404)", field="missing")
-    return frozenset(found)
+    return frozenset(statuses)

@@ -19,27 +19,9 @@ from tegula.errors import StoreError
 from tegula.stores.arguments import ByteRange, Generation, clip_range, is_key
 
 __all__ = [
-    "DEFLATED",
-    "STORED",
-    "UTF8_NAME",
-    "End",
-    "Member",
-    "ReadAt",
-    "central_record",
-    "check_odd",
-    "descriptor",
-    "end_records",
-    "find_end",
-    "local_header",
-    "member_start",
-    "moved_record",
-    "pack",
-    "read_directory",
-    "read_member",
-    "read_members",
-    "set_ends",
-    "warn_of",
-]
+    "DEFLATED", "STORED", "UTF8_NAME", "Member", "central_record", "descriptor", "end_records", "local_header",
+    "member_start", "moved_record", "pack", "packed_range", "read_directory", "read_member", "warn_of",
+]  # fmt: skip
 
 STORED, DEFLATED = 0, 8
 HAS_DESCRIPTOR, UTF8_NAME = 0x8, 0x800
@@ -55,8 +37,8 @@ _SEARCH = "searching for the end of the archive"
 _SEARCHED = 8  # bytes that are searched at the cost of one
 _CANDIDATE = 1 << 12  # the cost of what may be an end record
 _MOST_FIELDS = 64  # of a record, that are searched for the one with long sizes
-
-
+_BZIP2, _LZMA = 12, 14
+_ENCRYPTED = 0x1
 _OVERLAP = "the archive is damaged: a member reaches into another one, or out of the archive"
 _offset = attrgetter("offset")
 
@@ -97,7 +79,7 @@ class End(NamedTuple):
     comment: bytes
 
 
-def find_end(read: ReadAt, size: int, reach: int | None = None) -> End:
+def _find_end(read: ReadAt, size: int, reach: int | None = None) -> End:
     """Find the end record of an archive in a file of `size` bytes; with `reach`, only in its last `reach` bytes.
 
     A record at the end of the file is preferred. The next choice is the last record that is consistent with its
@@ -160,7 +142,7 @@ def _is_sound(read: ReadAt, end: End) -> bool:
     return read(end.directory, end.directory + 4) == b"PK\1\2"
 
 
-def read_members(read: ReadAt, end: End) -> Iterator[Member]:
+def _read_members(read: ReadAt, end: End) -> Iterator[Member]:
     """Yield the members that the central directory lists, in its order, without directories.
 
     A name can be anything; see `is_key`.
@@ -183,7 +165,9 @@ def read_members(read: ReadAt, end: End) -> Iterator[Member]:
         if fields[0] != b"PK\1\2" or stop > len(data):
             raise StoreError("the central directory of the archive is damaged")
         record = data[at:stop]
-        name = _decode_name(record[_CENTRAL.size : _CENTRAL.size + names], flags)
+        name = record[_CENTRAL.size : _CENTRAL.size + names].decode(
+            "utf-8" if flags & UTF8_NAME else "cp437", "surrogateescape"
+        )
         extra = record[_CENTRAL.size + names : _CENTRAL.size + names + extras]
         size, packed, offset = _wide(extra, size, packed, fields[16], name)
         at = stop
@@ -192,7 +176,7 @@ def read_members(read: ReadAt, end: End) -> Iterator[Member]:
             yield Member(name, method, flags, crc, packed, size, offset, record, (crc, size, offset))
 
 
-def set_ends(members: Iterable[Member], limit: int) -> None:
+def _set_ends(members: Iterable[Member], limit: int) -> None:
     """Set the `end` of each member: where the next one begins, or `limit` for the last one.
 
     Members that begin at the same place also end there, so that none of them can be read. Otherwise, a small archive
@@ -207,10 +191,6 @@ def set_ends(members: Iterable[Member], limit: int) -> None:
         else:
             member.end = min(next_one.offset, limit)
         next_one = member
-
-
-def _decode_name(name: bytes, flags: int) -> str:
-    return name.decode("utf-8" if flags & UTF8_NAME else "cp437", "surrogateescape")
 
 
 def _wide(extra: bytes, size: int, packed: int, offset: int, name: str) -> tuple[int, int, int]:
@@ -266,7 +246,7 @@ def member_start(read: ReadAt, member: Member) -> int:
     return start
 
 
-def check_odd(read: ReadAt, member: Member) -> None:
+def _check_odd(read: ReadAt, member: Member) -> None:
     """Check that a name which can't be a key is really the name of the member, and not a sign of damage.
 
     Raises
@@ -360,44 +340,31 @@ def _dos_time() -> tuple[int, int]:
 def read_directory(
     read: ReadAt, size: int, reach: int | None = None, announce: Callable[[Sequence[Member]], Any] | None = None
 ) -> tuple[End, dict[str, Member], list[Member]]:
-    """Read the central directory of an archive.
+    """Read the central directory of an archive that ends a file of `size` bytes.
 
-    Parameters
-    ----------
-    read : callable
-        Returns bytes of the archive.
-    size : int
-        Length of the file or object that the archive is in.
-    reach : int, optional
-        How many bytes at its end are searched for the end of the archive.
-    announce : callable, optional
-        Called with the members whose headers are about to be read.
+    With `reach`, only so many bytes at the end are searched for the end of the archive. `announce` is called with the
+    members whose headers are about to be read.
 
     Returns
     -------
-    End
-        The end record.
-    dict of str to Member
-        The members by name; of several members of one name, the last.
-    list of Member
-        Members whose names can't be keys.
+    End, dict of str to Member, list of Member
+        The end record; the members by name, of several members of one name, the last; members whose names can't be
+        keys.
 
     Raises
     ------
     StoreError
-        If it is not a sound archive.
-    OSError
-        If it can't be read.
+        If it is not a sound archive. ``OSError`` is raised if it can't be read.
     """
-    end = find_end(read, size, reach)
-    found = [*read_members(read, end)]
-    set_ends(found, end.directory)
-    odd = [member for member in found if not is_key(member.name)]
+    end = _find_end(read, size, reach)
+    members = [*_read_members(read, end)]
+    _set_ends(members, end.directory)
+    odd = [member for member in members if not is_key(member.name)]
     if odd and announce is not None:
         announce(odd)
     for member in odd:
-        check_odd(read, member)
-    return end, {member.name: member for member in found if is_key(member.name)}, odd
+        _check_odd(read, member)
+    return end, {member.name: member for member in members if is_key(member.name)}, odd
 
 
 _warned: set[str] = set()  # archives that `warn_of` has warned about
@@ -409,15 +376,10 @@ def warn_of(path: str, odd: Sequence[Member]) -> None:
         return
     _warned.add(path)
     names = ", ".join(f"{member.name!r:.60}" for member in odd[:3])
-    number = f"{len(odd)} members whose names" if len(odd) > 1 else "a member whose name"
-    text = f"the archive {path} has {number} can't be a key, so nothing reads it: {names}"
+    text = f"a member whose name can't be a key, so nothing reads it: {names}"
     if len(odd) > 1:
-        text = f"the archive {path} has {number} can't be keys, so nothing reads them: {names}{', …' * (len(odd) > 3)}"
-    warnings.warn(text, stacklevel=2)
-
-
-_BZIP2, _LZMA = 12, 14
-_ENCRYPTED = 0x1
+        text = f"{len(odd)} members whose names can't be keys, so nothing reads them: {names}{', …' * (len(odd) > 3)}"
+    warnings.warn(f"the archive {path} has {text}", stacklevel=2)
 
 
 def pack(value: bytes, method: int) -> bytes:

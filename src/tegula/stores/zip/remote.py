@@ -33,26 +33,11 @@ _SLACK: Final = 64  # room for fields after the name in a header: reading them c
 
 
 class Source:
-    """The bytes of an archive in another store, all of one state.
-
-    Parameters
-    ----------
-    store : Store
-        The store.
-    key : str
-        The key of the archive.
-
-    Attributes
-    ----------
-    size : int
-        The length of the archive.
-    has_failed : bool
-        Whether the archive is known to have changed; it can then no longer be read.
-    """
+    """The bytes of an archive in another store, all of one state."""
 
     def __init__(self, store: Store, key: str) -> None:
         self.size = 0
-        self.has_failed = False
+        self.has_failed = False  # whether the archive is known to have changed; it can then no longer be read
         self._store = store
         self._key = key
         self._state: Any = None
@@ -81,22 +66,22 @@ class Source:
         if self.has_failed:
             raise self._changed()
         ranges = [(start, stop - start) for start, stop in spans]
-        found: Any
+        parts: Any
         store: Any = self._store
         if self._has_states:
             try:
-                found, self._state = store.get_ranges(self._key, ranges, self._state)
+                parts, self._state = store.get_ranges(self._key, ranges, self._state)
             except ConflictError:
                 raise self._changed() from None
-            found = found or [None] * len(spans)
+            parts = parts or [None] * len(spans)
         elif len(ranges) == 1:
-            found = [self._store.get(self._key, ranges[0])]
+            parts = [self._store.get(self._key, ranges[0])]
         else:
-            found = self._store.get_many([(self._key, each) for each in ranges])
-        for (start, stop), data in zip(spans, found):
+            parts = self._store.get_many([(self._key, each) for each in ranges])
+        for (start, stop), data in zip(spans, parts):
             if data is None or len(data) != stop - start:
                 raise self._changed()
-        return list(found)
+        return list(parts)
 
     def check(self) -> None:
         """Raise `StoreError` if the archive is known to have changed since it was opened."""
@@ -118,12 +103,7 @@ class Source:
 class Blocks:
     """Parts of an archive that were read ahead; other parts are read when they are needed.
 
-    Parameters
-    ----------
-    source : Source
-        The archive.
-    tail : Tail, optional
-        Its end, which is extended as far as necessary.
+    If its tail was read already, this is extended as far as necessary.
     """
 
     def __init__(self, source: Source, tail: Tail | None = None) -> None:

@@ -34,18 +34,8 @@ _ends_with_process = False
 class Session:
     """One open archive, used by one or several stores; each store is represented by a holder object.
 
-    Parameters
-    ----------
-    path : str
-        The archive, an absolute path without links.
-    mode : {"r", "a", "w", "x"}
-        As for `ZipStore`.
-    holder : object
-        The holder object of the first store.
-    sync : bool
-        Whether a completed commit is on the disk.
-    shared : bool
-        Whether other stores may `join`.
+    The path is absolute and without links, the mode as for `ZipStore`. With `sync` a completed commit is on the disk;
+    if the session is `shared`, other stores may `join`.
 
     Attributes
     ----------
@@ -160,15 +150,8 @@ class Session:
     def release(self, holder: object, *, wait: bool = True, remove_empty: bool = False) -> None:
         """Release the session; the last holder commits pending changes, unlocks the archive and closes the session.
 
-        Parameters
-        ----------
-        holder : object
-            The holder object of the store.
-        wait : bool
-            Whether to wait for the lock. A finaliser must not wait, and need not: a thread that holds the lock is a
-            holder itself, or is closing the session.
-        remove_empty : bool
-            Whether the last holder removes the archive if it has no members.
+        With `remove_empty` the last holder removes the archive if it has no members. A finaliser must not `wait` for
+        the lock, and need not: a thread that holds the lock is a holder itself, or is closing the session.
 
         Raises
         ------
