@@ -136,8 +136,9 @@ INNER: dict[str, dict[str, set[str]]] = {
         "checking": {""},
         "statistics": {""},
         "comparing": {""},
-        "converting": {"", "runners"},
-        "downsampling": {"", "converting", "runners"},
+        "rewriting": {"", "runners"},
+        "converting": {"", "rewriting", "runners"},
+        "downsampling": {"", "rewriting", "runners"},
     },
     "bcolz": {
         "": {"carrays", "ctables", "evaluating"},

@@ -16,9 +16,9 @@ import tegula
 from tegula import config
 from tegula.engine.lengths import resizing
 from tegula.engine.stored import visiting
-from tegula.jobs.converting.work import Converting
 from tegula.jobs.plans import Piece
 from tegula.jobs.publishing import Place
+from tegula.jobs.rewriting.work import Converting
 from tegula.jobs.runners.runner import Threads
 from tegula.jobs.running import do_units
 from tegula.jobs.units import block_grid

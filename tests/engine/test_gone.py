@@ -188,7 +188,7 @@ def test_an_array_whose_own_document_is_deleted_is_described_by_consolidated_met
             assert array[:].tolist() == [8, 9, 9, 8] + [7] * 4
             array[1:3] = 8
             os.utime(tmp_path / "g" / ".zmetadata")  # the same description in another state
-        assert time.monotonic() < start + 5
+        assert time.monotonic() < start + 30
         (tmp_path / "g").rename(tmp_path / "h")
         with pytest.raises(tegula.NotFoundError):
             array[:]

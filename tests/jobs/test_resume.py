@@ -23,10 +23,14 @@ from tests.waiting import until
 import tegula
 from tegula import MemoryStore
 from tegula.errors import StoreError
-from tegula.jobs.converting import ledgers, rules, targets
+from tegula.formats import find_format
 from tegula.jobs.ledger import DIRECTORY, Ledger
 from tegula.jobs.owners import Owner
 from tegula.jobs.plans import Plan
+from tegula.jobs.rewriting.array_job import Run
+from tegula.jobs.rewriting.planning import Conversion
+from tegula.jobs.rewriting.rules import rules_of
+from tegula.jobs.rewriting.targets import Layout
 from tegula.metadata.chunk_grids import regular_grid
 from tegula.testing import Fault, FaultyStore
 
@@ -563,14 +567,11 @@ def test_strange_values_in_a_ledger_do_no_harm() -> None:
 def test_a_million_chunks_are_planned_in_little_time_and_memory() -> None:
     source = MemoryStore()
     array = tegula.create_array(source, shape=(10_000, 10_000), chunks=(10, 10), dtype="f8")
-    options = targets.Options(
-        item=tegula.formats.find_format("zarr3"), chunks=rules.rules_of("chunks", (20, 5), True),
-        shards=rules.rules_of("shards", None, True), codecs=rules.rules_of("codecs", None, True), checksum=False,
-        overwrite=False, dry_run=False, verify=False, progress=None, consolidated="auto",
-    )  # fmt: skip
+    layout = Layout(find_format("zarr3"), chunks=rules_of("chunks", (20, 5), True))
+    conversion = Conversion(array, None, MemoryStore(), "", layout, Run())
     tracemalloc.start()
     start = time.perf_counter()
-    plan = ledgers.plan_of(array, None, MemoryStore(), "", options, {})
+    plan = conversion.plan()
     seconds, memory = time.perf_counter() - start, tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert plan.units == 10**6
@@ -648,7 +649,7 @@ def test_a_program_that_is_interrupted_by_ctrl_c_can_be_resumed(tmp_path: Path) 
     code = (
         "import sys, time, tegula\n"
         "from tegula.jobs import units\n"
-        "from tegula.jobs.converting import work\n"
+        "from tegula.jobs.rewriting import work\n"
         "units.BLOCK_BYTES = 1\n"
         "done = work.Converting.do\n"
         "def slowly(self, unit):\n"

@@ -29,8 +29,8 @@ from tegula.tables.table import Table
 from tegula.targets.stores import check_options
 
 __all__ = [
-    "BLOCK_BYTES", "Box", "Progress", "arrays_below", "block_grid", "blocks_of", "box_results", "boxes", "in_order",
-    "itemsize_of", "one_at_a_time", "opened", "pieces", "stored_pairs", "with_known_members",
+    "BLOCK_BYTES", "Box", "Progress", "arrays_below", "block_grid", "blocks_of", "box_results", "boxes", "chunk_boxes",
+    "in_order", "itemsize_of", "one_at_a_time", "opened", "pieces", "stored_pairs", "with_known_members",
 ]  # fmt: skip
 
 BLOCK_BYTES: Final = 2**26
@@ -232,16 +232,19 @@ def boxes(array: Array) -> Iterator[Box]:
     [(slice(100, 200, None), slice(0, 100, None))]
     """
     refuse_misplaced(array)
+    for box in chunk_boxes(array):
+        yield from _cut(array, box)
+
+
+def chunk_boxes(array: Array) -> Iterator[Box]:
+    """Yield boxes of whole chunks, as `boxes` does, but also shards that are too large for one block."""
     stored = array.stored
-    counts = stored.metadata.grid.counts(array.shape)
-    if stored.is_sparse(prod(counts), array.nbytes):
-        for coords, _ in stored.stored_chunks():
-            if is_inside(stored, coords):
-                yield from _cut(array, part_of(stored, coords))
+    if stored.is_sparse(prod(stored.metadata.grid.counts(array.shape)), array.nbytes):
+        yield from (part_of(stored, coords) for coords, _ in stored.stored_chunks() if is_inside(stored, coords))
         return
     grid = block_grid(array, array)
     for coords in cells([(0, count) for count in grid.counts(array.shape)]):
-        yield from _cut(array, grid.region(coords, array.shape))
+        yield grid.region(coords, array.shape)
 
 
 def box_results(

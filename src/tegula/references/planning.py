@@ -13,8 +13,8 @@ from tegula.engine.stored.array import StoredArray
 from tegula.errors import MetadataError, UnsupportedError
 from tegula.formats import Format, find_format
 from tegula.hierarchy.group import Group
-from tegula.jobs.converting.rules import Rules
-from tegula.jobs.converting.targets import Options, selected_axes, target_metadata
+from tegula.jobs.rewriting.rules import Rules
+from tegula.jobs.rewriting.targets import Layout, selected_axes, target_metadata
 from tegula.jobs.units import with_known_members
 from tegula.metadata.chunk_keys import ChunkKeyEncoding
 from tegula.metadata.nodes import ArrayMetadata, GroupMetadata, inner_codecs
@@ -241,11 +241,8 @@ def _converted(source: Array, item: Format, named: bool, codecs: Any) -> tuple[A
     names = source.dimension_names
     if names is None and not source.ndim and named:
         names = ()
-    options = Options(
-        item=item, chunks=Rules("chunks"), shards=Rules("shards"), codecs=Rules("codecs", codecs), checksum=False,
-        overwrite=False, dry_run=True, verify=False, progress=None, consolidated=False,
-    )  # fmt: skip
-    found = target_metadata(source, selected_axes(None, source.shape), options, names, path="")
+    layout = Layout(item, codecs=Rules("codecs", codecs), consolidated=False)
+    found = target_metadata(source, selected_axes(None, source.shape), layout, names, path="")
     recoded = [note for note in found.notes if note.startswith(("the codecs", "the chunks", "the shards"))]
     return found.metadata, found.complete, "; ".join(recoded) or None
 

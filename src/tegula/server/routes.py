@@ -15,7 +15,7 @@ from tegula.engine import back_off
 from tegula.engine.concurrency.pool import awaited
 from tegula.engine.stored.array import physical_memory
 from tegula.errors import ConflictError, NotFoundError, SelectionError
-from tegula.jobs.converting.budget import release
+from tegula.jobs.rewriting.memory import release
 from tegula.server import extracting, facts, pages
 from tegula.server.budget import Budget
 from tegula.server.content import CAST_PREFIX, Content, Worked, split_cast

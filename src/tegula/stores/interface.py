@@ -10,6 +10,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Self
 
 from tegula.deferred import Later
+from tegula.stores.arguments import (
+    ABSENT,
+    ByteRange,
+    BytesLike,
+    Generation,
+    check_key,
+    check_prefix,
+    clip_range,
+    flat_view,
+    is_key,
+    split_children,
+)
 from tegula.stores.operations import Listable, Writable
 
 if TYPE_CHECKING:
@@ -18,7 +30,19 @@ if TYPE_CHECKING:
 else:
     summary = Later("tegula.stores.summary")
 
-__all__ = ["Store"]
+__all__ = [
+    "ABSENT",
+    "ByteRange",
+    "BytesLike",
+    "Generation",
+    "Store",
+    "check_key",
+    "check_prefix",
+    "clip_range",
+    "flat_view",
+    "is_key",
+    "split_children",
+]
 
 
 class Store(Writable, Listable):

@@ -62,7 +62,7 @@ def test_a_shard_by_parts_and_whole(start: bool, whole: int, monkeypatch: pytest
     store.set("c/1", raw)
     verdict = verify_chunk(array.stored, (1,), "c/1")
     assert verdict is not None
-    assert [fault.kind for fault in verdict.faults] == ["damaged"]
+    assert [fault.kind for fault in verdict.faults] == ["damaged-chunk"]
     assert "(2,)" in verdict.faults[0].message
     assert verdict.chunks == 7
 

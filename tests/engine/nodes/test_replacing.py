@@ -257,7 +257,7 @@ def test_directories_that_can_not_simply_be_renamed(case: str, tmp_path: Path, m
         assert np.array_equal(array[...], OLD)
         assert np.array_equal(tegula.open(real)[...], OLD)  # of a link only the link is deleted
         return
-    before = real.stat().st_ino
+    before, held = real.stat().st_ino, os.open(real, os.O_RDONLY)  # while it is open, its number is not given anew
     for dtype in ("f4", "i2"):
         array = tegula.create_array(target, data=View(tegula.open(target)), dtype=dtype, chunks=(4,), overwrite=True)
         assert np.array_equal(array[...], OLD)
@@ -265,6 +265,7 @@ def test_directories_that_can_not_simply_be_renamed(case: str, tmp_path: Path, m
         tegula.create_array(target, shape=(10, 4), dtype="i1", overwrite=True)[...] = OLD
     assert target.is_symlink() == (case == "link")
     assert (real.stat().st_ino == before) == (case != "no exchange")
+    os.close(held)
     assert [*tmp_path.rglob(".tegula*")] == []
 
 

@@ -284,6 +284,21 @@ def test_damage_is_found_once(
     assert dict(snapshot(store)) == contents  # it only looks
 
 
+@pytest.mark.parametrize(
+    ("key", "kind"),
+    [
+        ("a/x#1", "foreign-temporary"), ("a/c/0#x", "stray-key"), ("a/c/0.partial", "stray-key"),
+        ("a/Thumbs.db/0", "stray-key"), ("__MACOSX", "stray-key"), ("a/__MACOSX", "stray-key"),
+        ("a/.tegula_job/units/7", None), ("a/.tegula_job-7/plan.json", None), ("a/.tegula_complete", None),
+        (".tegula_complete", None), (".tegula_job/plan.json", "interrupted-job"), ("x.tegula_complete", "stray-key"),
+    ],
+)  # fmt: skip
+def test_keys_that_programs_leave_are_known_by_their_names(key: str, kind: str | None) -> None:
+    store = hierarchy()
+    store.set(key, b"")
+    assert tegula.check(store).counts == ({kind: 1} if kind else {})
+
+
 def snapshot(store: MemoryStore) -> Iterator[tuple[str, Any]]:
     for key in store.list():
         yield key, store.get(key, with_generation=True)

@@ -25,11 +25,10 @@ from tegula.errors import (
     UnsupportedError,
 )
 from tegula.formats import find_format
-from tegula.jobs.converting.array_job import ArrayJob
-from tegula.jobs.converting.job import Job
-from tegula.jobs.converting.report import ConvertReport
-from tegula.jobs.converting.rules import Rules
-from tegula.jobs.converting.targets import Options
+from tegula.jobs.rewriting.array_job import ArrayJob, Run
+from tegula.jobs.rewriting.hierarchy import Job
+from tegula.jobs.rewriting.report import ConvertReport
+from tegula.jobs.rewriting.targets import Layout
 from tegula.stores import LocalStore, MemoryStore
 
 FORMATS = ["zarr1", "zarr2", "zarr3"]
@@ -136,7 +135,7 @@ def test_copied_chunks_equal_encoded_ones(
     line = tegula.convert(source, moved, format=new, verify=True).arrays[0]
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(
-            importlib.import_module("tegula.jobs.converting.array_job"), "can_copy_chunks", lambda *arrays: False
+            importlib.import_module("tegula.jobs.rewriting.array_job"), "can_copy_chunks", lambda *arrays: False
         )
         plain = tegula.convert(source, written, format=new, verify=True).arrays[0]
     assert plain.chunks_copied == 0
@@ -560,9 +559,7 @@ def test_a_conversion_that_is_interrupted_leaves_no_half() -> None:
 
 @pytest.mark.parametrize(("format", "member"), [("zarr3", False), ("bcolz", True)])
 def test_a_member_of_a_new_group_replaces_nothing(format: str, member: bool) -> None:
-    rules = [Rules(name) for name in ("chunks", "shards", "codecs")]
-    options = Options(find_format(format), *rules, False, True, False, False, None, "auto")
-    arrays = ArrayJob(MemoryStore(), "", options, ConvertReport(format))
+    arrays = ArrayJob(MemoryStore(), "", Layout(find_format(format)), Run(overwrite=True), ConvertReport(format))
     assert (arrays.replaces(""), arrays.replaces("a")) == (True, member)
     assert Job.__bases__ == ArrayJob.__bases__ == (object,)  # one goes through a hierarchy and has the other
 
@@ -588,6 +585,6 @@ def test_a_byte_copy_of_twenty_chunks_takes_few_calls(tmp_path: Path, kernel: An
     def convert() -> None:
         tegula.convert(tmp_path / "a", tmp_path / f"{next(numbers)}")
 
-    with config.configure(executor="kernel"):
+    with config.configure(executor="kernel", threads=1):
         found = min((calls(convert, ROOT) for _ in range(3)), key=len)
-    assert 100 < len(found) <= 1500, "\n".join(map(str, found))
+    assert 100 < len(found) <= 1600, "\n".join(map(str, found))

@@ -75,6 +75,9 @@ class ChunkCopies:
 
     def __call__(self, coords: Coords) -> None:
         """Copy a chunk."""
+        if not self.room:
+            self._move(coords)
+            return
         with UNITS.hold(self.room):
             self._move(coords)
 

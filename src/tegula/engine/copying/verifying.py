@@ -21,7 +21,7 @@ from tegula.errors import CodecError, StoreError, TegulaError, UnsupportedError
 from tegula.indexing import basic
 from tegula.stores import ByteRange, Generation
 
-__all__ = ["Fault", "Verdict", "stored_rows", "verify_chunk"]
+__all__ = ["Fault", "Verdict", "ends_with_length", "verify_chunk"]
 
 _WHOLE: Final = 2**24  # a shard of up to this many bytes is read as a whole; a larger one by single inner chunks,
 # or by this many bytes at once in a far store
@@ -35,7 +35,8 @@ GetRange = Callable[[ByteRange], bytes]
 class Fault(NamedTuple):
     """A fault of a chunk: its kind, and a sentence about it.
 
-    The kinds are ``damaged``, ``index``, ``overlap``, ``unsupported``, ``unreadable``, ``excess`` and ``rows``.
+    The kinds are ``damaged-chunk``, ``damaged-index``, ``overlapping-chunks``, ``unsupported``, ``unreadable``,
+    ``trailing-bytes`` and ``leftover-rows``, as in the report of a check.
     """
 
     kind: str
@@ -92,7 +93,7 @@ def verify_chunk(array: StoredArray, coords: Shape, key: str) -> Verdict | None:
         if not verdict.faults and array.metadata.dense:
             _find_rows(array, coords, shape, verdict)
     except CodecError as error:
-        verdict.add("damaged", error)
+        verdict.add("damaged-chunk", error)
     if [fault.kind for fault in verdict.faults] == ["unsupported"] and _is_read(array, coords):
         verdict.faults.clear()
         verdict.chunks += 1
@@ -115,19 +116,19 @@ def _decode(chain: CodecChain | InnerChain, data: Any, shape: Shape, verdict: Ve
     try:
         chunk = chain.decode(data, shape)
     except CodecError as error:
-        verdict.add("damaged", f"{where}{error}")
+        verdict.add("damaged-chunk", f"{where}{error}")
     except UnsupportedError as error:
         verdict.add("unsupported", f"{where}{error}")
     except StoreError as error:  # there is not enough memory
         verdict.add("unreadable", f"{where}{error}")
     except TegulaError as error:
-        verdict.add("damaged", f"{where}{error}")
+        verdict.add("damaged-chunk", f"{where}{error}")
     else:
         verdict.chunks += 1
         verdict.decoded += chunk.nbytes
         excess = chain.excess(data, shape)
         if excess and any(data[-excess:]):
-            verdict.add("excess", f"{where}{excess} bytes follow the compressed data")
+            verdict.add("trailing-bytes", f"{where}{excess} bytes follow the compressed data")
         elif excess:
             verdict.padded += 1
 
@@ -139,7 +140,7 @@ def _find_rows(array: StoredArray, coords: Shape, shape: Shape, verdict: Verdict
         array.metadata.shape[0] - array.metadata.grid.axes[0].start(coords[0]),
     )
     if shape[0] > rows and not array.metadata.data_type.variable:
-        verdict.add("rows", f"it holds {shape[0]} rows, but only {rows} belong to the array")
+        verdict.add("leftover-rows", f"it holds {shape[0]} rows, but only {rows} belong to the array")
 
 
 def _verify_shard(array: StoredArray, sharding: Sharding, coords: Shape, key: str) -> Verdict | None:
@@ -195,13 +196,13 @@ def _verify_inner(
     start, size = place
     needed = sharding.index_nbytes(shape)
     if size < needed:
-        verdict.add("index", f"{where}a shard of {size} bytes has no room for its index of {needed}")
+        verdict.add("damaged-index", f"{where}a shard of {size} bytes has no room for its index of {needed}")
         return
     at = 0 if sharding.index_at_start else size - needed
     try:
         index = sharding.decode_index(get((start + at, needed)), shape)
     except TegulaError as error:
-        verdict.add("index", f"{where}{error}")
+        verdict.add("damaged-index", f"{where}{error}")
         return
     present = np.argwhere(index[..., 0] != EMPTY)
     ranges = index[tuple(present.T)].reshape(-1, 2)
@@ -211,10 +212,12 @@ def _verify_inner(
     for coords, offset, length in _entries(present, ranges, order):
         inner = f"{where}inner chunk {coords}: "
         if offset + length > size:
-            verdict.add("damaged", f"{inner}bytes {offset} to {offset + length} lie outside a shard of {size}")
+            verdict.add("damaged-chunk", f"{inner}bytes {offset} to {offset + length} lie outside a shard of {size}")
             continue
         if offset < end or offset + length > last:
-            verdict.add("overlap", f"{inner}bytes {offset} to {offset + length} overlap another part of the shard")
+            verdict.add(
+                "overlapping-chunks", f"{inner}bytes {offset} to {offset + length} overlap another part of the shard"
+            )
         end = max(end, offset + length)
         if sharding.inner.sharding is not None:
             _verify_inner(sharding.inner.sharding, get, (start + offset, length), sharding.inner_shape, verdict, inner)
@@ -228,10 +231,18 @@ def _entries(present: Any, ranges: Any, order: Any) -> Iterator[tuple[Shape, int
         yield tuple(present[row].tolist()), int(ranges[row, 0]), int(ranges[row, 1])
 
 
-def stored_rows(array: StoredArray, coords: Shape, key: str) -> int | None:
-    """Return how many rows the stored chunk of a dense array holds; ``None`` if the chunk is missing or damaged."""
+def ends_with_length(array: StoredArray) -> bool:
+    """Return whether the chunks of a dense array end where its length says; not if the last is missing or damaged."""
+    shape, grid = array.metadata.shape, array.metadata.grid
+    count, zeros = grid.counts(shape)[0], (0,) * (len(shape) - 1)
+    if array.store.exists(array.key((count, *zeros))):
+        return False
+    if not count:
+        return True
+    last = (count - 1, *zeros)
     try:
-        data = array.store.get(key)
-        return None if data is None else array.chain.rows(data, array.metadata.grid.chunk_shape(coords))
+        data = array.store.get(array.key(last))
+        rows = None if data is None else array.chain.rows(data, grid.chunk_shape(last))
     except (CodecError, StoreError):
-        return None
+        return False
+    return rows is not None and grid.axes[0].start(last[0]) + rows <= shape[0]

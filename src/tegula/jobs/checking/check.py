@@ -1,30 +1,51 @@
-"""`tegula.check`: checks documents, chunks and other keys of nodes, and repairs the faults that it can without loss."""
+"""`tegula.check`: checks documents, chunks and other keys of nodes, and repairs the faults that it can without loss.
+
+The walk visits every node below a path, with the names of one group in memory at a time.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final
 
+from tegula import engine
 from tegula.arrays.array import Array
+from tegula.display.markup import shorten
+from tegula.engine import StoredArray
+from tegula.engine.concurrency.pool import results_of
+from tegula.engine.copying.verifying import ends_with_length
 from tegula.engine.documents.implied_keys import listable
-from tegula.errors import MetadataError, ReadOnlyError, TegulaError
+from tegula.errors import ConflictError, MetadataError, NotFoundError, ReadOnlyError, StoreError, TegulaError
+from tegula.formats import FORMATS
 from tegula.hierarchy.group import Group
 from tegula.hierarchy.opening import open as open_any
-from tegula.jobs.checking.boxes import CODE
-from tegula.jobs.checking.examination import Examination, Progress
-from tegula.jobs.checking.findings import KINDS, CheckReport, Finding
-from tegula.jobs.checking.walking import examine
+from tegula.jobs.checking.arrays import CODE, check_arrays
+from tegula.jobs.checking.documents import DOCUMENT_KEYS, ConsolidatedCheck, Visit, consolidated_checks, visited
+from tegula.jobs.checking.findings import KINDS, CheckReport, Examination, Finding, Repair
 from tegula.jobs.plans import Plan
 from tegula.jobs.sharing import Entry, entry_for, sharing
-from tegula.jobs.units import arrays_below
+from tegula.jobs.units import Progress, arrays_below, one_at_a_time
+from tegula.metadata.nodes import ArrayMetadata, GroupMetadata
 from tegula.stores import Store
+from tegula.stores.capabilities import Reclaiming, UnreachableNames, lock
+from tegula.tables.columns import column_names
 from tegula.tables.table import Table
 from tegula.targets.paths import clean, refuse_missing
 from tegula.targets.stores import check_options, store_of
 
 __all__ = ["KINDS", "CheckReport", "Finding", "Progress", "check"]
+
+_PAUSE: Final = 0.1  # seconds until a new temporary file has been locked by its writer
+_READS: Final = 50  # attempts at reading the lengths of columns
+_STEADY: Final = 5  # reads in a row that must give the same lengths
+_BETWEEN: Final = 0.02  # seconds between two reads
+_TOGETHER: Final = 8  # levels of a remote hierarchy with members checked at once; each level nests calls
+_UNAMBIGUOUS: Final = [fmt for fmt in FORMATS.values() if fmt.name != "zarr1"]  # by the names of their documents
+_NODE_NAMES: Final = {key.rpartition("/")[2] for key in DOCUMENT_KEYS} - {"attrs", "__attrs__", "__zattr__"}
 
 
 def check(
@@ -103,30 +124,31 @@ def check(
         raise MetadataError(f"{max_findings!r:.80} is not a number of findings", field="max_findings")
     start = time.perf_counter()
     writes = repair and not dry_run
-    store, path = _place(source, clean(path), writes, storage_options)
+    check_options(source, storage_options)
+    path = clean(path)
+    if isinstance(source, (Array, Group, Table)):
+        store, path = source.store, f"{source.path}/{path}".strip("/")
+    else:
+        refuse_missing(source)
+        store = store_of(source, read_only=not writes, storage_options=storage_options)
     try:
         if writes and (store.read_only or (isinstance(source, (Array, Group, Table)) and source.read_only)):
             raise ReadOnlyError('it was opened for reading; open it with mode="r+" to repair it', path=store.url)
-        visited = listable(store, path, damaged=True)
-        exam = Examination(visited, path, max_findings, progress, allow_pickle)
-        if visited is not store:
-            exam.find(
-                "not-listed",
-                path,
-                f"{path}/" if path else "",
-                "the store can't be listed, so only known keys are checked",
-            )
-        plan = Plan("check", {}, exam.report.source, "")
-        who: dict[str, Any] = {"runner": runner, "workers": workers, "ledger": ledger}
-        with sharing(plan, CODE, lambda: _entries(visited, path, allow_pickle), [store], **who) as exam.share:
-            examine(exam)
-        if writes:
-            exam.repair(announce)
+        listed = listable(store, path, damaged=True)
+        exam = Examination(listed, path, max_findings, one_at_a_time(progress), allow_pickle)
+        if listed is not store:
+            message = "the store can't be listed, so only known keys are checked"
+            exam.find("not-listed", path, f"{path}/" if path else "", message)
+        plan, entries = Plan("check", {}, exam.source, ""), partial(_entries, listed, path, allow_pickle)
+        with sharing(plan, CODE, entries, [store], runner=runner, workers=workers, ledger=ledger) as exam.share:
+            _examine(exam)
+        failed_repairs = exam.repair(announce) if writes else {}
     finally:
         if store is not source and not isinstance(source, (Array, Group, Table)):
             store.close()
-    exam.report.seconds = time.perf_counter() - start
-    return exam.report
+    report = exam.report()
+    report.failed_repairs, report.seconds = failed_repairs, time.perf_counter() - start
+    return report
 
 
 def _entries(store: Store, path: str, allow_pickle: bool) -> Iterator[Entry]:
@@ -137,9 +159,276 @@ def _entries(store: Store, path: str, allow_pickle: bool) -> Iterator[Entry]:
             yield entry_for(name, array)
 
 
-def _place(source: Any, path: str, writes: bool, options: Mapping[str, Any] | None) -> tuple[Store, str]:
-    check_options(source, options)
-    if isinstance(source, (Array, Group, Table)):
-        return source.store, f"{source.path}/{path}".strip("/")
-    refuse_missing(source)
-    return store_of(source, read_only=not writes, storage_options=options), path
+@dataclass(slots=True)
+class _OpenGroup:
+    """A group whose members are being checked."""
+
+    visit: Visit
+    reachable: bool  # it and every group above it have documents, so that listing from the root finds it
+    pending: Iterator[str]  # paths of the members still to be checked
+    consolidated: list[ConsolidatedCheck]
+    columns: tuple[str, ...] | None  # those that it lists, if it is a table
+    members: dict[str, bool] = field(default_factory=dict)  # of a table: their names, and whether they are arrays
+
+
+def _examine(exam: Examination) -> None:
+    """Check the node at a path and everything below it."""
+    root = visited(exam, exam.path)
+    if not root.nodes and not root.damaged and _stray_keys(exam.part(), exam.path, root.prefix) is not None:
+        raise NotFoundError("there is no array or group", path=exam.source)
+    _descend(root, [])
+    with root.listing():
+        _find_leftovers(exam, root.prefix)
+        # values under names that are not valid keys
+        names = exam.store.unreachable(root.prefix) if isinstance(exam.store, UnreachableNames) else ()
+        for name in names:
+            exam.find("odd-name", exam.path, shorten(name), "the name is not a valid key, so nothing reads it")
+    exam.close()
+
+
+def _descend(visit: Visit, above: list[_OpenGroup]) -> None:
+    """Check the node of a visit and everything below it, with an examination of its own.
+
+    `above` holds the open groups that contain it. In a remote store the members of a group are checked at once.
+    """
+    exam, stack = visit.exam, [*above]
+    _enter(visit, stack)
+    # a stack, since a hierarchy may be deeper than Python's recursion limit
+    while len(stack) > len(above):
+        current = stack[-1]
+        if exam.store.is_remote and len(stack) <= _TOGETHER:
+
+            def examined(path: str, groups: list[_OpenGroup] = stack) -> Examination:
+                part = exam.part()
+                _descend(visited(part, path), groups)
+                return part
+
+            for part in results_of(examined, current.pending, exam.store.concurrency):
+                exam.add(part)
+        path = next(current.pending, None)
+        if path is None:
+            stack.pop()
+            _leave(current)
+        else:
+            _enter(visited(exam, path), stack)
+
+
+def _enter(visit: Visit, stack: list[_OpenGroup]) -> None:
+    """Check the node of a visit; push a group on the stack of open groups."""
+    exam, above = visit.exam, stack[-1] if stack else None
+    reachable = above is None or above.reachable
+
+    # compare the node with its group
+    if above is not None and above.visit.nodes and visit.nodes:
+        group = above.visit.fmt
+        if all(fmt is not group for fmt, _ in visit.nodes):
+            message = f"a {visit.fmt.name} node in a {group.name} group, whose readers do not see it"
+            visit.find("other-format", "", message)
+        if above.columns is not None:
+            above.members[visit.path[len(above.visit.prefix) :]] = bool(visit.arrays)
+
+    # compare it with the consolidated metadata of the groups above
+    for check in (check for group in stack for check in group.consolidated):
+        check.compare(visit, reachable)
+
+    # check an array, or push a group, whose members come next
+    if visit.arrays:
+        check_arrays(exam, visit)
+        return
+    consolidated, columns = consolidated_checks(visit), None
+    if visit.nodes:
+        for check in consolidated:
+            check.compare(visit, reachable)
+        columns = _columns_of(visit)
+        exam.count(**{"groups" if columns is None else "tables": 1})
+    elif not visit.damaged:
+        reachable = False
+        exam.count(groups=1)
+        formats = [fmt for fmt in FORMATS.values() if fmt.has_groups]
+        members = (fmt for fmt in formats if any(exam.store.prefixes_with(visit.prefix, fmt.node_keys)))
+        if (fmt := next(members, None)) is not None:
+            visit.find("implicit-group", "", f"there are {fmt.name} nodes, but no document of a group")
+    stack.append(_OpenGroup(visit, reachable, iter(_members(visit)), consolidated, columns))
+
+
+def _leave(group: _OpenGroup) -> None:
+    """Check a table and consolidated metadata, after all members of a group have been checked."""
+    visit = group.visit
+    if group.columns is not None:
+        with visit.listing():
+            _check_table(visit, group.columns, group.members)
+    for check in group.consolidated:
+        with visit.listing():
+            check.close()
+
+
+def _members(visit: Visit) -> list[str]:
+    """Return the paths of a group's members, and report everything else directly below it."""
+    exam, members, own = visit.exam, list[str](), visit.own_keys()
+
+    def surveyed(prefix: str) -> Examination | None:
+        part = exam.part()
+        with part.listing(visit.path, prefix):
+            number = _stray_keys(part, visit.path, prefix)
+            if number is None:
+                return None
+            if number and not visit.damaged:
+                keys_below = f"there are {number} keys" if number > 1 else "there is one key"
+                part.find("stray-prefix", visit.path, prefix, f"{keys_below} below it, but no node")
+        return part
+
+    with visit.listing():
+        keys, prefixes = exam.store.list_dir(visit.prefix)
+        for name in (key[len(visit.prefix) :] for key in keys):
+            if name in own or visit.damaged or exam.find_foreign(visit.path, visit.prefix + name):
+                continue
+            if visit.nodes or name not in DOCUMENT_KEYS:
+                visit.find("stray-key", name, "it is not a document of the group", severity="note")
+        for prefix, part in zip(prefixes, results_of(surveyed, prefixes, exam.store.concurrency)):
+            if part is None:
+                members.append(prefix[:-1])
+            else:
+                exam.add(part)
+    return members
+
+
+def _stray_keys(exam: Examination, path: str, prefix: str) -> int | None:
+    """Return the number of keys below a prefix, apart from those of other programs; ``None`` if there are nodes."""
+    if prefix and any(engine.has_node(exam.store, prefix, fmt) for fmt in _UNAMBIGUOUS):
+        return None  # without listing all its chunks
+    number = 0
+    for key in exam.store.list_prefix(prefix):
+        name = key.rpartition("/")[2]
+        if name in _NODE_NAMES and _makes_node(exam, prefix, key, name):
+            return None
+        number += not exam.find_foreign(path, key)
+    return number
+
+
+def _makes_node(exam: Examination, prefix: str, key: str, name: str) -> bool:
+    if name in ("storage", "sizes"):  # those of bcolz, in a directory
+        return key.endswith((f"/meta/{name}", f"{prefix}meta/{name}"))
+    if name != "meta":
+        return True
+    return exam.store.exists(f"{key[:-4]}attrs") or (exam.store.get(key, (0, 1)) or b"") == b"{"
+
+
+def _find_leftovers(exam: Examination, prefix: str) -> None:
+    """Report temporary files of dead writers, which are not keys."""
+    store = exam.store
+    if not isinstance(store, Reclaiming):
+        return
+
+    def act() -> None:
+        store.reclaim(prefix)
+        left = next(store.leftovers(prefix), None)
+        if left is not None:
+            raise StoreError("it can't be removed", key=left)
+
+    repair = Repair("remove it", act)
+    leftovers = {*store.leftovers(prefix)}
+    if leftovers:
+        time.sleep(_PAUSE)
+        leftovers &= {*store.leftovers(prefix)}
+    for name in sorted(leftovers):
+        exam.find("temporary-file", name.rpartition("/")[0], name, "left by a writer that died", repair=repair)
+
+
+def _columns_of(visit: Visit) -> tuple[str, ...] | None:
+    """Return the columns of a table: a group that lists its columns, the existing ones of which are arrays.
+
+    AnnData lists columns in the same attribute, but some are groups: categories, or values with a mask.
+    """
+    fmt, group = visit.nodes[0]
+    if not isinstance(group, GroupMetadata):
+        return None
+    try:
+        names = column_names(group)
+    except MetadataError:
+        return None  # the attribute of another program
+    if names is None or group.members is not None:
+        return names
+    for name in names:
+        with suppress(TegulaError):
+            column = engine.read_metadata(visit.exam.store, visit.prefix + name, fmt.name)
+            if isinstance(column, GroupMetadata):
+                return None
+    return names
+
+
+def _check_table(visit: Visit, names: Sequence[str], members: Mapping[str, bool]) -> None:
+    """Compare the columns that a table lists with its members, and their lengths with each other.
+
+    `members` says of each member whether it is an array.
+    """
+    metadata = visit.nodes[0][1]
+    sound = visit.exam.numbers["errors"] == visit.errors  # after an error in the table lengths are uncertain
+    arrays = {name for name, is_array in members.items() if is_array}
+    for name in names:
+        if name not in arrays:
+            message = f"{name!r} is not an array" if name in members else f"there is no column {name!r}"
+            visit.find("missing-column", f"{name}/", message)
+    if isinstance(metadata, GroupMetadata) and metadata.members is not None:
+        for name in sorted(arrays - {*names}):
+            visit.find("unlisted-column", f"{name}/", f"the table does not list {name!r} among its columns")
+    if present := [name for name in names if name in arrays]:
+        # an unlisted array may be a column or something else, such as an index, so nothing is repaired
+        _check_lengths(visit, present, sound and arrays == {*names})
+
+
+def _check_lengths(visit: Visit, names: list[str], sound: bool) -> None:
+    columns = _columns(visit, names)
+    lengths = {name: column.shape[0] for name, column in columns.items()}
+    rows = min(lengths.values(), default=0)
+    shortest = [name for name, length in lengths.items() if length == rows]
+    if len(shortest) == len(lengths):
+        return
+
+    def cut() -> None:
+        now = _columns(visit, names)
+        if {name: column.shape[0] for name, column in now.items()} != lengths:
+            raise ConflictError("the columns have changed since they were checked")
+        engine.level_rows([_stored(visit, name, column) for name, column in now.items()])
+
+    unfinished = names[0] in shortest
+    # the chunks of bcolz show where a column ends; if they hold more rows, its length may be damaged
+    certain = unfinished or not visit.fmt.has_groups
+    if sound and certain and not unfinished:
+        certain = all(ends_with_length(_stored(visit, name, columns[name])[0]) for name in shortest)
+    text = f"make all columns {rows} rows long, as the table is; the rows beyond stay in their chunks, unread"
+    repair = Repair(text, cut) if sound and certain else None
+    listed = ", ".join(f"{name} {length}" for name, length in lengths.items())
+    key, message = f"{shortest[0]}/{visit.fmt.shape_key}", f"the columns differ in length: {listed}"[:400]
+    visit.find("unequal-columns", key, message, severity="warning" if unfinished else "error", repair=repair)
+
+
+def _columns(visit: Visit, names: list[str]) -> dict[str, ArrayMetadata]:
+    """Read columns under their lock; return none if they can't be read, or their lengths keep changing.
+
+    An append holds the lock of the first column. In a store without locks, the lengths count if several reads in a
+    row agree.
+    """
+    steady, last = 0, list[int]()
+    for _ in range(_READS):
+        columns = dict[str, ArrayMetadata]()
+        try:
+            with lock(visit.exam.store, f"{visit.prefix}{names[0]}/{visit.fmt.node_keys[0]}") as locked:
+                for name in names:
+                    column = engine.read_metadata(visit.exam.store, visit.prefix + name, visit.fmt.name)
+                    if not isinstance(column, ArrayMetadata) or not column.ndim:
+                        return {}
+                    columns[name] = column
+        except TegulaError:
+            return {}
+        lengths = [column.shape[0] for column in columns.values()]
+        steady = steady + 1 if lengths == last else 0
+        if locked or len({*lengths}) == 1 or steady == _STEADY:
+            return columns
+        last = lengths
+        time.sleep(_BETWEEN)
+    return {}
+
+
+def _stored(visit: Visit, name: str, column: ArrayMetadata) -> tuple[StoredArray, str]:
+    exam, path = visit.exam, visit.prefix + name
+    return engine.stored_array(exam.store, path, column, allow_pickle=exam.allow_pickle), path

@@ -1,211 +1,291 @@
-"""Check of the documents at one path: each is fetched and parsed, and they are compared with each other."""
+"""Check of the documents at one path: each is fetched and parsed, and they are compared with each other.
+
+Consolidated metadata is compared with the documents of the members.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from contextlib import suppress
-from dataclasses import dataclass
-from typing import Final
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 from tegula import engine
+from tegula.engine.documents.reading import documents_of
 from tegula.errors import MetadataError, StoreError, TegulaError, UnsupportedError
-from tegula.formats import FORMATS, Format, find_format, oddities
-from tegula.jobs.checking.examination import Examination
-from tegula.metadata.nodes import ArrayMetadata, NodeMetadata
+from tegula.formats import ALL_KEYS, FORMATS, Format, find_format, oddities
+from tegula.hierarchy.group import Group
+from tegula.jobs.checking.findings import Examination, Repair
+from tegula.metadata.nodes import ArrayMetadata, GroupMetadata, NodeMetadata
+from tegula.stores import Generation
+from tegula.stores.arguments import is_key
 
-__all__ = ["ALL_KEYS", "Place", "below", "own_keys", "read_place"]
+__all__ = ["DOCUMENT_KEYS", "ConsolidatedCheck", "Visit", "consolidated_checks", "visited", "write_document"]
 
-ALL_KEYS: Final = tuple(
-    dict.fromkeys(
-        key for item in FORMATS.values() for key in (*item.keys, item.consolidated_key) if key
-    )
-)  # fmt: skip
+DOCUMENT_KEYS: Final = (*ALL_KEYS, *sorted({fmt.consolidated_key for fmt in FORMATS.values()} - {"", *ALL_KEYS}))
 _ATTRIBUTES: Final = (".zattrs", "attrs", "__zattr__", "__attrs__")
 _AMBIGUOUS: Final = ("zarr1", "zarr0.4")
 """Formats whose documents have common names, which other files may have, too."""
 
 
 @dataclass(slots=True)
-class Place:
-    """The documents at one path, and the nodes they describe.
+class Visit:
+    """A path that is checked: the documents there, and the nodes that they describe."""
 
-    Parameters
-    ----------
-    path : str
-        The path.
-    documents : mapping of str to bytes
-        The documents of any format, by key relative to it.
-    nodes : list of (Format, NodeMetadata)
-        The nodes, arrays before groups, newer formats before older ones; several, if there are documents of several
-        formats.
-    damaged : bool
-        Whether there are documents of a node that can't be read.
-    """
-
+    exam: Examination
     path: str
-    documents: Mapping[str, bytes]
-    nodes: list[tuple[Format, NodeMetadata]]
-    damaged: bool
+    documents: dict[str, bytes] = field(default_factory=dict)  # of any format, by key relative to the path
+    nodes: list[tuple[Format, NodeMetadata]] = field(default_factory=list)  # arrays first, newer formats first
+    damaged: bool = False  # whether there are documents of a node that can't be read
+    errors: int = 0  # found before
 
     @property
     def prefix(self) -> str:
         """The prefix of all keys below the path."""
         return f"{self.path}/" if self.path else ""
 
+    @property
+    def fmt(self) -> Format:
+        """The format of the first node."""
+        return self.nodes[0][0]
 
-def below(path: str, name: str) -> str:
-    """Return the path of a member."""
-    return f"{path}/{name}" if path else name
+    @property
+    def arrays(self) -> list[tuple[Format, ArrayMetadata]]:
+        """The nodes that are arrays."""
+        return [(fmt, node) for fmt, node in self.nodes if isinstance(node, ArrayMetadata)]
+
+    def own_keys(self) -> frozenset[str]:
+        """Return the keys, relative to the path, that are documents of the formats found here."""
+        if self.damaged:
+            return frozenset(DOCUMENT_KEYS)
+        return frozenset(key for fmt, _ in self.nodes for key in (*fmt.keys, fmt.consolidated_key) if key)
+
+    def find(self, kind: str, name: str, message: str, **options: Any) -> None:
+        """Add a finding about a key, given relative to the path; see `Examination.find`."""
+        self.exam.find(kind, self.path, self.prefix + name, message, **options)
+
+    def find_error(self, error: TegulaError, name: str = "") -> None:
+        """Add a finding for an error in a document."""
+        limit = error.field == "chunks" and "max_chunk_bytes" in error.message
+        kind = "unsupported" if limit or isinstance(error, UnsupportedError) else "metadata"
+        details = {"field": error.field, "codec": error.codec}
+        known = "".join(f" ({what} {value!r})" for what, value in details.items() if value is not None)
+        self.find(kind, error.key or name, f"{error.message}{known}")
+
+    def listing(self) -> AbstractContextManager[None]:
+        """Turn errors of listing and reading into findings."""
+        return self.exam.listing(self.path, self.prefix)
 
 
-def own_keys(place: Place) -> frozenset[str]:
-    """Return the keys that are documents of the formats found at a place, relative to it."""
-    if place.damaged:
-        return frozenset(ALL_KEYS)
-    keys = {key for item, _ in place.nodes for key in (*item.keys, item.consolidated_key) if key}
-    return frozenset(keys)
+def write_document(exam: Examination, key: str, raw: bytes, generation: Generation) -> None:
+    """Repair a document, on condition that it is unchanged."""
+    try:
+        exam.store.set(key, raw, if_generation=generation)
+    finally:
+        engine.forget(exam.store, key)
 
 
-def read_place(exam: Examination, path: str) -> Place:
+def visited(exam: Examination, path: str) -> Visit:
     """Read and parse the documents at a path; faults become findings."""
-    prefix = f"{path}/" if path else ""
-    documents, lost = _fetch(exam, path)
-    nodes: list[tuple[Format, NodeMetadata]] = []
+    visit = Visit(exam, path, errors=exam.numbers["errors"])
+    documents = _fetched(visit)
     failed: list[tuple[Format, TegulaError]] = []
-    for item in FORMATS.values():
-        main = next((key for key in item.node_keys if key in documents), None)
+    for fmt in FORMATS.values():
+        main = next((key for key in fmt.node_keys if key in documents), None)
         if main is None:
             continue
         try:
-            node = _parse(exam, path, item, documents, main)
+            node = _parsed(visit, fmt, main)
         except TegulaError as error:
-            failed.append((item, error.within(key=main)))
+            failed.append((fmt, error.within(key=main)))
             continue
         if node is not None:
-            nodes.append((item, node))
-            _find_oddities(exam, path, item, documents)
-    nodes.sort(key=lambda pair: not isinstance(pair[1], ArrayMetadata))  # a stable sort
-    damaged = lost
-    for item, reason in failed:
-        if _belongs_to_format(item, documents, bool(nodes)):
-            damaged = True
-            _report(exam, path, reason)
+            visit.nodes.append((fmt, node))
+            with suppress(TegulaError):  # damaged attributes have been reported
+                for key, name, message in oddities(fmt, documents):
+                    visit.find("unusual-document", key, f"{message} (field {name!r})" if name else message)
+    visit.nodes.sort(key=lambda pair: not isinstance(pair[1], ArrayMetadata))  # a stable sort
+    for fmt, reason in failed:
+        if _belongs_to_format(fmt, documents, bool(visit.nodes)):
+            visit.damaged = True
+            visit.find_error(reason)
         else:
-            exam.find(
-                "stray-key", path, prefix + item.node_keys[0], "it is not a document of this format", severity="note"
-            )
-    if not nodes and not damaged:
-        damaged = _find_incomplete(exam, path, documents)
-    found = Place(path, documents, nodes, damaged)
-    _compare(exam, found)
-    return found
+            visit.find("stray-key", fmt.node_keys[0], "it is not a document of this format", severity="note")
+    if not visit.nodes and not visit.damaged:
+        _find_incomplete(visit)
+    _compare(visit)
+    return visit
 
 
-def _fetch(exam: Examination, path: str) -> tuple[dict[str, bytes], bool]:
-    """Return the documents, and whether one exists that can't be read."""
-    try:
-        return engine.fetch_documents(exam.store, path, ALL_KEYS), False
-    except StoreError:
-        pass
-    documents: dict[str, bytes] = {}
-    lost = False
-    for key in ALL_KEYS:
+def _fetched(visit: Visit) -> dict[str, bytes]:
+    """Read the documents of a path."""
+    stored = documents_of(visit.exam.store, [visit.path], DOCUMENT_KEYS)[0]
+    for key in DOCUMENT_KEYS:
         try:
-            documents.update(engine.fetch_documents(exam.store, path, [key]))
+            raw = stored.get(key)
         except StoreError as error:
-            lost = True
-            exam.find("unreadable", path, below(path, key), error.message)
-    return documents, lost
+            visit.damaged = True
+            visit.find("unreadable", key, error.message)
+        else:
+            if raw is not None:
+                visit.documents[key] = raw
+    return visit.documents
 
 
-def _parse(
-    exam: Examination, path: str, item: Format, documents: Mapping[str, bytes], main: str
-) -> NodeMetadata | None:
+def _parsed(visit: Visit, fmt: Format, main: str) -> NodeMetadata | None:
     """Parse the documents of one format; if only the attributes are damaged, report that and parse without them."""
-    others = [key for key in item.node_keys if key != main and key in documents]
-    own = {key: documents[key] for key in item.keys if key in documents and key not in others}
+    documents = visit.documents
+    others = [key for key in fmt.node_keys if key != main and key in documents]
     for key in others:
-        exam.find("contradicting-documents", path, below(path, key), f"{main} beside it describes another kind of node")
+        visit.find("contradicting-documents", key, f"{main} beside it describes another kind of node")
+    own = {key: documents[key] for key in fmt.keys if key in documents and key not in others}
     try:
-        return item.parse(own)
+        return fmt.parse(own)
     except MetadataError as error:
-        kept = {key: raw for key, raw in own.items() if key not in _ATTRIBUTES}
-        if error.key not in _ATTRIBUTES or len(kept) == len(own):
+        if error.key not in _ATTRIBUTES or own.keys().isdisjoint(_ATTRIBUTES):
             raise
-        node = item.parse(kept)
-        _report(exam, path, error)
+        node = fmt.parse({key: raw for key, raw in own.items() if key not in _ATTRIBUTES})
+        visit.find_error(error)
         return node
 
 
-def _report(exam: Examination, path: str, error: TegulaError) -> None:
-    kind = "unsupported" if isinstance(error, UnsupportedError) else "metadata"
-    message = error.message if error.field is None else f"{error.message} (field {error.field!r})"
-    exam.find(kind, path, below(path, error.key or ""), message)
-
-
-def _find_damaged(exam: Examination, path: str, documents: Mapping[str, bytes]) -> None:
-    """Report damage to the documents that Zarr v2 has beside the main one."""
-    item = find_format("zarr2")
-    for read in (item.parse, item.consolidated):
-        try:
-            if read is not None:
-                read({".zgroup": b'{"zarr_format": 2}', **documents})
-        except TegulaError as error:
-            _report(exam, path, error)
-
-
-def _find_oddities(exam: Examination, path: str, item: Format, documents: Mapping[str, bytes]) -> None:
-    """Report what is read although the specification does not allow it."""
-    with suppress(TegulaError):  # damaged attributes have been reported
-        for key, field, message in oddities(item, documents):
-            text = message if not field else f"{message} (field {field!r})"
-            exam.find("unusual-document", path, below(path, key), text)
-
-
-def _belongs_to_format(item: Format, documents: Mapping[str, bytes], beside: bool) -> bool:
+def _belongs_to_format(fmt: Format, documents: Mapping[str, bytes], beside: bool) -> bool:
     """Return whether an unreadable document belongs to the format, and is not another file of that name."""
-    if item.name not in _AMBIGUOUS:
+    if fmt.name not in _AMBIGUOUS:
         return True
-    main, attributes = item.keys
+    main, attributes = fmt.keys
     return not beside and (attributes in documents or documents[main].lstrip().startswith(b"{"))
 
 
-def _find_incomplete(exam: Examination, path: str, documents: Mapping[str, bytes]) -> bool:
-    """Report documents of a node whose main document is missing."""
+def _find_incomplete(visit: Visit) -> None:
+    """Report documents of a node whose main document is missing, and damage to them."""
+    documents = visit.documents
+    beside = next((key for key in (".zmetadata", ".zattrs") if key in documents), None)
     if "meta/sizes" in documents:
-        exam.find(
-            "missing-document",
-            path,
-            below(path, "meta/storage"),
-            "there is a length, but no document with data type and codec",
-        )
-        return True
-    for key in (".zmetadata", ".zattrs"):
-        if key in documents:
-            _find_damaged(exam, path, documents)
-            exam.find(
-                "missing-document", path, below(path, ".zgroup"), f"there is {key}, but no .zgroup and no .zarray"
-            )
-            return True
-    return False
+        visit.find("missing-document", "meta/storage", "there is a length, but no document with data type and codec")
+    elif beside is not None:
+        zarr2 = find_format("zarr2")
+        for read in (zarr2.parse, zarr2.consolidated):
+            try:
+                if read is not None:
+                    read({".zgroup": b'{"zarr_format": 2}', **documents})
+            except TegulaError as error:
+                visit.find_error(error)
+        visit.find("missing-document", ".zgroup", f"there is {beside}, but no .zgroup and no .zarray")
+    visit.damaged = "meta/sizes" in documents or beside is not None
 
 
-def _compare(exam: Examination, place: Place) -> None:
+def _compare(visit: Visit) -> None:
     """Report several descriptions of one node, and whether they agree."""
-    for item, other in place.nodes[1:]:
-        first, one = place.nodes[0]
-        key = below(place.path, next(key for key in item.node_keys if key in place.documents))
-        differs = _difference(one, other)
+    for fmt, other in visit.nodes[1:]:
+        first, one = visit.nodes[0]
+        differs = ""
+        if isinstance(one, ArrayMetadata) and isinstance(other, ArrayMetadata):
+            if one.shape != other.shape:
+                differs = f"another shape, {other.shape},"
+            elif one.data_type.numpy.newbyteorder("=") != other.data_type.numpy.newbyteorder("="):
+                differs = f"another data type, {other.data_type},"
+        key = next(key for key in fmt.node_keys if key in visit.documents)
         if differs:
-            exam.find("contradicting-documents", place.path, key, f"{item.name} has {differs} than {first.name}")
+            visit.find("contradicting-documents", key, f"{fmt.name} has {differs} than {first.name}")
         else:
-            exam.find("several-formats", place.path, key, f"{first.name} and {item.name} both have documents here")
+            visit.find("several-formats", key, f"{first.name} and {fmt.name} both have documents here")
 
 
-def _difference(one: NodeMetadata, other: NodeMetadata) -> str:
-    if isinstance(one, ArrayMetadata) and isinstance(other, ArrayMetadata):
-        if one.shape != other.shape:
-            return f"another shape, {other.shape},"
-        if one.data_type.numpy.newbyteorder("=") != other.data_type.numpy.newbyteorder("="):
-            return f"another data type, {other.data_type},"
-    return ""
+@dataclass(slots=True)
+class ConsolidatedCheck:
+    """The consolidated metadata of a group, compared while its members are checked.
+
+    It is repaired by consolidating again, if all members can be read and no deleted node has left keys: otherwise it
+    may hold the only description of some data.
+    """
+
+    group: Visit
+    fmt: Format
+    metadata: GroupMetadata
+    entries: Mapping[str, Mapping[str, bytes]]
+    unread: int  # nodes that could not be read before
+    complete: bool = True
+    seen: set[str] = field(default_factory=set)
+    findings: list[tuple[str, str, str]] = field(default_factory=list)  # name, kind and message, in any order
+
+    def compare(self, visit: Visit, reachable: bool) -> None:
+        """Compare a node with its entry; one that can't be read is only noted."""
+        name = visit.path[len(self.group.prefix) :]
+        metadata = next((node for fmt, node in visit.nodes if fmt is self.fmt), None)
+        if metadata is None:
+            if visit.damaged and not visit.nodes:
+                self.seen.add(name)
+                self.complete = False
+            return
+        self.seen.add(name)
+        entry = self.entries.get(name)
+        if entry is None:
+            if name and reachable:
+                self.findings.append((name, "consolidated-missing", f"{name!r} exists, but is not in the copy"))
+            return
+        if not reachable:
+            self.complete = False  # metadata made anew would leave out the members of an implicit group
+        own = {key: raw for key, raw in visit.documents.items() if key in self.fmt.keys}
+        if not _alike(own, entry, self.fmt, metadata):
+            message = f"the copy of {name or 'the group itself'!r} differs from the document"
+            self.findings.append((name, "consolidated-differs", message))
+
+    def close(self) -> None:
+        """Report the findings, after all members have been checked."""
+        group, exam = self.group, self.group.exam
+        self.findings.sort()  # members of a remote store come in any order
+        for name in [name for name in self.entries if name and name not in self.seen]:
+            message = f"the node {name!r} no longer exists"
+            if is_key(name) and next(exam.store.list_prefix(f"{group.prefix}{name}/"), None) is not None:
+                self.complete = False
+                message += ", but there are keys below it: the copy may be their only description"
+            self.findings.append((name, "consolidated-gone", message))
+        complete = self.complete and exam.numbers["unread"] == self.unread
+        act = Group(exam.store, group.path, self.metadata, read_only=False).consolidate
+        repair = Repair("write the consolidated metadata again", act) if complete else None
+        for _, kind, message in self.findings:
+            group.find(kind, self.fmt.consolidated_key, message, repair=repair)
+
+
+def consolidated_checks(group: Visit) -> list[ConsolidatedCheck]:
+    """Return the consolidated metadata of a group, one for each of its formats that has any."""
+    checks = []
+    for fmt, metadata in group.nodes:
+        key = fmt.consolidated_key
+        if fmt.consolidated is None or not isinstance(metadata, GroupMetadata) or key not in group.documents:
+            continue
+        try:
+            entries = fmt.consolidated({key: group.documents[key]})
+        except TegulaError as error:
+            group.find("metadata", key, error.message)
+            continue
+        if entries is not None:
+            checks.append(ConsolidatedCheck(group, fmt, metadata, entries, group.exam.numbers["unread"]))
+    return checks
+
+
+def _alike(own: Mapping[str, bytes], entry: Mapping[str, bytes], fmt: Format, metadata: NodeMetadata) -> bool:
+    """Return whether documents are equal as JSON or, since libraries write them differently, as metadata."""
+    if _plain(own) == _plain(entry):
+        return True
+    try:
+        other = fmt.parse({key: raw for key, raw in entry.items() if key in fmt.keys})
+    except TegulaError:
+        return False
+    return bool(other == metadata)
+
+
+def _plain(documents: Mapping[str, bytes]) -> dict[str, Any]:
+    """Return documents as JSON values in a canonical form."""
+    plain = {}
+    for key, raw in documents.items():
+        value: Any = raw.decode("latin-1")
+        with suppress(ValueError, RecursionError):
+            value = json.loads(raw)
+        if isinstance(value, dict):
+            value.pop("consolidated_metadata", None)
+        if value != {}:
+            plain[key] = json.dumps(value, sort_keys=True)
+    return plain

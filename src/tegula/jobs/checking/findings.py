@@ -1,16 +1,23 @@
-"""Findings: their kinds, and the report of a check."""
+"""Findings: their kinds, the report of a check, and the examination that collects them."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, fields
+from threading import Lock
 from typing import Any, Final, Literal, NamedTuple
 
 from tegula.display.info import counted, human_bytes, human_seconds
 from tegula.display.markup import badge, card, fold, more, muted, table, text
+from tegula.errors import StoreError, TegulaError
+from tegula.jobs.sharing import Share
+from tegula.jobs.units import Progress
+from tegula.stores import Store
 
-__all__ = ["KINDS", "CheckReport", "Finding", "Kind", "Severity"]
+__all__ = ["KINDS", "CheckReport", "Examination", "Finding", "Repair"]
 
 Severity = Literal["error", "warning", "note"]
 
@@ -73,6 +80,24 @@ KINDS: Final[Mapping[str, Kind]] = {
     "consolidated-gone": Kind("warning", _CONSOLIDATE),
 }
 """Every kind of finding by name."""
+_SHOWN: Final = 100  # findings in HTML
+_COLOURS: Final[Mapping[Severity, str]] = {"error": "bad", "warning": "doubtful", "note": "plain"}  # in order
+_EXAMPLES: Final = 3  # file names in one finding
+_HIDES: Final = frozenset({"metadata", "missing-document", "unreadable", "unsupported"})
+"""Kinds of findings after which some nodes are unknown."""
+_FILES = r"\._[^/]*|\.DS_Store|\.directory|(?i:(?:eh)?thumbs\.db|desktop\.ini)"
+_DIRECTORIES = r"__MACOSX|\.(?:AppleDouble|Spotlight-V100|Trashes|fseventsd)|\$RECYCLE\.BIN|@eaDir"
+_FOREIGN: Final = [
+    (re.compile(pattern).search, kind, writer)
+    for pattern, kind, writer in [
+        (r"(?:\A|/)\.tegula_(?:job/(?!plan\.json\Z).*|job-[^/]*/.*|complete)\Z", "", "a job of tegula"),
+        (rf"(?:\A|/)(?:(?:{_FILES})\Z|(?:{_DIRECTORIES})/)", "system-files", "an operating system"),
+        (r"\.[0-9a-f]{32}\.partial\Z", "foreign-temporary", "a writer of zarr-python"),
+        (r"#[0-9]+\Z", "foreign-temporary", "a writer of the library object_store"),
+        (r"(?:\A|/)\.tegula_job/plan\.json\Z", "interrupted-job", "a job of tegula"),
+        (r"\.__lock\Z", "foreign-lock", "a writer of TensorStore"),
+    ]
+]
 
 
 @dataclass(slots=True, repr=False)
@@ -223,9 +248,9 @@ class CheckReport:
         >>> CheckReport("memory:").as_dict()["ok"]
         True
         """
-        plain = {name: getattr(self, name) for name in self.__slots__ if name != "findings"}
-        findings = [{name: getattr(finding, name) for name in Finding.__slots__} for finding in self.findings]
-        return {"ok": self.ok, **plain, "findings": findings}
+        members = asdict(self)
+        findings = members.pop("findings")
+        return {"ok": self.ok, **members, "findings": findings}
 
     def __str__(self) -> str:
         left_out = Counter(self.counts)
@@ -240,31 +265,159 @@ class CheckReport:
         state = badge("good", "sound") if self.ok else badge("bad", counted(self.errors, "error"))
         missing = f", {counted(self.missing_chunks, 'chunk')} not stored" if self.missing_chunks else ""
         read, decoded = human_bytes(self.nbytes_stored), human_bytes(self.nbytes_decoded)
-        facts = table(
-            [
-                ("Found", text(self.summary)),
-                ("Read", f"{read}, {decoded} decoded{missing}, {human_seconds(self.seconds)}"),
-                *([("Checksums", text(self.checksum_note))] if self.checksum_note else []),
-            ]
-        )
-        ordered = sorted(self.findings, key=lambda found: _ORDER[found.severity])
-        rows = [_row(found) for found in ordered[:_SHOWN]]
-        left = sum(self.counts.values()) - len(rows)
-        title = f"<b>Findings</b> {muted(sum(self.counts.values()))}"
-        body = table(rows) + (more(left, "findings") if left > 0 else "")
-        findings = fold(title, body, opened=True) if rows else ""
-        return card("tegula.CheckReport", f"{state} {text(self.source, 120)}", facts, findings)
+        facts = [
+            ("Found", text(self.summary)),
+            ("Read", f"{read}, {decoded} decoded{missing}, {human_seconds(self.seconds)}"),
+        ]
+        if self.checksum_note:
+            facts.append(("Checksums", text(self.checksum_note)))
+        ordered = sorted(self.findings, key=lambda finding: [*_COLOURS].index(finding.severity))
+        rows = [_row(finding) for finding in ordered[:_SHOWN]]
+        total = sum(self.counts.values())
+        body = table(rows) + (more(total - len(rows), "findings") if total > len(rows) else "")
+        findings = fold(f"<b>Findings</b> {muted(total)}", body, opened=True) if rows else ""
+        return card("tegula.CheckReport", f"{state} {text(self.source, 120)}", table(facts), findings)
 
 
-_SHOWN: Final = 100  # findings in HTML
-_ORDER: Final[Mapping[Severity, int]] = {"error": 0, "warning": 1, "note": 2}
-_COLOURS: Final[Mapping[Severity, str]] = {"error": "bad", "warning": "doubtful", "note": "plain"}
+def _row(finding: Finding) -> tuple[str, str]:
+    """Return the cells of one finding: severity; key, message and remedy."""
+    state = badge("good", "repaired") if finding.repaired else badge(_COLOURS[finding.severity], finding.severity)
+    key = f"<b>{text(finding.key or finding.path or '/', 120)}</b> {muted(finding.kind)}"
+    remedy = finding.repair or finding.remedy
+    if finding.repair and not finding.repaired:
+        remedy = f"repair: {remedy}"
+    return state, f"{key}<br>{text(finding.message, 300)}<br>{muted(remedy)}"
 
 
-def _row(found: Finding) -> tuple[str, str]:
-    """Return the cells of one finding: severity, place and message, remedy."""
-    what = "repaired" if found.repaired else found.severity
-    place = f"<b>{text(found.key or found.path or '/', 120)}</b> {muted(found.kind)}"
-    remedy = f"repair: {found.repair}" if found.repair and not found.repaired else found.repair or found.remedy
-    colour = "good" if found.repaired else _COLOURS[found.severity]
-    return badge(colour, what), f"{place}<br>{text(found.message, 300)}<br>{muted(remedy)}"
+@dataclass(slots=True, eq=False)
+class Repair:
+    """A repair of one or several findings that loses no data."""
+
+    text: str
+    act: Callable[[], None]  # on condition that the stored state is still as found
+    covers: Counter[str] = field(default_factory=Counter)  # errors, warnings and notes, also those that are not kept
+
+
+@dataclass(slots=True, eq=False)
+class Examination:
+    """The state of one check, to which several threads add findings.
+
+    Nodes of a remote store are examined together, each in a `part`, whose results are added in order.
+    """
+
+    store: Store
+    path: str
+    most: int  # findings to keep
+    progress: Progress | None
+    allow_pickle: bool
+    share: Share[Any] | None = None  # checks the chunks, if not this process does
+    findings: list[tuple[Finding, Repair | None]] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)  # findings of each kind
+    numbers: Counter[str] = field(default_factory=Counter)  # of the report; and others, as `unread` nodes
+    system_files: list[str] = field(default_factory=list)  # a few examples
+    lock: Lock = field(default_factory=Lock)
+
+    @property
+    def source(self) -> str:
+        """The URL of what is checked."""
+        return f"{self.store.url}/{self.path}".rstrip("/")
+
+    def part(self) -> Examination:
+        """Return an examination of a part, which another thread may carry out; see `add`."""
+        return Examination(self.store, self.path, self.most, self.progress, self.allow_pickle, self.share)
+
+    def add(self, part: Examination) -> None:
+        """Add the results of a part, as if it had been examined here."""
+        self.findings += part.findings[: max(0, self.most - len(self.findings))]
+        self.counts.update(part.counts)
+        self.numbers.update(part.numbers)
+        self.system_files += part.system_files[: _EXAMPLES - len(self.system_files)]
+
+    def find(
+        self,
+        kind: str,
+        path: str,
+        key: str,
+        message: str,
+        *,
+        severity: Severity | None = None,
+        repair: Repair | None = None,
+    ) -> None:
+        """Add a finding, and its repair if there is one."""
+        usual = KINDS[kind]
+        text = None if repair is None else repair.text
+        finding = Finding(kind, severity or usual.severity, path, key, message, usual.remedy, text)
+        with self.lock:
+            self.counts[kind] += 1
+            self.numbers[f"{finding.severity}s"] += 1
+            self.numbers["unread"] += kind in _HIDES
+            if repair is not None:
+                repair.covers[f"{finding.severity}s"] += 1
+            if len(self.findings) < self.most:
+                self.findings.append((finding, repair))
+
+    def find_foreign(self, path: str, key: str) -> bool:
+        """Return whether another program or a job has made a key; report it, unless it is a record of a job."""
+        kind, writer = next(((kind, writer) for search, kind, writer in _FOREIGN if search(key)), (None, ""))
+        if kind == "system-files":  # reported together, by `close`
+            with self.lock:
+                self.numbers["system_files"] += 1
+                self.system_files += [key][: _EXAMPLES - len(self.system_files)]
+        elif kind:
+            self.find(kind, path, key, f"{writer} was interrupted, or is at work")
+        return kind is not None
+
+    def close(self) -> None:
+        """Report the system files in one finding, after everything has been checked."""
+        number, examples = self.numbers["system_files"], self.system_files
+        if number:
+            named = f" ({', '.join(key.rpartition('/')[2] for key in examples)}{', …' * (number > len(examples))})"
+            what = f"{counted(number, 'file')} that operating systems leave beside others{named}"
+            self.find("system-files", self.path, examples[0], what)
+
+    def count(self, **numbers: int) -> None:
+        """Add to the numbers of the report."""
+        with self.lock:
+            self.numbers.update(numbers)
+
+    def report_progress(self, path: str, done: int, total: int) -> None:
+        """Call the user's function for the progress, if there is one."""
+        if self.progress is not None:
+            self.progress(path, min(done, total), total)
+
+    @contextmanager
+    def listing(self, path: str, key: str) -> Iterator[None]:
+        """Turn errors of listing and reading into findings."""
+        try:
+            yield
+        except StoreError as error:
+            self.find("unreadable", path, error.key or key, error.message)
+
+    def repair(self, announce: Callable[[Finding], None] | None) -> dict[str, str]:
+        """Carry out all repairs; return key and reason of those that fail, which do not stop the others."""
+        repairs: dict[Repair, list[Finding]] = {}
+        for finding, repair in self.findings:
+            if repair is not None:
+                repairs.setdefault(repair, []).append(finding)
+        failed: dict[str, str] = {}
+        for repair, findings in repairs.items():
+            if announce is not None:
+                for finding in findings:
+                    announce(finding)
+            try:
+                repair.act()
+            except TegulaError as error:
+                failed.update((finding.key, str(error)) for finding in findings)
+                continue
+            for finding in findings:
+                finding.repaired = True
+            self.numbers.subtract(repair.covers)
+        return failed
+
+    def report(self) -> CheckReport:
+        """Return the report of everything that has been found."""
+        report = CheckReport(self.source, findings=[finding for finding, _ in self.findings], counts={**self.counts})
+        for item in fields(CheckReport):
+            if item.type == "int":
+                setattr(report, item.name, self.numbers[item.name])
+        return report

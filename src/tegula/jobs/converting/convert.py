@@ -11,28 +11,27 @@ from typing import Any, Literal
 from tegula.arrays.array import Array
 from tegula.engine.nodes.creating import check_path, check_reserved
 from tegula.engine.nodes.replacing import replacing
-from tegula.errors import MetadataError, NotFoundError, SelectionError, UnsupportedError
+from tegula.errors import MetadataError, SelectionError, UnsupportedError
 from tegula.formats import find_format
 from tegula.hierarchy.group import Group
 from tegula.hierarchy.opening import open as open_any
-from tegula.jobs.converting.array_job import ArrayJob, Conduct
-from tegula.jobs.converting.budget import bounded, memory_of
-from tegula.jobs.converting.job import Job
-from tegula.jobs.converting.ledgers import convert_recorded, outline_recorded
-from tegula.jobs.converting.report import ConvertedArray, ConvertReport
-from tegula.jobs.converting.rules import Field, rules_of
-from tegula.jobs.converting.targets import Options
+from tegula.jobs.converting.recorded import convert_recorded, outline_recorded
 from tegula.jobs.ledger import share_of
 from tegula.jobs.recording import claimed
+from tegula.jobs.rewriting.array_job import Run
+from tegula.jobs.rewriting.memory import bounded, memory_of
+from tegula.jobs.rewriting.planning import Conversion, for_reading, said_of
+from tegula.jobs.rewriting.report import ConvertedArray, ConvertReport
+from tegula.jobs.rewriting.rules import Field, rules_of
+from tegula.jobs.rewriting.targets import Layout
 from tegula.jobs.runners.runner import check_reachable, runner_of
 from tegula.jobs.units import Progress, one_at_a_time, with_known_members
-from tegula.stores import MemoryStore, Store
 from tegula.tables.table import Table
 from tegula.targets.paths import clean, place, refuse_overlap
-from tegula.targets.stores import creating, options_of_both, store_of
+from tegula.targets.stores import creating, options_of_both
 from tegula.targets.suffixes import new_format
 
-__all__ = ["ConvertReport", "ConvertedArray", "Progress", "convert", "for_reading", "said_of"]
+__all__ = ["ConvertReport", "ConvertedArray", "Progress", "convert"]
 
 
 def convert(
@@ -246,11 +245,6 @@ def convert(
     # the conversion
     with nullcontext(for_reading(target, target_options)) if dry_run else creating(target, target_options) as store:
         refuse_overlap(node.store, node.path, store, path)
-        options = Options(
-            item=item, **wanted, checksum=checksum, overwrite=overwrite, dry_run=dry_run, verify=verify,
-            progress=one_at_a_time(progress), consolidated=consolidated, max_memory=memory, temporary=temporary,
-            two_passes=part is None,
-        )  # fmt: skip
         if select is not None and not isinstance(node, Array):
             raise SelectionError("a selection applies to a single array, not to a group")
         with (
@@ -258,14 +252,31 @@ def convert(
             runner_of(None if dry_run else runner, None if dry_run else workers) as who,
         ):
             check_reachable(who, node.store, store)
-            said = said_of(format=format, **given, select=select)
-            if dry_run and (resume or part is not None):
-                report = outline_recorded(node, select, store, path, options, share, said)
-            elif recorded and not dry_run:
-                how: dict[str, Any] = {"resume": bool(resume), "part": share, "visible_early": visible_early}
-                report = convert_recorded(node, select, store, path, options, who, said=said, **how)
+            conversion = Conversion(
+                node,
+                select,
+                store,
+                path,
+                Layout(item, **wanted, checksum=checksum, consolidated=consolidated),
+                Run(
+                    who,
+                    visible_early=visible_early,
+                    overwrite=overwrite,
+                    dry_run=dry_run,
+                    verify=verify,
+                    progress=one_at_a_time(progress),
+                    max_memory=memory,
+                    temporary=temporary,
+                    two_passes=part is None,
+                ),
+                said_of(format=format, **given, select=select),
+            )
+            if dry_run:
+                report = outline_recorded(conversion, share) if resume or part is not None else conversion.walk()
+            elif recorded:
+                report = convert_recorded(conversion, resume=bool(resume), part=share)
             else:
-                report = _at_once(node, select, store, path, options, Conduct(who, None, None, visible_early))
+                report = _at_once(conversion)
     if store is not target:
         store.close()
     report.source, report.target = node.location, place(store, path)
@@ -273,30 +284,12 @@ def convert(
     return report
 
 
-def _at_once(
-    node: Array | Group | Table, select: Any, store: Store, path: str, options: Options, conduct: Conduct
-) -> ConvertReport:
+def _at_once(conversion: Conversion) -> ConvertReport:
     """Convert a node without a ledger; what it replaces stays until it is complete."""
-    item, report = options.item, ConvertReport(options.item.name, options.dry_run)
-    if options.dry_run:
-        return Job(ArrayJob(store, path, options, report, conduct)).run(node, select)
+    store, path, overwrite = conversion.store, conversion.path, conversion.run.overwrite
     with (
-        claimed(store, path, overwrite=options.overwrite),
-        replacing(store, path, item, options.overwrite, "lazy", reserved=True) as found,
+        claimed(store, path, overwrite=overwrite),
+        replacing(store, path, conversion.layout.fmt, overwrite, "lazy", reserved=True) as new,
     ):
-        if found.is_staged:
-            options, conduct = replace(options, overwrite=False), replace(conduct, in_group=True)
-        return Job(ArrayJob(found.store, found.path, options, report, conduct)).run(node, select)
-
-
-def said_of(**options: Any) -> dict[str, str]:
-    """Return the user's options as text, for the plan."""
-    return {name: repr(value)[:200] for name, value in options.items() if value is not None}
-
-
-def for_reading(target: Any, options: Mapping[str, Any] | None) -> Store:
-    """Return the target's store for reading: opening an archive for writing would create it."""
-    try:
-        return store_of(target, read_only=True, storage_options=options)
-    except NotFoundError:
-        return MemoryStore()
+        changes: dict[str, Any] = {"overwrite": False, "in_group": True} if new.is_staged else {}
+        return replace(conversion, store=new.store, path=new.path).walk(**changes)

@@ -12,11 +12,6 @@ from tegula.errors import UnsupportedError
 from tegula.formats import find_format
 from tegula.hierarchy.group import Group, open_node
 from tegula.hierarchy.opening import open as open_any
-from tegula.jobs.converting.budget import bounded, memory_of
-from tegula.jobs.converting.convert import for_reading, said_of
-from tegula.jobs.converting.estimating import Estimate
-from tegula.jobs.converting.rules import rules_of
-from tegula.jobs.converting.targets import Options
 from tegula.jobs.downsampling.arguments import check_arguments, factors_of, group_of, masks_of, scales_of
 from tegula.jobs.downsampling.job import PyramidJob
 from tegula.jobs.downsampling.levels import Reduction
@@ -25,6 +20,12 @@ from tegula.jobs.downsampling.pyramid import Pyramid, level_of
 from tegula.jobs.ledger import Ledger, share_of
 from tegula.jobs.misplaced import refuse_misplaced
 from tegula.jobs.recording import Recording
+from tegula.jobs.rewriting.array_job import Run
+from tegula.jobs.rewriting.estimating import Estimate
+from tegula.jobs.rewriting.memory import bounded, memory_of
+from tegula.jobs.rewriting.planning import for_reading, said_of
+from tegula.jobs.rewriting.rules import Field, rules_of
+from tegula.jobs.rewriting.targets import Layout
 from tegula.jobs.runners.runner import check_reachable, runner_of
 from tegula.jobs.units import Progress, one_at_a_time
 from tegula.stores import Store
@@ -157,7 +158,7 @@ def downsample(
     array([[13, 17],
            [45, 49]])
     """
-    start = perf_counter()
+    start, progress = perf_counter(), one_at_a_time(progress)
     # the source, and what to do with it
     target_options = options_of_both(source, target, storage_options, target_storage_options)
     mode = "r" if target is not None or dry_run else "r+"
@@ -173,13 +174,8 @@ def downsample(
     scales = scales_of(per_axis(scale, known, "scale", 1.0, spatial))
     reduction = Reduction(steps, method, tuple(masks_of(array, missing)))
     share, memory, names = share_of(part), memory_of(max_memory), tuple(axis.name for axis in known)
-    layout: dict[str, Any] = {"chunks": chunks, "shards": shards, "codecs": codecs}
-    said = said_of(**layout, axes=axes, factors=factors, levels=levels, method=method, scale=scale, missing=missing)
-    options = Options(
-        item=find_format("zarr3"), chunks=rules_of("chunks", chunks, True), shards=rules_of("shards", shards, True),
-        codecs=rules_of("codecs", codecs, True), checksum=False, overwrite=False, dry_run=False, verify=False,
-        progress=one_at_a_time(progress), consolidated=False, max_memory=memory, names=names, two_passes=part is None,
-    )  # fmt: skip
+    encoding: dict[Field, Any] = {"chunks": chunks, "shards": shards, "codecs": codecs}
+    said = said_of(**encoding, axes=axes, factors=factors, levels=levels, method=method, scale=scale, missing=missing)
 
     # the group that holds the array, or another one
     above = None
@@ -188,14 +184,16 @@ def downsample(
             array.check_writable()
         target, above, own = group_of(array, path)
         path = f"{above}/{own}".strip("/")
-    found: Any = creating(target, target_options)
-    if dry_run or isinstance(target, Store):
-        found = nullcontext(target if isinstance(target, Store) else for_reading(target, target_options))
+    opening: Any = nullcontext(target)
+    if not isinstance(target, Store):
+        opening = nullcontext(for_reading(target, target_options)) if dry_run else creating(target, target_options)
     resumes, recorded = bool(resume) or part is not None, resume is not None or part is not None
-    with found as store, bounded(memory), runner_of(None if dry_run else runner, None if dry_run else workers) as who:
+    with opening as store, bounded(memory), runner_of(None if dry_run else runner, None if dry_run else workers) as who:
         check_reachable(who, array.store, store)
         group, left, amount = clean(path), 0, Estimate()
-        job = PyramidJob(array, store, group, names, reduction, levels, options, visible_early)
+        layout = Layout(find_format("zarr3"), **_rules(encoding), consolidated=False, names=names)
+        run = Run(who, visible_early=visible_early, progress=progress, max_memory=memory, two_passes=part is None)
+        job = PyramidJob(array, store, group, names, reduction, levels, layout, run)
         base = job.base
         listed = [Level(job.first, base.shape, base.chunks, scales, (0.0,) * base.ndim)]
         for number, level in enumerate(job.levels, 1):
@@ -221,3 +219,7 @@ def _consolidate_again(store: Store, path: str) -> None:
     group = open_node(store, path, "zarr3", read_only=False)
     if isinstance(group, Group) and group.metadata.documents and group.is_consolidated():
         group.consolidate()
+
+
+def _rules(arguments: dict[Field, Any]) -> dict[str, Any]:
+    return {name: rules_of(name, value, True) for name, value in arguments.items()}

@@ -18,9 +18,6 @@ from tegula.errors import AlreadyExistsError, NotFoundError
 from tegula.formats import find_format
 from tegula.hierarchy.group import Group, open_node
 from tegula.hierarchy.sources import Source, source_of
-from tegula.jobs.converting.array_job import Conduct
-from tegula.jobs.converting.job import Job
-from tegula.jobs.converting.ledgers import is_taken
 from tegula.jobs.downsampling.arguments import is_level
 from tegula.jobs.downsampling.levels import Reducing, level_grid
 from tegula.jobs.downsampling.outline import Level, PyramidOutline
@@ -28,6 +25,8 @@ from tegula.jobs.ledger import DIRECTORY, Ledger, is_ledger_key
 from tegula.jobs.plans import Plan
 from tegula.jobs.publishing import Place, publish
 from tegula.jobs.recording import Recording, claimed
+from tegula.jobs.rewriting.hierarchy import Job
+from tegula.jobs.rewriting.planning import is_taken
 from tegula.jobs.runners.runner import Runner
 from tegula.jobs.running import do_units
 from tegula.targets.paths import place
@@ -175,7 +174,7 @@ class PyramidJob(PyramidOutline):
         # groups above; the group itself comes last
         if "" not in self._made:
             create_parents(self._store, self._path, _ZARR3)
-        if self._visible_early and self._group() is None:
+        if self._run.visible_early and self._group() is None:
             self._new_group({})
             self._note("")
         # the first level
@@ -203,11 +202,10 @@ class PyramidJob(PyramidOutline):
     def _copy(self, runner: Runner) -> int:
         """Convert the array to the first level; return the number of units left to parts that are not running."""
         plan = None if self._ledger is None else self._copy_plan
-        conduct = Conduct(runner, self._ledger, plan, self._visible_early, in_group=True)
         path = self._note("s0")
 
         def done() -> Counter[int]:
-            copying = self._copying(conduct)
+            copying = self._copying(runner=runner, ledger=self._ledger, plan=plan, in_group=True)
             try:
                 Job(copying).run(self.array)
             except AlreadyExistsError:  # another process has created a node here, which stays
@@ -222,12 +220,12 @@ class PyramidJob(PyramidOutline):
     ) -> Array | int:
         """Compute a level, and return it; or the number of units that are left to parts that are not running."""
         draft = level.draft
-        factors, memory = self._reduction.factors, self._options.max_memory
+        factors, memory = self._reduction.factors, self._run.max_memory
         self._note(level.name)
         store, path = self._where(level.name)
-        early = self._published(level) if self._visible_early else None
+        early = self._published(level) if self._run.visible_early else None
         documents = {**level.metadata.documents}
-        made = Place(store, path, documents, _ZARR3.name, self._allowed, self._visible_early)
+        made = Place(store, path, documents, _ZARR3.name, self._allowed, self._run.visible_early)
         limits = {} if memory is None else {"buffer_bytes": max(1, memory // 2)}
         if plan is None:
             plan = Plan("downsample", {}, "", "")
@@ -260,7 +258,7 @@ class PyramidJob(PyramidOutline):
         store, path = self._where(level.name)
         if self._ledger is not None:
             return publish(store, path, _ZARR3, level.metadata, self._allowed, has_parent=True)
-        created: dict[str, Any] = {"has_parent": True, "has_chunks": not self._visible_early, **self._allowed}
+        created: dict[str, Any] = {"has_parent": True, "has_chunks": not self._run.visible_early, **self._allowed}
         try:
             return new_array_of(store, path, _ZARR3, level.metadata, False, **created)
         except AlreadyExistsError:  # another process has created a node here, which stays
@@ -292,7 +290,7 @@ class PyramidJob(PyramidOutline):
 
     def _finish(self, metadata: dict[str, Any]) -> None:
         """Write the metadata of the pyramid; consolidate again if the group had consolidated metadata."""
-        if self.is_copied and not self._visible_early:
+        if self.is_copied and not self._run.visible_early:
             with suppress(AlreadyExistsError):  # another part may have written the same
                 self._new_group({_KEY: metadata})
                 self._created.clear()
@@ -311,8 +309,8 @@ class PyramidJob(PyramidOutline):
     # --- small parts
 
     def _report(self, level: Level, number: int) -> None:
-        if self._options.progress is not None:
-            self._options.progress(level.name, number * level.draft.itemsize, level.draft.nbytes)
+        if self._run.progress is not None:
+            self._run.progress(level.name, number * level.draft.itemsize, level.draft.nbytes)
 
     def _note(self, name: str) -> str:
         """Note that a node is about to be created, to be deleted after an error; return its path."""

@@ -18,11 +18,11 @@ from tegula.engine.stored.visiting import cells, check_number, is_inside
 from tegula.errors import UnsupportedError
 from tegula.formats import find_format
 from tegula.jobs import units
-from tegula.jobs.converting.budget import grant_for, granted, release
 from tegula.jobs.downsampling.reducing import reduced
 from tegula.jobs.ledger import Ledger
 from tegula.jobs.plans import Unit
 from tegula.jobs.publishing import Place
+from tegula.jobs.rewriting.memory import grant_for, granted, release
 from tegula.jobs.runners.runner import Work
 from tegula.jobs.units import Box, block_grid, in_order, itemsize_of, pieces
 from tegula.metadata.chunk_grids import ChunkGrid, regular_grid

@@ -13,13 +13,6 @@ from tegula.arrays.array import Array
 from tegula.engine.nodes.creating import read_back
 from tegula.errors import AlreadyExistsError, MetadataError, UnsupportedError
 from tegula.formats import find_format
-from tegula.jobs.converting.array_job import ArrayJob, Conduct, label_of
-from tegula.jobs.converting.estimating import Estimate
-from tegula.jobs.converting.job import Job
-from tegula.jobs.converting.ledgers import is_taken, plan_of
-from tegula.jobs.converting.report import ConvertReport
-from tegula.jobs.converting.rules import match_rules
-from tegula.jobs.converting.targets import Options
 from tegula.jobs.downsampling.arguments import other_variables
 from tegula.jobs.downsampling.levels import (
     Reduction,
@@ -34,6 +27,13 @@ from tegula.jobs.downsampling.levels import (
 from tegula.jobs.ledger import Ledger
 from tegula.jobs.plans import Plan, digest, fingerprint_of
 from tegula.jobs.recording import Recording
+from tegula.jobs.rewriting.array_job import ArrayJob, Run, label_of
+from tegula.jobs.rewriting.estimating import Estimate
+from tegula.jobs.rewriting.hierarchy import Job
+from tegula.jobs.rewriting.planning import Conversion, is_taken
+from tegula.jobs.rewriting.report import ConvertReport
+from tegula.jobs.rewriting.rules import match_rules
+from tegula.jobs.rewriting.targets import Layout
 from tegula.metadata.nodes import ArrayMetadata
 from tegula.stores import Store
 from tegula.targets.paths import name_below, place, refuse_overlap
@@ -67,10 +67,10 @@ class PyramidOutline:
         How each level is computed from the one before.
     levels : int, optional
         How many levels to compute.
-    options : Options
-        Options of the conversion to the first level, if that is a copy.
-    visible_early : bool
-        Whether arrays can be seen before they are complete.
+    layout : Layout
+        What the first level is to be like, if that is a copy.
+    run : Run
+        How the arrays are made.
     """
 
     def __init__(
@@ -81,22 +81,21 @@ class PyramidOutline:
         names: tuple[str, ...],
         reduction: Reduction,
         levels: int | None,
-        options: Options,
-        visible_early: bool = False,
+        layout: Layout,
+        run: Run,
     ) -> None:
         own = name_below(array.store, array.path, store, path)
         if own is None:
             refuse_overlap(array.store, array.path, store, path)
         self.array, self.first, self.is_copied = array, own or "s0", own is None
-        self._store, self._path, self._reduction, self._options = store, path, reduction, options
-        self._visible_early = visible_early
+        self._store, self._path, self._reduction, self._layout, self._run = store, path, reduction, layout, run
         self._made: dict[str, tuple[Store, str]] = {}
         # what the arrays will be
         if self.is_copied:
-            match_rules(options.rules, [(label_of(array, ""), array)])
+            match_rules(layout.rules, [(label_of(array, ""), array)])
         else:
             self._check_array(names)
-        copied = self._copying(Conduct()).prepared(array, "").draft if self.is_copied else array
+        copied = self._copying().prepared(array, "").draft if self.is_copied else array
         self.base = copied
         self.levels = []
         shapes = shapes_of(copied.shape, longest_chunk(copied), reduction.factors, levels)
@@ -115,8 +114,7 @@ class PyramidOutline:
 
     def _check_array(self, names: tuple[str, ...]) -> None:
         """Check that an array that stays in its place meets the demands of OME-Zarr."""
-        options = self._options
-        if any(rules.values for rules in (options.chunks, options.shards, options.codecs)):
+        if any(rules.values for rules in self._layout.rules):
             raise MetadataError("an array that stays where it is keeps its chunks, shards and codecs; pass a target")
         if self.array.metadata.format != "zarr3":
             raise UnsupportedError(
@@ -142,7 +140,8 @@ class PyramidOutline:
         plan = Plan("downsample", dict(said), self.array.location, place(self._store, self._path))
         source: dict[str, Any] = fingerprint_of(self.array)
         if self.is_copied:
-            self._copy_plan = plan_of(self.array, None, self._store, self._place("s0"), self._options, {})
+            copying = Conversion(self.array, None, self._store, self._place("s0"), self._layout, self._run)
+            self._copy_plan = copying.plan()
             for name, piece in self._copy_plan.pieces.items():
                 plan.add(f"s0/{name}".strip("/"), piece.shape, piece.grid, {**piece.source}, piece.target, piece.chunks)
             plan.groups[""] = {}  # whose documents this job writes
@@ -150,7 +149,7 @@ class PyramidOutline:
         before = self.base
         for level in self.levels:
             facts = sorted(level.draft.metadata.documents.items()), self._reduction
-            grid = level_grid(before, level.draft, self._reduction.factors, self._options.max_memory)
+            grid = level_grid(before, level.draft, self._reduction.factors, self._run.max_memory)
             plan.add(level.name, level.draft.shape, grid, source, digest(repr(facts).encode()))
             before, source = level.draft, {}
         return plan
@@ -169,8 +168,7 @@ class PyramidOutline:
     def _estimate(self, plan: Plan, ledger: Ledger | None) -> Estimate:
         total = Estimate()
         if self.is_copied:
-            outline = self._copying(Conduct(), replace(self._options, dry_run=True, progress=None))
-            total = Job(outline).run(self.array).estimate
+            total = Job(self._copying(dry_run=True, progress=None)).run(self.array).estimate
             total = total if ledger is None else total.left(ledger, plan, "s0")
         before = self.base
         for level in self.levels:
@@ -185,20 +183,19 @@ class PyramidOutline:
             before = draft
         return total
 
-    def _copying(self, conduct: Conduct, options: Options | None = None) -> ArrayJob:
-        """Return the conversion of the array to the first level."""
-        options, where = self._options if options is None else options, self._where("s0")
-        progress = options.progress
-        if progress is not None:
-            options = replace(options, progress=lambda _, done, total: progress("s0", done, total))
-        return ArrayJob(*where, options, ConvertReport("zarr3"), conduct)
+    def _copying(self, **changes: Any) -> ArrayJob:
+        """Return the conversion of the array to the first level; `changes` are made to how that is done."""
+        run = replace(self._run, **changes)
+        if (progress := run.progress) is not None:
+            run = replace(run, progress=lambda _, done, total: progress("s0", done, total))
+        return ArrayJob(*self._where("s0"), self._layout, run, ConvertReport("zarr3"))
 
     @property
     def _allowed(self) -> dict[str, Any]:
         return {"allow_pickle": self.array.allow_pickle}
 
     def _most(self, before: Array, level: Array) -> int:
-        return share_of_memory(before, level, self._reduction.factors, self._options.max_memory)
+        return share_of_memory(before, level, self._reduction.factors, self._run.max_memory)
 
     def _place(self, name: str) -> str:
         return f"{self._path}/{name}".strip("/")

@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from tegula.arrays.array import Array
-from tegula.jobs.converting.estimating import Estimate
 from tegula.jobs.downsampling.ome import Axis, Level
+from tegula.jobs.rewriting.estimating import Estimate
 
 __all__ = ["Pyramid", "level_of"]
 

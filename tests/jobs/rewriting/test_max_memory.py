@@ -17,9 +17,9 @@ import pytest
 
 import tegula
 from tegula.errors import MetadataError, UnsupportedError
-from tegula.jobs.converting import temporary as temporaries
-from tegula.jobs.converting.budget import memory_of
 from tegula.jobs.ledger import COMPLETE, is_ledger_key
+from tegula.jobs.rewriting import temporary as temporaries
+from tegula.jobs.rewriting.memory import memory_of
 from tegula.stores import LocalStore, MemoryStore, Store, ZipStore
 
 MIB = 2**20

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import tegula
 from tegula.errors import MetadataError, TegulaError, UnsupportedError
-from tegula.jobs.converting.rules import match_rules, rules_of
+from tegula.jobs.rewriting.rules import match_rules, rules_of
 
 SIZES = {"time": 60, "lat": 18, "lon": 36, "lev": 4}
 CHUNKS = {"time": 30, "lat": 9, "lon": 36, "lev": 1}

@@ -7,10 +7,10 @@ from math import lcm, prod
 
 from tegula.arrays.array import Array
 from tegula.display.info import counted, human_bytes
-from tegula.jobs.converting.passes import Passes
-from tegula.jobs.converting.temporary import between_name
 from tegula.jobs.ledger import Ledger
 from tegula.jobs.plans import Plan
+from tegula.jobs.rewriting.passes import Passes
+from tegula.jobs.rewriting.temporary import between_name
 from tegula.jobs.units import block_grid
 from tegula.metadata.chunk_grids import ChunkAxis, RegularAxis
 

@@ -15,16 +15,15 @@ from tegula.errors import SelectionError, UnsupportedError
 from tegula.formats import Format
 from tegula.formats.bcolz.codecs import portable
 from tegula.formats.zarr2 import OBJECT_CODECS
-from tegula.jobs.converting.precision import Precision, described, is_floating, precision_of
-from tegula.jobs.converting.rules import Rules
 from tegula.jobs.masks import keep_mask
-from tegula.jobs.units import Progress
+from tegula.jobs.rewriting.precision import Precision, described, is_floating, precision_of
+from tegula.jobs.rewriting.rules import Rules
 from tegula.metadata.chunk_grids import ChunkGrid, VaryingAxis, regular_grid
 from tegula.metadata.nodes import ArrayMetadata, CodecSpec, inner_codecs
 
 __all__ = [
     "Axis",
-    "Options",
+    "Layout",
     "Target",
     "keeps_codecs",
     "selected_axes",
@@ -35,29 +34,21 @@ Axis = tuple[int, int, int]  # first index, step, number of indices
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
-    """The arguments of `tegula.convert`.
+class Layout:
+    """What new arrays are to be like: the format, and the arguments of `tegula.convert` that choose chunks and values.
 
-    With `two_passes`, arrays may take two passes to stay within `max_memory`; with `names`, the dimensions of an array
-    get these names.
+    With `names`, the dimensions of an array get these names.
     """
 
-    item: Format
-    chunks: Rules
-    shards: Rules
-    codecs: Rules
-    checksum: bool
-    overwrite: bool
-    dry_run: bool
-    verify: bool
-    progress: Progress | None
-    consolidated: bool | Literal["auto"]
+    fmt: Format
+    chunks: Rules = field(default_factory=lambda: Rules("chunks"))
+    shards: Rules = field(default_factory=lambda: Rules("shards"))
+    codecs: Rules = field(default_factory=lambda: Rules("codecs"))
     dtype: Rules = field(default_factory=lambda: Rules("dtype"))
     scale_offset: Rules = field(default_factory=lambda: Rules("scale_offset"))
     bitround: Rules = field(default_factory=lambda: Rules("bitround"))
-    max_memory: int | None = None
-    temporary: Any = None
-    two_passes: bool = True
+    checksum: bool = False
+    consolidated: bool | Literal["auto"] = "auto"
     names: tuple[str, ...] | None = None
 
     @property
@@ -135,7 +126,7 @@ class _Chosen:
 
 
 def target_metadata(
-    source: Array, axes: list[Axis | int], options: Options, names: tuple[str | None, ...] | None, path: str
+    source: Array, axes: list[Axis | int], layout: Layout, names: tuple[str | None, ...] | None, path: str
 ) -> Target:
     """Describe the new array.
 
@@ -145,8 +136,8 @@ def target_metadata(
         The array to convert.
     axes : list
         The selected part of each axis, see `selected_axes`.
-    options : Options
-        The arguments of the conversion.
+    layout : Layout
+        What the new array is to be like.
     names : tuple of str or None, optional
         Names of the source's axes.
     path : str
@@ -159,7 +150,7 @@ def target_metadata(
     UnsupportedError
         If the target's format can't hold the array.
     """
-    item, old = options.item, source.metadata
+    item, old = layout.fmt, source.metadata
     notes: list[str] = []
     kept = [position for position, axis in enumerate(axes) if not isinstance(axis, int)]
     shape = tuple(axis[2] for axis in axes if not isinstance(axis, int))
@@ -175,18 +166,18 @@ def target_metadata(
         misfits.extend([] if fits else [rules])
         return value
 
-    chunks = choose(options.chunks, _lengths(grid, source, shape, kept))
+    chunks = choose(layout.chunks, _lengths(grid, source, shape, kept))
     grid = _grid(source, grid, shape, kept, chunks, item)
     inner, outer = [*grid.largest_chunk()], _own_shards(source, kept, item)
-    shards = choose(options.shards, outer or inner)
+    shards = choose(layout.shards, outer or inner)
     if shards is None and outer is not None:
         shards = outer if grid.is_regular and not any(n % m for n, m in zip(outer, inner)) else None
         if shards is None:
             notes.append(f"the shards {tuple(outer)} are left out: they are not multiples of the new chunks")
     if shards in ("auto", True) and not shape:
         shards = None
-    chosen = _Chosen(chunks, shards, choose(options.codecs, inner))
-    precision = _precision(source, options, names, path, choose)
+    chosen = _Chosen(chunks, shards, choose(layout.codecs, inner))
+    precision = _precision(source, layout, names, path, choose)
 
     # --- the new metadata
     if len(kept) != source.ndim:
@@ -195,7 +186,7 @@ def target_metadata(
         given = item.compressors if chosen.codecs == "auto" else chosen.codecs
         order = [codec for codec in codecs if codec.name == "transpose"]
         codecs = (*order, *_object_codecs(codecs), *given)
-    if options.checksum:
+    if layout.checksum:
         codecs = with_checksum(codecs)
     draft = replace(
         old,
@@ -220,7 +211,7 @@ def target_metadata(
 
 
 def _precision(
-    source: Array, options: Options, names: tuple[str | None, ...] | None, path: str, choose: Any
+    source: Array, layout: Layout, names: tuple[str | None, ...] | None, path: str, choose: Any
 ) -> Precision | None:
     """Return how the values of an array change.
 
@@ -229,11 +220,11 @@ def _precision(
     """
     old = source.metadata.data_type.numpy
     is_coordinate = source.ndim == 1 and names == (path.rpartition("/")[2],)
-    packing = choose(options.scale_offset, [], is_floating(old) and not is_coordinate)
-    plain = options.dtype.plain
+    packing = choose(layout.scale_offset, [], is_floating(old) and not is_coordinate)
+    plain = layout.dtype.plain
     alike = plain is not None and (plain.numpy.kind == old.kind or (is_floating(plain.numpy) and is_floating(old)))
-    data_type = choose(options.dtype, [], (alike or packing is not None) and not is_coordinate)
-    keepbits = choose(options.bitround, [], is_floating(old) and not is_coordinate)
+    data_type = choose(layout.dtype, [], (alike or packing is not None) and not is_coordinate)
+    keepbits = choose(layout.bitround, [], is_floating(old) and not is_coordinate)
     return precision_of(source, data_type, packing, keepbits)
 
 

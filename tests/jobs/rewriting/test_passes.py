@@ -11,7 +11,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from tegula.jobs.converting.passes import Pass, Passes, TooSmall, plan_passes
+from tegula.jobs.rewriting.passes import Pass, Passes, TooSmall, plan_passes
 
 pytestmark = pytest.mark.once(executors="none")
 

@@ -11,8 +11,8 @@ from tegula import config
 from tegula.arrays.array import Array
 from tegula.engine.reading.far import ShardReader
 from tegula.errors import MetadataError, UnsupportedError
-from tegula.jobs.converting.passes import Passes, TooSmall, plan_passes
-from tegula.jobs.converting.targets import Axis
+from tegula.jobs.rewriting.passes import Passes, TooSmall, plan_passes
+from tegula.jobs.rewriting.targets import Axis
 from tegula.jobs.units import block_grid
 from tegula.metadata.chunk_grids import ChunkGrid, regular_grid
 

@@ -23,7 +23,7 @@ from typing import Any, Final, Literal
 from tegula.arrays.array import Array
 from tegula.codecs import codec_specs
 from tegula.errors import MetadataError
-from tegula.jobs.converting.precision import check_packing, is_number
+from tegula.jobs.rewriting.precision import check_packing, is_number
 from tegula.metadata.data_types import as_data_type
 
 __all__ = ["Field", "Rule", "Rules", "match_rules", "rules_of"]

@@ -14,8 +14,8 @@ from tegula.engine.stored.visiting import check_number
 from tegula.errors import CodecError
 from tegula.formats.json_encoding import equal_json
 from tegula.indexing.normalise import as_slice
-from tegula.jobs.converting.precision import Loss, Precision
-from tegula.jobs.converting.targets import Axis
+from tegula.jobs.rewriting.precision import Loss, Precision
+from tegula.jobs.rewriting.targets import Axis
 from tegula.jobs.units import Box, blocks_of, in_order
 from tegula.metadata.chunk_grids import ChunkGrid
 from tegula.metadata.fill_values import is_empty

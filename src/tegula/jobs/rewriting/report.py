@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from tegula.display.info import counted, human_bytes, human_seconds
 from tegula.display.markup import badge, card, fold, more, muted, page, table, text
-from tegula.jobs.converting.estimating import Estimate
-from tegula.jobs.converting.passes import Passes
+from tegula.jobs.rewriting.estimating import Estimate
+from tegula.jobs.rewriting.passes import Passes
 
 __all__ = ["ConvertReport", "ConvertedArray"]
 

@@ -16,14 +16,14 @@ from tegula.engine.copying.chunks import chunks_with_values, copier_of, copy_chu
 from tegula.engine.stored.array import StoredArray
 from tegula.engine.stored.visiting import batches, cells, in_order
 from tegula.errors import UnsupportedError
-from tegula.jobs.converting.budget import release
-from tegula.jobs.converting.precision import Loss, Precision
-from tegula.jobs.converting.rewriting import rewrite_box, same_box, stored_blocks
-from tegula.jobs.converting.targets import Axis
 from tegula.jobs.ledger import Ledger
 from tegula.jobs.modular import PRIME
 from tegula.jobs.plans import Unit
 from tegula.jobs.publishing import Place
+from tegula.jobs.rewriting.boxes import rewrite_box, same_box, stored_blocks
+from tegula.jobs.rewriting.memory import release
+from tegula.jobs.rewriting.precision import Loss, Precision
+from tegula.jobs.rewriting.targets import Axis
 from tegula.jobs.runners.runner import Work
 from tegula.jobs.sums import Sums, digest_of_array, sums_of_values
 from tegula.jobs.units import Box, itemsize_of

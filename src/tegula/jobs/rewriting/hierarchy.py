@@ -23,10 +23,10 @@ from tegula.errors import (
     store_failed,
 )
 from tegula.hierarchy.group import Group, open_node
-from tegula.jobs.converting.array_job import ArrayJob, label_of, reserved_note
-from tegula.jobs.converting.report import ConvertedArray, ConvertReport
-from tegula.jobs.converting.rules import Rules, match_rules
-from tegula.jobs.converting.targets import selected_axes
+from tegula.jobs.rewriting.array_job import ArrayJob, label_of, reserved_note
+from tegula.jobs.rewriting.report import ConvertedArray, ConvertReport
+from tegula.jobs.rewriting.rules import Rules, match_rules
+from tegula.jobs.rewriting.targets import selected_axes
 from tegula.metadata.nodes import GroupMetadata
 from tegula.tables.columns import ORDER, column_names, with_names
 from tegula.tables.table import Table
@@ -45,14 +45,14 @@ class Job:
     Parameters
     ----------
     arrays : ArrayJob
-        What is done with each array; it has the target, the options and the report.
+        What is done with each array; it has the target, the layout, the run and the report.
     """
 
     def __init__(self, arrays: ArrayJob) -> None:
         self._arrays = arrays
-        self._store, self._options, self._ledger = arrays.store, arrays.options, arrays.conduct.ledger
+        self._store, self._layout, self._run = arrays.store, arrays.layout, arrays.run
         self._report = arrays.report
-        self._requests = max(arrays.store.concurrency, arrays.conduct.runner.workers)
+        self._requests = max(arrays.store.concurrency, arrays.run.runner.workers)
         self._misfits: dict[str, tuple[Rules, list[str], int]] = {}
         self._to_consolidate: list[str] = []
         self._columns_made: list[str] = []  # columns of tables, by their path below the target
@@ -61,7 +61,7 @@ class Job:
         """Convert a node, or the selected part of an array; return the report."""
         self._arrays.begin(source)
         if isinstance(source, Array):
-            match_rules(self._options.rules, [(label_of(source, ""), source)])
+            match_rules(self._layout.rules, [(label_of(source, ""), source)])
             self._report.arrays.append(self._arrays.array(source, "", select)[0])
             self._arrays.finish()
         else:
@@ -74,13 +74,13 @@ class Job:
         self._check_rules(root)
         self._nodes(root)
         self._arrays.finish()
-        if not self._options.dry_run:
+        if not self._run.dry_run:
             self._check_sources()
         for rules, names, count in self._misfits.values():
             self._report.notes.setdefault("", []).append(rules.misfit(count, names))
-        if not self._options.dry_run and not self._report.units_left:
+        if not self._run.dry_run and not self._report.units_left:
             for name in reversed(self._to_consolidate):
-                found = open_node(self._store, self._arrays.place(name), self._options.item.name, read_only=False)
+                found = open_node(self._store, self._arrays.place(name), self._layout.fmt.name, read_only=False)
                 if isinstance(found, Group):
                     found.consolidate()
 
@@ -91,15 +91,15 @@ class Job:
         try:
             self._arrays.sources.check()
         except BaseException:
-            for name in self._columns_made if self._ledger is None else ():
+            for name in self._columns_made if self._run.ledger is None else ():
                 remove_incomplete(self._store, self._arrays.place(name))
             raise
 
     def _check_rules(self, root: Group | Table) -> None:
         """Check the rules before anything is written: each matches an array, and shards are multiples of chunks."""
-        options = self._options
-        match_rules(options.rules, _arrays_of(root))
-        if not any(isinstance(value, (int, tuple)) and value is not True for value in options.shards.values if value):
+        layout = self._layout
+        match_rules(layout.rules, _arrays_of(root))
+        if not any(isinstance(value, (int, tuple)) and value is not True for value in layout.shards.values if value):
             return  # automatic ones are multiples of any chunks
         for name, source in _arrays_of(root):
             try:
@@ -168,15 +168,15 @@ class Job:
             attributes.pop(ORDER, None)
         metadata = self._new_container(name, attributes, columns is not None)
         self._report.groups.append(name)
-        self._arrays.container(node, name, made=metadata is not None and self._options.item.has_groups)
-        notes = [*reserved_note(self._options.item, name), *self._consolidated(node, name)]
+        self._arrays.container(node, name, made=metadata is not None and self._layout.fmt.has_groups)
+        notes = [*reserved_note(self._layout.fmt, name), *self._consolidated(node, name)]
         if notes:
             self._report.notes[name] = notes
         if columns is not None:
             names = self._fill_table(name, columns)
             if metadata is None:
                 return
-            if columns and not names and not self._options.item.has_groups:
+            if columns and not names and not self._layout.fmt.has_groups:
                 delete_node(self._store, self._arrays.place(name))  # bcolz can't open a table without columns
                 self._report.groups.remove(name)
             else:
@@ -185,23 +185,23 @@ class Job:
 
     def _consolidated(self, node: Group | Table, name: str) -> list[str]:
         """Remember a group that gets consolidated metadata; return a note if that of the source is lost."""
-        wanted = self._options.consolidated
+        wanted = self._layout.consolidated
         has = isinstance(node, Group) and node.is_consolidated()
         if has and wanted is False:
             return ["the consolidated metadata are left out"]
-        if has and self._options.item.consolidate is None:
-            return [f"the consolidated metadata are left out, since {self._options.item.name} has none"]
+        if has and self._layout.fmt.consolidate is None:
+            return [f"the consolidated metadata are left out, since {self._layout.fmt.name} has none"]
         if has or (wanted is True and not name):
             self._to_consolidate.append(name)
         return []
 
     def _new_container(self, name: str, attributes: dict[str, Any], table: bool) -> GroupMetadata | None:
-        item, path, overwrite = self._options.item, self._arrays.place(name), self._arrays.replaces(name)
+        item, path, overwrite = self._layout.fmt, self._arrays.place(name), self._arrays.replaces(name)
         if not item.has_groups and not (table and item.has_tables):
             if attributes:
                 self._report.failed[name] = f"{item.name} has no groups, so the attributes of one can't be stored"
             return None
-        if self._options.dry_run:
+        if self._run.dry_run:
             return None
         try:
             if item.has_groups:
@@ -211,7 +211,7 @@ class Job:
             create_node(self._store, path, item, metadata, overwrite, reserved=True)
             return metadata
         except AlreadyExistsError:
-            found = engine.read_metadata(self._store, path) if self._ledger is not None else None
+            found = engine.read_metadata(self._store, path) if self._run.ledger is not None else None
             if isinstance(found, GroupMetadata) and found.format == item.name:
                 return self._with_attributes(path, found, attributes)
             raise
@@ -229,7 +229,7 @@ class Job:
         if isinstance(node, Table):
             found = ((column, self._column(node, name, column)) for column in node.names)
             return {column: array for column, array in found if array is not None}
-        if not self._options.item.has_tables or ORDER not in node.attrs:
+        if not self._layout.fmt.has_tables or ORDER not in node.attrs:
             return None
         try:
             names = column_names(node.metadata) or ()
@@ -250,7 +250,7 @@ class Job:
 
     def _fill_table(self, name: str, columns: Mapping[str, Array]) -> list[str]:
         """Convert the columns up to the shortest length, and return the names of the converted ones."""
-        item = self._options.item
+        item = self._layout.fmt
         rows = min((column.shape[0] for column in columns.values()), default=0)
         kept = item.has_groups or item.has_tables
         notes = [] if kept else ["the format can't store the order of the columns"]

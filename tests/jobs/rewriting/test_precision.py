@@ -15,7 +15,7 @@ from numcodecs.bitround import BitRound
 
 import tegula
 from tegula.errors import AlreadyExistsError, CodecError, MetadataError, TegulaError, UnsupportedError
-from tegula.jobs.converting.precision import Loss, Precision, rounded
+from tegula.jobs.rewriting.precision import Loss, Precision, rounded
 from tegula.metadata.data_types import as_data_type
 
 RNG = np.random.default_rng(1)

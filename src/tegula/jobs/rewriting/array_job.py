@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from threading import Lock
@@ -21,41 +21,41 @@ from tegula.errors import AlreadyExistsError, ConflictError, StoreError
 from tegula.formats import Format
 from tegula.hierarchy.group import Group
 from tegula.hierarchy.sources import Source, Sources
-from tegula.jobs.converting.budget import passes_of, unit_grid
-from tegula.jobs.converting.estimating import estimate, estimate_of
-from tegula.jobs.converting.passes import Passes
-from tegula.jobs.converting.precision import Loss
-from tegula.jobs.converting.report import ConvertedArray, ConvertReport
-from tegula.jobs.converting.rewriting import check_amount, same_attributes, stored_blocks
-from tegula.jobs.converting.rules import Rules
-from tegula.jobs.converting.targets import (
+from tegula.jobs.ledger import Ledger
+from tegula.jobs.misplaced import refuse_misplaced
+from tegula.jobs.plans import Piece, Plan, description_of
+from tegula.jobs.publishing import Place, publish
+from tegula.jobs.rewriting.boxes import check_amount, same_attributes, stored_blocks
+from tegula.jobs.rewriting.estimating import estimate, estimate_of
+from tegula.jobs.rewriting.memory import passes_of, unit_grid
+from tegula.jobs.rewriting.passes import Passes
+from tegula.jobs.rewriting.precision import Loss
+from tegula.jobs.rewriting.report import ConvertedArray, ConvertReport
+from tegula.jobs.rewriting.rules import Rules
+from tegula.jobs.rewriting.targets import (
     Axis,
-    Options,
+    Layout,
     Target,
     keeps_codecs,
     selected_axes,
     target_metadata,
 )
-from tegula.jobs.converting.temporary import between_name, recorded_array, temporary_array
-from tegula.jobs.converting.work import Converting, Mode, digest_of, loss_of
-from tegula.jobs.ledger import Ledger
-from tegula.jobs.misplaced import refuse_misplaced
-from tegula.jobs.plans import Piece, Plan, description_of
-from tegula.jobs.publishing import Place, publish
+from tegula.jobs.rewriting.temporary import between_name, recorded_array, temporary_array
+from tegula.jobs.rewriting.work import Converting, Mode, digest_of, loss_of
 from tegula.jobs.runners.runner import Runner, Threads
 from tegula.jobs.running import do_units
-from tegula.jobs.units import block_grid
-from tegula.metadata.chunk_grids import regular_grid
+from tegula.jobs.units import Progress
+from tegula.metadata.chunk_grids import ChunkGrid, regular_grid
 from tegula.metadata.nodes import ArrayMetadata, inner_codecs
 from tegula.stores import Store
 from tegula.tables.table import Table
 
-__all__ = ["ArrayJob", "Conduct", "Prepared", "entry_of", "label_of", "reserved_note"]
+__all__ = ["ArrayJob", "Prepared", "Run", "entry_of", "label_of", "reserved_note"]
 
 
 @dataclass(frozen=True, slots=True)
-class Conduct:
-    """The runner and the ledger of a conversion's units.
+class Run:
+    """How arrays are made: who does the units, what is recorded and reported, and how much memory that may take.
 
     Parameters
     ----------
@@ -69,6 +69,10 @@ class Conduct:
         Whether the documents of arrays are written before the chunks.
     in_group : bool
         Whether the caller creates the groups above the target.
+    overwrite, dry_run, verify, progress, max_memory, temporary
+        The arguments of `tegula.convert`.
+    two_passes : bool
+        Whether arrays may take two passes to stay within `max_memory`.
     """
 
     runner: Runner = field(default_factory=Threads)
@@ -76,6 +80,13 @@ class Conduct:
     plan: Plan | None = None
     visible_early: bool = False
     in_group: bool = False
+    overwrite: bool = False
+    dry_run: bool = False
+    verify: bool = False
+    progress: Progress | None = None
+    max_memory: int | None = None
+    temporary: Any = None
+    two_passes: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,38 +123,58 @@ class Prepared:
     notes: tuple[str, ...]
 
 
+@dataclass(slots=True)
+class _Making:
+    """An array that is being made.
+
+    Parameters
+    ----------
+    store, path : Store, str
+        Where it is made, which is its final place unless it replaces another.
+    is_visible : bool
+        Whether its documents are stored, and are no draft.
+    target : Array, optional
+        The array, once its documents are stored.
+    left : Counter of int
+        Number of units that are left to each of the other parts of the job.
+    """
+
+    store: Store
+    path: str
+    is_visible: bool = False
+    target: Array | None = None
+    left: Counter[int] = field(default_factory=Counter)
+
+
 class ArrayJob:
-    """What is done with each array of a conversion: it is converted, unless a subclass plans or checks it.
+    """What is done with each array of a conversion: it is converted, unless a subclass plans or checks its `entry`.
 
     Parameters
     ----------
     store, path : Store, str
         The target.
-    options : Options
-        The arguments of the conversion.
+    layout : Layout
+        What the new arrays are to be like.
+    run : Run
+        How they are made.
     report : ConvertReport
         Receives the results.
-    conduct : Conduct, optional
-        How the units are done; by default on threads, without a ledger.
     """
 
-    def __init__(
-        self, store: Store, path: str, options: Options, report: ConvertReport, conduct: Conduct | None = None
-    ) -> None:
+    def __init__(self, store: Store, path: str, layout: Layout, run: Run, report: ConvertReport) -> None:
         self.store, self._path = store, path
-        self.options, self.report = options, report
-        self.conduct = Conduct() if conduct is None else conduct
+        self.layout, self.run, self.report = layout, run, report
         self.sources = Sources(None)
         self.left_to = Counter[int]()  # units left to each of the other parts of the job
         self._root: Group | None = None
         self._made: set[str] = set()  # groups, by their path below the target
         self._named: dict[str, bool] = {}
         self._lock = Lock()  # for the report
-        self._unfinished: list[tuple[Any, ...]] = []  # arguments of `array` for arrays with units left to other parts
+        self._unfinished: list[tuple[Array, Prepared]] = []  # arrays with units left to other parts
 
     def begin(self, source: Array | Group | Table) -> None:
         """Begin with the node that is converted: an array, or one that holds the arrays."""
-        ledger = self.conduct.ledger
+        ledger = self.run.ledger
         self.sources = Sources(source, implicit=True, changed=None if ledger is None else ledger.spoil)
         self._root = source if isinstance(source, Group) else None
 
@@ -158,15 +189,15 @@ class ArrayJob:
 
     def replaces(self, name: str) -> bool:
         """Return whether a node may replace another; in a group that is new there is none."""
-        return self.options.overwrite and not (name and self.options.item.has_groups)
+        return self.run.overwrite and not (name and self.layout.fmt.has_groups)
 
     def has_parent(self, name: str) -> bool:
         """Return whether this conversion has created the parent group of a node, or its caller does so."""
-        return self.conduct.in_group or (bool(name) and name.rpartition("/")[0] in self._made)
+        return self.run.in_group or (bool(name) and name.rpartition("/")[0] in self._made)
 
     def planned(self, source: Array, axes: list[Axis | int], name: str) -> Target:
         """Return the metadata of the new array."""
-        return target_metadata(source, axes, self.options, self._names(source, name), label_of(source, name))
+        return target_metadata(source, axes, self.layout, self._names(source, name), label_of(source, name))
 
     def finish(self) -> None:
         """Complete the arrays whose last units other parts of the job have done by now."""
@@ -174,13 +205,13 @@ class ArrayJob:
         if again:
             self.report.units_left -= self.left_to.total()
             self.left_to.clear()
-        for source, name, *more in again:
-            entry, _ = self.array(source, name, *more)
-            self.report.arrays = [entry if item.path == name else item for item in self.report.arrays]
+        for source, planned in again:
+            new = self._converted(source, planned)
+            self.report.arrays = [new if old.path == new.path else old for old in self.report.arrays]
 
     def leave(self, name: str) -> None:
         """Count what is left of an array that can't be read now, so that the job does not end without it."""
-        plan, ledger = self.conduct.plan, self.conduct.ledger
+        plan, ledger = self.run.plan, self.run.ledger
         if plan is not None and ledger is not None and name in plan.pieces:
             with self._lock:
                 self.report.units_left += max(1, ledger.left_of(plan.pieces[name].first, plan.pieces[name].stop))
@@ -197,14 +228,14 @@ class ArrayJob:
         tuple of Rules
             Rules that do not fit the array.
         """
-        if self.conduct.ledger is None:  # otherwise it was done when the job was planned
+        prepared = self.prepared(source, name, select, *notes)
+        return self.entry(source, prepared), prepared.target.misfits
+
+    def entry(self, source: Array, prepared: Prepared) -> ConvertedArray:
+        """Convert an array, or in a dry run estimate that; return its entry in the report."""
+        if self.run.ledger is None:  # otherwise it was done when the job was planned
             refuse_misplaced(source)
-        planned = self.prepared(source, name, select, *notes)
-        if self.options.dry_run:
-            return self._outlined(source, planned), planned.target.misfits
-        if self.conduct.ledger is not None:
-            return self._recorded(source, planned, select, *notes), planned.target.misfits
-        return self._at_once(source, planned), planned.target.misfits
+        return self._outlined(source, prepared) if self.run.dry_run else self._converted(source, prepared)
 
     def prepared(self, source: Array, name: str, select: Any = None, *notes: str) -> Prepared:
         """Describe the new array, and check that it can be written."""
@@ -214,13 +245,13 @@ class ArrayJob:
         if planned.complete:
             allowed["write_empty"] = True
         # as it will be read: a format may lack the sign of a zero, or the bits of a NaN, in fill values
-        metadata = read_back(self.options.item, planned.metadata, path)
+        metadata = read_back(self.layout.fmt, planned.metadata, path)
         stored = engine.stored_array(self.store, path, replace(metadata, documents={}), **allowed)
         draft = Array(stored, path, read_only=True)
         check_amount(source, draft, planned.precision)
-        if self.options.max_memory is not None:  # an array that does not fit is refused before anything is written
-            passes_of(source, axes, draft, self.options.max_memory, two=False)
-        notes = (*notes, *planned.notes, *reserved_note(self.options.item, name))
+        if self.run.max_memory is not None:  # an array that does not fit is refused before anything is written
+            passes_of(source, axes, draft, self.run.max_memory, two=False)
+        notes = (*notes, *planned.notes, *reserved_note(self.layout.fmt, name))
         mode = self._mode(source, axes, planned, draft)
         return Prepared(name, axes, planned, allowed, draft, metadata, mode, notes)
 
@@ -229,55 +260,48 @@ class ArrayJob:
         passes = self._passes(source, planned, planned.draft)
         with self._lock:
             found = estimate(source, planned.draft, planned.mode == "copy") if passes is None else estimate_of(passes)
-            if self.conduct.ledger is not None and self.conduct.plan is not None:
-                found = found.left(self.conduct.ledger, self.conduct.plan, planned.name)
+            if self.run.ledger is not None and self.run.plan is not None:
+                found = found.left(self.run.ledger, self.run.plan, planned.name)
             self.report.estimate = self.report.estimate.merge(found)
             if passes is not None:
                 self.report.passes[planned.name] = passes
         return entry_of(planned.draft, planned.name, before=_bytes_stored(source), notes=planned.notes)
 
-    def _at_once(self, source: Array, planned: Prepared) -> ConvertedArray:
-        """Convert an array without a ledger; documents come last, unless a draft hides the array or it may be seen."""
-        options, store, name, path = self.options, self.store, planned.name, self.place(planned.name)
-        item, metadata = options.item, planned.metadata
-        read, has_parent = self._source(source, planned.mode), self.has_parent(name)
-        with replacing(store, path, item, self.replaces(name), "lazy", reserved=True, has_parent=has_parent) as place:
-            store, path = place.store, place.path
-            created = planned.allowed | {"filled": False, **place.options}
-            if self.conduct.visible_early or item.new_draft is not None:
-                target = new_array_of(store, path, item, metadata, **created)
-                try:
-                    with completing(target), read:
-                        sizes = self._move(source, planned, target)
-                except BaseException:  # Ctrl-C, too
-                    delete_node(store, path)  # a half-written array would look complete
-                    raise
-            else:
-                if created.pop("overwrite"):
-                    remove_incomplete(store, path)  # chunks that a killed conversion has left
-                check_vacant(store, path, item, metadata, **planned.allowed)
-                hidden = Place(store, path, {**metadata.documents}, item.name, planned.allowed, visible=False)
-                try:
-                    with read:
-                        sizes = self._move(source, planned, hidden.of(metadata))
-                    target = new_array_of(store, path, item, metadata, False, **{**created, "has_chunks": True})
-                except AlreadyExistsError:  # another process has created a node here; its chunks may have the same keys
-                    raise
-                except BaseException:  # Ctrl-C, too
-                    remove_incomplete(store, path)
-                    raise
-        target = replaced(place, target)
-        verified, digest = self._verified(source, planned, target, read) if options.verify else (None, "")
+    def _converted(self, source: Array, planned: Prepared) -> ConvertedArray:
+        """Do the units of an array, then write its documents; with a ledger, units may be left to other parts."""
+        ledger, name = self.run.ledger, planned.name
+        first, piece = self._pieces(source, planned)
+        mode: Mode = "rewrite" if first is not None else planned.mode
+        read = self._source(source, mode)
+        with self._making(planned) as made:
+            total, made.left = self._do_passes(source, planned, made, first, piece, mode, read)
+        if made.left:
+            with self._lock:
+                self.report.units_left += made.left.total()
+                self.left_to.update(made.left)
+                self._unfinished.append((source, planned))
+            return entry_of(planned.draft, name, before=0, notes=planned.notes)
+        target = made.target
+        assert target is not None
+        if ledger is not None:
+            ledger.complete(piece.first, piece.stop)
+            if first is not None:
+                delete_node(self.store, self.place(first.name))
+        if target.nbytes:  # few chunks may be stored, and no other boxes are visited
+            self._report_progress(name, target.nbytes, target)
+
+        # the comparison, and what the report says
+        sizes = self._sizes(source, planned, target, total, mode)
+        verified, digest = self._verified(source, planned, target, read) if self.run.verify else (None, "")
         return entry_of(target, name, notes=planned.notes, verified=verified, digest=digest, **sizes)
 
-    def _source(self, source: Array, mode: Mode) -> Source:
-        """Return what is read, to be compared with the store before the documents are written."""
-        return self.sources.array(source, "chunks" if mode == "copy" else "longer")
-
-    def _recorded(self, source: Array, planned: Prepared, select: Any, *notes: str) -> ConvertedArray:
-        """Convert an array with a ledger: do the units without a record, then write the documents if all are done."""
-        ledger, plan, name = self.conduct.ledger, self.conduct.plan, planned.name
-        assert ledger is not None
+    def _pieces(self, source: Array, planned: Prepared) -> tuple[Piece | None, Piece]:
+        """Return the units of an array: those of the first of two passes, if there are two, and those that write it."""
+        plan, name, shape = self.run.plan, planned.name, planned.draft.shape
+        if self.run.ledger is None:
+            temporary, grids = self.unit_grids(source, planned)
+            pieces = [Piece(name, shape, grid, 0, {}, "", temporary) for grid in grids]
+            return pieces[0] if len(pieces) > 1 else None, pieces[-1]
         if plan is None or name not in plan.pieces:
             raise StoreError("the array was added to the source during the conversion", path=source.location)
         if description_of(source) != plan.described[name]:
@@ -285,96 +309,134 @@ class ArrayJob:
                 "the source has changed since its units were planned; do it again when no other program changes it",
                 path=source.location,
             )
-        piece = plan.pieces[name]
-        first = plan.pieces.get(between_name(name))
-        mode = "rewrite" if first is not None else planned.mode
-        read = self._source(source, mode)
+        return plan.pieces.get(between_name(name)), plan.pieces[name]
 
-        # the first of two passes
-        target = self._publish(planned) if self.conduct.visible_early else None
-        begun, axes, between, left = source, planned.axes, None, Counter[int]()
-        if first is not None and ledger.completed(piece.first) is None:
-            between = recorded_array(self.store, self.place(first.name), first.chunks, planned.draft.shape, source)
-            work = self._work(source, planned, "rewrite", visible=True, between=between)
-            with read:
-                _, left = self._done(work, first, partial(self._show, planned, 0, half=0))
-            if not left:
-                ledger.complete(first.first, first.stop)
-            begun, axes = between, [(0, 1, size) for size in between.shape]
+    def unit_grids(self, source: Array, planned: Prepared) -> tuple[tuple[int, ...], tuple[ChunkGrid, ...]]:
+        """Return the chunks of the array between two passes, if there are two, and the units of each pass."""
+        passes, draft = self._passes(source, planned, planned.draft), planned.draft
+        if passes is not None and passes.temporary is not None:
+            return passes.temporary, tuple(regular_grid(each.unit) for each in passes.passes)
+        copies = 2 if self.run.verify else 1
+        return (), (unit_grid(source, planned.axes, draft, self.run.max_memory, copies=copies),)
 
-        # the units
-        if not left:
-            work = self._work(begun, replace(planned, axes=axes), mode, visible=target is not None)
-            half = None if first is None else 1
-            with read:
-                total, left = self._done(work, piece, partial(self._show, planned, 0, half=half))
-        if left:
-            with self._lock:
-                self.report.units_left += left.total()
-                self.left_to.update(left)
-                self._unfinished.append((source, name, select, *notes))
-            return entry_of(planned.draft, name, before=0, notes=planned.notes)
+    @contextmanager
+    def _making(self, planned: Prepared) -> Iterator[_Making]:
+        """Say where to write the chunks of an array; then write its documents, unless it can be seen already.
 
-        # the documents
-        if target is None:
-            target = self._publish(planned)
-        ledger.complete(piece.first, piece.stop)
-        if first is not None:
-            delete_node(self.store, self.place(first.name))
-        self._report_progress(name, target.nbytes, target)
+        Without a ledger it may replace another array when it is complete, a draft hides it in some formats, and an
+        error removes what was written.
+        """
+        store, name, item, metadata = self.store, planned.name, self.layout.fmt, planned.metadata
+        path, has_parent, early = self.place(name), self.has_parent(name), self.run.visible_early
+        if self.run.ledger is not None:
+            publishing = partial(publish, store, path, item, metadata, planned.allowed, has_parent=has_parent)
+            made = _Making(store, path, is_visible=early, target=publishing() if early else None)
+            yield made
+            if not made.left and made.target is None:
+                made.target = publishing()
+            return
+        with replacing(store, path, item, self.replaces(name), "lazy", reserved=True, has_parent=has_parent) as place:
+            made = _Making(place.store, place.path)
+            created = planned.allowed | {"filled": False, **place.options}
+            if early or item.new_draft is not None:
+                target = made.target = new_array_of(made.store, made.path, item, metadata, **created)
+                made.is_visible = bool(target.metadata.documents) and not engine.is_draft(target.stored)
+                try:
+                    with completing(target):
+                        yield made
+                except BaseException:  # Ctrl-C, too
+                    delete_node(made.store, made.path)  # a half-written array would look complete
+                    raise
+            else:
+                if created.pop("overwrite"):
+                    remove_incomplete(made.store, made.path)  # chunks that a killed conversion has left
+                check_vacant(made.store, made.path, item, metadata, **planned.allowed)
+                try:
+                    yield made
+                    created["has_chunks"] = True
+                    made.target = new_array_of(made.store, made.path, item, metadata, False, **created)
+                except AlreadyExistsError:  # another process has created a node here; its chunks may have the same keys
+                    raise
+                except BaseException:  # Ctrl-C, too
+                    remove_incomplete(made.store, made.path)
+                    raise
+        made.target = replaced(place, made.target)
 
-        # the comparison, and what the report says
-        sizes = self._sizes(source, planned, target, total, mode)
-        verified, digest = self._verified(source, planned, target, read) if self.options.verify else (None, "")
-        return entry_of(target, name, notes=planned.notes, verified=verified, digest=digest, **sizes)
+    def _source(self, source: Array, mode: Mode) -> Source:
+        """Return what is read, to be compared with the store before the documents are written."""
+        return self.sources.array(source, "chunks" if mode == "copy" else "longer")
 
-    def _work(
+    def _do_passes(
         self,
         source: Array,
         planned: Prepared,
+        made: _Making,
+        first: Piece | None,
+        piece: Piece,
         mode: Mode,
-        *,
-        visible: bool,
-        between: Array | None = None,
-        target: Array | None = None,
-    ) -> Converting:
-        """Return the work of a pass: into the temporary array `between` two passes, or into the target.
+        read: Source,
+    ) -> tuple[Counter[str], Counter[int]]:
+        """Do the units of one pass, or of two through a temporary array; return what `do_units` does."""
+        ledger, half = self.run.ledger, None if first is None else 1
+        with ExitStack() as stack:
+            if first is not None and (ledger is None or ledger.completed(piece.first) is None):
+                between = self._between(source, planned, made, first, stack)
+                work = self._work(source, planned, "rewrite", made, between=between)
+                with read:
+                    _, left = self._done(work, first, partial(self._show, planned, 0, half=0))
+                if left:
+                    return Counter(), left
+                if ledger is not None:
+                    ledger.complete(first.first, first.stop)
+                source, planned = between, replace(planned, axes=[(0, 1, size) for size in between.shape])
+            work = self._work(source, planned, mode, made)
+            with read:
+                return self._done(work, piece, partial(self._show, planned, 0, half=half))
 
-        The target is at its final place unless it is given: it may replace another array.
-        """
-        item = self.options.item
-        store, path = (self.store, self.place(planned.name)) if target is None else (target.store, target.path)
-        place = Place(store, path, {**planned.metadata.documents}, item.name, planned.allowed, visible)
+    def _between(self, source: Array, planned: Prepared, made: _Making, first: Piece, stack: ExitStack) -> Array:
+        """Return the temporary array between two passes; without a ledger it is removed with the `stack`."""
+        shape, chunks = planned.draft.shape, first.chunks
+        if self.run.ledger is not None:
+            return recorded_array(self.store, self.place(first.name), chunks, shape, source)
+        where = made.store, made.path, self.run.temporary
+        return stack.enter_context(temporary_array(*where, shape, chunks, source.metadata.data_type))
+
+    def _work(
+        self, source: Array, planned: Prepared, mode: Mode, made: _Making, *, between: Array | None = None
+    ) -> Converting:
+        """Return the work of a pass: into the temporary array `between` two passes, or into the target."""
+        documents = {**planned.metadata.documents}
+        place = Place(made.store, made.path, documents, self.layout.fmt.name, planned.allowed, made.is_visible)
         precision = planned.target.precision
         if between is not None:  # values change on their way to the target only
             place = Place(between.store, between.path, dict(between.metadata.documents), between.format, {}, True)
             precision = None
         limits = {}
-        if self.options.max_memory is not None:
-            limits["buffer_bytes"] = max(1, self.options.max_memory // 2)
+        if self.run.max_memory is not None:
+            limits["buffer_bytes"] = max(1, self.run.max_memory // 2)
             passes = passes_of(
-                source, planned.axes, planned.draft if between is None else between, self.options.max_memory, two=False
+                source, planned.axes, planned.draft if between is None else between, self.run.max_memory, two=False
             )
             if passes is not None:
                 limits["threads"] = passes.passes[0].threads
-        work = Converting(planned.name, source, planned.axes, place, mode, self.conduct.ledger, limits, precision)
+        work = Converting(planned.name, source, planned.axes, place, mode, self.run.ledger, limits, precision)
         if between is None:
             work.target = place.of(planned.metadata)  # here; elsewhere it is opened by its documents
         return work
 
     def _done(self, work: Converting, piece: Piece, show: Callable[[int], None]) -> tuple[Counter[str], Counter[int]]:
         """Do the units of an array, as `do_units` does, with no more threads than there is memory for."""
-        here = self.conduct.runner.shares_memory and not work.is_remote
+        here = self.run.runner.shares_memory and not work.is_remote
         with _limited(work.limits.get("threads") if here else None):
-            return do_units(self.conduct.runner, work, piece, partial(work.stored, piece.grid), show)
+            return do_units(self.run.runner, work, piece, partial(work.stored, piece.grid), show)
 
     def _passes(self, source: Array, planned: Prepared, target: Array) -> Passes | None:
         """Return the passes of a conversion with `max_memory`; ``None`` without it."""
-        memory = self.options.max_memory
+        memory = self.run.max_memory
         if memory is None or planned.mode == "copy":
             return None
-        copies = 2 if self.options.verify else 1  # both sides are compared in the same units
-        found = passes_of(source, planned.axes, target, memory, two=self.options.two_passes, copies=copies)
+        copies = 2 if self.run.verify else 1  # both sides are compared in the same units
+        found = passes_of(source, planned.axes, target, memory, two=self.run.two_passes, copies=copies)
         if found is not None and found.temporary is not None:
             grid = regular_grid(found.passes[-1].unit)
             some = stored_blocks(source, planned.axes, target, grid, planned.target.precision, compared=False)
@@ -382,23 +444,19 @@ class ArrayJob:
                 return passes_of(source, planned.axes, target, memory, two=False, copies=copies)
         return found
 
-    def _publish(self, planned: Prepared) -> Array:
-        """Write the documents of an array, unless this job has done so before; return the array."""
-        where = self.store, self.place(planned.name), self.options.item, planned.metadata
-        return publish(*where, planned.allowed, has_parent=self.has_parent(planned.name))
-
     def _verified(self, source: Array, planned: Prepared, target: Array, read: Source) -> tuple[bool, str]:
         """Compare an array with its source, opened anew; return whether they are equal, and the digest of values."""
-        conduct, plan = self.conduct, self.conduct.plan
-        ledger = None if conduct.ledger is None else conduct.ledger.whole()
+        plan = self.run.plan
+        ledger = None if self.run.ledger is None else self.run.ledger.whole()
         if plan is None:
-            grid = unit_grid(source, planned.axes, target, self.options.max_memory, copies=2)
+            grid = unit_grid(source, planned.axes, target, self.run.max_memory, copies=2)
             piece = Piece(planned.name, target.shape, grid, 0, {}, "")
         else:  # the units have numbers of their own
             piece = plan.pieces[planned.name]
             piece = replace(piece, first=piece.first + plan.units)
         with read:
-            work = self._work(_opened_anew(source), planned, "verify", visible=True)
+            made = _Making(self.store, self.place(planned.name), is_visible=True)
+            work = self._work(_opened_anew(source), planned, "verify", made)
             work.ledger = ledger
             total, _ = self._done(work, piece, partial(self._show, planned, 1))
         if ledger is not None:
@@ -418,7 +476,7 @@ class ArrayJob:
     def _mode(self, source: Array, axes: list[Axis | int], planned: Target, target: Array) -> Mode:
         """Return whether the chunks of an array can be copied as they are stored."""
         whole = axes == [(0, 1, size) for size in source.shape]
-        kept = not planned.recoded or keeps_codecs(source, target.metadata, self.options.item)
+        kept = not planned.recoded or keeps_codecs(source, target.metadata, self.layout.fmt)
         kept = kept and planned.precision is None
         return "copy" if whole and kept and can_copy_chunks(source.stored, target.stored) else "rewrite"
 
@@ -427,7 +485,7 @@ class ArrayJob:
 
         Zarr v3 can't tell an empty tuple from no names, but xarray expects it in the attributes of Zarr v2.
         """
-        names = source.dimension_names if self.options.names is None else self.options.names
+        names = source.dimension_names if self.layout.names is None else self.layout.names
         if names is None and not source.ndim and self._root is not None and self._has_names(self._root, name):
             return ()
         return names
@@ -445,20 +503,6 @@ class ArrayJob:
                 self._named[parent] = first.dimension_names is not None or any(node.dimension_names for node in arrays)
         return self._named[parent]
 
-    def _move(self, source: Array, planned: Prepared, target: Array) -> dict[str, Any]:
-        """Copy the values in units without a ledger; return the sizes and errors for `entry_of`."""
-        passes = self._passes(source, planned, target)
-        grid = block_grid(source, target) if passes is None else regular_grid(passes.passes[-1].unit)
-        piece = Piece(planned.name, target.shape, grid, 0, {}, "")
-        if passes is not None and passes.temporary is not None:
-            total = self._two_passes(source, planned, target, passes, piece)
-        else:
-            work = self._work(source, planned, planned.mode, visible=_is_visible(target), target=target)
-            total, _ = self._done(work, piece, partial(self._show, planned, 0))
-        if target.nbytes:  # few chunks may be stored, and no other boxes are visited
-            self._report_progress(planned.name, target.nbytes, target)
-        return self._sizes(source, planned, target, total, planned.mode)
-
     @staticmethod
     def _sizes(source: Array, planned: Prepared, target: Array, total: Mapping[str, int], mode: Mode) -> dict[str, Any]:
         """Return for `entry_of` the stored chunks and bytes and, if values change, the largest error."""
@@ -469,31 +513,11 @@ class ArrayJob:
         sizes: dict[str, Any] = {"stored": stored, "before": _bytes_stored(source), "after": after}
         return sizes if planned.target.precision is None else {**sizes, "loss": loss_of(total)}
 
-    def _two_passes(
-        self, source: Array, planned: Prepared, target: Array, passes: Passes, piece: Piece
-    ) -> Counter[str]:
-        """Write the values to a temporary array, and from there to the target; return the sums over the second pass."""
-        chunks, shape = passes.temporary, target.shape
-        assert chunks is not None
-        where = target.store, target.path, self.options.temporary
-        with temporary_array(*where, shape, chunks, source.metadata.data_type) as between:
-            first = replace(piece, grid=regular_grid(passes.passes[0].unit))
-            work = self._work(source, planned, "rewrite", visible=True, between=between)
-            self._done(work, first, partial(self._show, planned, 0, half=0))
-            whole = replace(planned, axes=[(0, 1, size) for size in shape])
-            work = self._work(between, whole, "rewrite", visible=_is_visible(target), target=target)
-            return self._done(work, piece, partial(self._show, planned, 0, half=1))[0]
-
     def _report_progress(self, name: str, done: int, target: Array) -> None:
         """Report how many bytes have been written and, with `verify`, read back."""
-        if self.options.progress is not None:
-            passes = 2 if self.options.verify else 1
-            self.options.progress(name, done, target.nbytes * passes)
-
-
-def _is_visible(array: Array) -> bool:
-    """Return whether an array under creation has its documents already."""
-    return bool(array.metadata.documents) and not engine.is_draft(array.stored)
+        if self.run.progress is not None:
+            passes = 2 if self.run.verify else 1
+            self.run.progress(name, done, target.nbytes * passes)
 
 
 def _limited(threads: int | None) -> AbstractContextManager[Any]:

@@ -1,0 +1,179 @@
+"""Conversions with a ledger: the plan is made first, then the job begins or resumes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
+
+from tegula import engine
+from tegula.arrays.array import Array
+from tegula.engine.nodes.creating import check_vacant, create_parents
+from tegula.engine.nodes.deleting import clear_place, delete_node
+from tegula.engine.nodes.opening import stored_array
+from tegula.errors import AlreadyExistsError, NotFoundError, UnsupportedError
+from tegula.jobs.ledger import Ledger
+from tegula.jobs.recording import Recording
+from tegula.jobs.rewriting.array_job import ArrayJob, Prepared, entry_of
+from tegula.jobs.rewriting.planning import Conversion, is_taken
+from tegula.jobs.rewriting.report import ConvertedArray, ConvertReport
+from tegula.metadata.nodes import ArrayMetadata
+from tegula.targets.paths import place
+
+__all__ = ["convert_recorded", "outline_recorded"]
+
+
+def convert_recorded(conversion: Conversion, *, resume: bool, part: tuple[int, int]) -> ConvertReport:
+    """Convert a node, and record finished units in a ledger.
+
+    Parameters
+    ----------
+    conversion : Conversion
+        What to convert, where to and how.
+    resume : bool
+        Whether to resume a conversion that is under way or was interrupted.
+    part : (int, int)
+        Which part to do, and how many there are.
+    """
+    store, path, fmt = conversion.store, conversion.path, conversion.layout.fmt
+    plan, whole = conversion.plan(), Ledger(store, path, part)
+
+    def check() -> None:
+        if whole.replaces and fmt.has_groups:
+            create_parents(store, path, fmt)
+        elif not whole.replaces:
+            _check_vacant(conversion)
+
+    def has_documents(is_noted: bool) -> bool:
+        return is_noted and _has_documents(conversion)
+
+    recording = Recording(whole, plan, resume or part != (1, 1), has_documents)
+    with recording.under_way(
+        overwrite=conversion.run.overwrite,
+        check=check,
+        clear=lambda: clear_place(store, path),
+        is_taken=lambda: is_taken(store, path),
+    ) as ledger:
+        if ledger is None:
+            return _completed_before(conversion, recording.left_out)
+        recorded: dict[str, Any] = {"ledger": ledger, "plan": plan, "in_group": ledger.replaces, "overwrite": False}
+        report = replace(conversion, path=ledger.made).walk(**recorded)
+        if not report.units_left:
+            for name in report.failed:  # what was written of arrays that can't be converted
+                if name in plan.pieces:
+                    delete_node(store, f"{ledger.made}/{name}".strip("/"))
+            recording.finish(report.failed)
+        elif recording.is_over():
+            report.units_left = 0
+    return report
+
+
+def outline_recorded(conversion: Conversion, part: tuple[int, int]) -> ConvertReport:
+    """Report what is left to do of a conversion that would be resumed; parameters are those of `convert_recorded`.
+
+    Raises
+    ------
+    AlreadyExistsError, MetadataError
+        As `convert_recorded` does.
+    """
+    store, path, plan = conversion.store, conversion.path, conversion.plan()
+    ledger = Ledger(store, path, part)
+    outlook = Recording(ledger, plan, resumes=True).outlook(
+        overwrite=conversion.run.overwrite, is_taken=lambda: is_taken(store, path)
+    )
+    if outlook == "is complete":
+        done = "the target is complete already, so there is nothing left to do"
+        return ConvertReport(conversion.layout.fmt.name, dry_run=True, notes={"": [done]})
+    if outlook == "begins":
+        return conversion.walk()
+    report = conversion.walk(ledger=ledger, plan=plan)
+    left = sum(ledger.left_of(piece.first, piece.stop) for piece in plan.pieces.values())
+    done = f"{plan.units - left} of {plan.units} units are done; the estimate is for the others"
+    report.notes.setdefault("", []).append(done)
+    return report
+
+
+class _VacancyCheck(ArrayJob):
+    """A dry run that refuses a target that is not free."""
+
+    def entry(self, source: Array, prepared: Prepared) -> ConvertedArray:
+        """Check that an array can be created."""
+        check_vacant(self.store, prepared.draft.path, self.layout.fmt, prepared.metadata, **prepared.allowed)
+        return entry_of(prepared.draft, prepared.name, before=0, notes=())
+
+
+def _check_vacant(conversion: Conversion) -> None:
+    """Check that the target is free, before the plan is stored."""
+    store, path = conversion.store, conversion.path
+    if is_taken(store, path):
+        raise AlreadyExistsError(
+            "something already exists at this path; pass overwrite=True to replace it", path=place(store, path)
+        )
+    if next(iter(store.list_prefix(f"{path}/" if path else "")), None) is not None:
+        replace(conversion, run=conversion.without_writing).walk(_VacancyCheck)
+
+
+class _DocumentsCheck(ArrayJob):
+    """A dry run that refuses a target whose arrays have other documents than a conversion would write."""
+
+    def entry(self, source: Array, prepared: Prepared) -> ConvertedArray:
+        """Check that the documents of an array are those that would be written."""
+        wanted, path = {**prepared.metadata.documents}, prepared.draft.path
+        if engine.fetch_documents(self.store, path, wanted) != wanted:
+            raise NotFoundError("the array is not there, or another one", path=place(self.store, path))
+        return entry_of(prepared.draft, prepared.name, before=0, notes=())
+
+
+def _has_documents(conversion: Conversion) -> bool:
+    """Return whether all arrays at the target have the documents that a conversion would write."""
+    try:
+        replace(conversion, run=conversion.without_writing).walk(_DocumentsCheck)
+    except NotFoundError:
+        return False
+    return True
+
+
+class _CompletionReport(ArrayJob):
+    """A dry run that reports complete arrays and, with `verify`, compares them with the source."""
+
+    left_out: Mapping[str, str] = MappingProxyType({})
+
+    def entry(self, source: Array, prepared: Prepared) -> ConvertedArray:
+        """Report an array as it is."""
+        name = prepared.name
+        if name in self.left_out:
+            raise UnsupportedError(self.left_out[name])
+        compared: dict[str, Any] = {}
+        if self.run.verify:
+            found = stored_array(self.store, prepared.draft.path, self._stored_metadata(prepared), **prepared.allowed)
+            target = Array(found, prepared.draft.path, read_only=True)
+            read = self._source(source, "rewrite")
+            compared = dict(zip(("verified", "digest"), self._verified(source, prepared, target, read)))
+        stored, after = prepared.draft.stored.amount_stored()
+        sizes: dict[str, Any] = {
+            "before": source.nbytes_stored() if source.store.listable else 0,
+            "after": after,
+            "stored": stored,
+        }
+        return entry_of(prepared.draft, name, notes=prepared.notes, **sizes, **compared)
+
+    def _stored_metadata(self, prepared: Prepared) -> ArrayMetadata:
+        found = engine.read_metadata(self.store, prepared.draft.path, self.layout.fmt.name)
+        if not isinstance(found, ArrayMetadata):
+            raise NotFoundError("the array has been deleted", path=place(self.store, prepared.draft.path))
+        return found
+
+
+def _completed_before(conversion: Conversion, failed: Mapping[str, str]) -> ConvertReport:
+    """Return the report on a target that this job has completed before, for example just before it was killed."""
+
+    def arrays(*target: Any) -> ArrayJob:
+        reported = _CompletionReport(*target)
+        reported.left_out = failed
+        return reported
+
+    report = conversion.walk(arrays, dry_run=True)
+    report.dry_run = False
+    report.notes.setdefault("", []).append("the target was complete already")
+    return report
