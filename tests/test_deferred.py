@@ -156,9 +156,7 @@ def test_what_is_imported_at_the_end_of_a_process_is_ended_as_well(tmp_path: Pat
     assert tegula.open_array(path, path="a")[:].tolist() == [1, 2, 3]
 
 
-def test_attributes_of_a_module_that_was_imported_later_are_those_of_the_module(
-    package: ModuleType, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_deferred_module_has_the_attributes_of_the_module(package: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     later = Later("late_package.one")
     assert later.a == 1
     assert vars(later)["b"] == 2  # found without calling a function

@@ -89,7 +89,7 @@ def test_a_program_that_turns_warnings_into_errors_runs_without_the_kernel():
 
 
 @pytest.mark.slow
-def test_an_open_configure_block_does_not_disturb_the_exit_of_the_interpreter():
+def test_open_configure_block_does_not_disturb_interpreter_exit():
     code = "import tegula\nfrom tegula import config\nkept = config.configure(executor='reference')\nkept.__enter__()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300)
     assert done.stderr == ""

@@ -390,7 +390,7 @@ def conditions(node: ast.AST) -> list[ast.expr]:
     return []
 
 
-def test_only_is_remote_says_whether_a_store_is_far() -> None:
+def test_only_is_remote_says_whether_a_store_is_remote() -> None:
     """No number of requests decides: neither by itself nor as the largest of several."""
     wrong = []
     for module, tree in TREES.items():

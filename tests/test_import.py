@@ -91,7 +91,7 @@ STANDARD = {
 
 SELDOM = (
     "arrays.creation", "arrays.interop", "codecs.specs", "display.info", "engine.concurrency.pool",
-    "engine.reading.cached", "engine.reading.executors", "engine.reading.far", "engine.reading.reference",
+    "engine.reading.cached", "engine.reading.executors", "engine.reading.remote", "engine.reading.reference",
     "formats.json_encoding", "formats.members", "hierarchy.group", "indexing.plan", "jobs", "stores.mapping",
     "stores.memory", "stores.zip.store", "tables.table", "targets.foreign", "targets.urls", "threads",
 )  # fmt: skip

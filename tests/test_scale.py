@@ -134,7 +134,7 @@ def test_checking_does_the_same_for_each_array() -> None:
 
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("method", ["consolidate", "tree", "members", "names", "contains", "delete"])
-def test_what_is_done_with_a_group_does_the_same_for_each_array(method: str, format: str) -> None:
+def test_group_operations_cost_the_same_for_each_array(method: str, format: str) -> None:
     actions: dict[str, Callable[[tegula.Group], object]] = {
         "consolidate": lambda group: group.consolidate(),
         "tree": lambda group: group.tree(),

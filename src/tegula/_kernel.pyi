@@ -62,8 +62,8 @@ class PythonStore:
     ) -> PythonStore:
         """`ranged` says that values are read by parts, `concurrency` how many requests should be under way at once.
 
-        A store that is far away has a `reader` (`tegula.engine.reading.far.ShardReader`), and chunks of up to
-        `content` bytes.
+        A remote store has a `reader` (`tegula.engine.reading.remote.ShardReader`), and chunks of up to `content`
+        bytes.
         """
 
 class LocalFiles:

@@ -12,7 +12,7 @@ from tegula.errors import MetadataError
 
 
 @pytest.mark.parametrize("dtype", [True, "foo", "5,", object()])
-def test_astype_names_a_data_type_that_is_none(dtype: Any) -> None:
+def test_astype_error_names_the_invalid_data_type(dtype: Any) -> None:
     with pytest.raises(MetadataError, match=r"is not a data type.*'dtype'"):
         tegula.zeros(3).astype(dtype)
 

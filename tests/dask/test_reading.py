@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tegula
-from tegula.engine.documents import copies
+from tegula.engine.documents import unpickled
 from tegula.errors import MetadataError
 from tegula.stores import MemoryStore
 from tegula.stores.identity import unique_location
@@ -112,9 +112,11 @@ def test_two_services_with_one_bucket_name_differ() -> None:
 @pytest.mark.parametrize("format", FORMATS)
 def test_many_copies_of_a_node_open_it_once(tmp_path: Path, format: str, monkeypatch: pytest.MonkeyPatch) -> None:
     read = []
-    monkeypatch.setattr(copies, "KNOWN", {})
-    real = copies.read_metadata
-    monkeypatch.setattr(copies, "read_metadata", lambda *args, **options: read.append(args) or real(*args, **options))
+    monkeypatch.setattr(unpickled, "KNOWN", {})
+    real = unpickled.read_metadata
+    monkeypatch.setattr(
+        unpickled, "read_metadata", lambda *args, **options: read.append(args) or real(*args, **options)
+    )
     a = make(tmp_path / "a", format=format)
     pickled = pickle.dumps(a)
     assert len(pickled) < 2048
@@ -130,7 +132,7 @@ def test_many_copies_of_a_node_open_it_once(tmp_path: Path, format: str, monkeyp
     # a pickle of an older state opens as that state or as the present one
     b = tegula.open(tmp_path / "a", mode="r+")
     assert pickle.loads(pickle.dumps(b)).shape == (7, 4)
-    copies.KNOWN.clear()
+    unpickled.KNOWN.clear()
     del a, b
     tegula.delete(tmp_path / "a")
     gone = pickle.loads(pickle.dumps(pickle.loads(pickled)))  # it is passed on, and opened when it is used
@@ -149,9 +151,11 @@ def test_copies_have_the_options_of_their_own_stores(tmp_path: Path) -> None:
 
 def test_copies_of_groups_and_tables_open_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read = []
-    monkeypatch.setattr(copies, "KNOWN", {})
-    real = copies.read_metadata
-    monkeypatch.setattr(copies, "read_metadata", lambda *args, **options: read.append(args) or real(*args, **options))
+    monkeypatch.setattr(unpickled, "KNOWN", {})
+    real = unpickled.read_metadata
+    monkeypatch.setattr(
+        unpickled, "read_metadata", lambda *args, **options: read.append(args) or real(*args, **options)
+    )
     group = tegula.create_group(tmp_path / "g", attributes={"x": 1})
     table = tegula.create_table(tmp_path / "t", {"v": [1, 2, 3]})
     for node in (group, table):
@@ -170,13 +174,13 @@ def test_pickles_of_arrays_in_a_bucket_are_small(s3_server: Any, monkeypatch: py
     bucket = s3_server.bucket()
     target = f"s3://{bucket.name}/deep/path/of/some/array.zarr"
     a = make(target, storage_options=bucket.options)
-    monkeypatch.setattr(copies, "KNOWN", {})
+    monkeypatch.setattr(unpickled, "KNOWN", {})
     pickled = pickle.dumps(a)
     assert len(pickled) < 2048
     first = pickle.loads(pickled)
     assert int(first[1, 1]) == 5
     # further copies need no request
-    monkeypatch.setattr(copies, "read_metadata", None)
+    monkeypatch.setattr(unpickled, "read_metadata", None)
     assert pickle.loads(pickled) == a
     assert tokenize(first) == tokenize(a)
 

@@ -176,7 +176,7 @@ def test_without_conditional_writes_processes_write_whole_chunks(
         computed(tegula.dask.store(d.rechunk(4) * 2, a, compute=False), "distributed", request)
 
 
-def test_a_bucket_is_not_tested_before_another_process_writes_a_part_of_a_chunk() -> None:
+def test_bucket_is_untested_until_a_process_writes_part_of_a_chunk() -> None:
     pytest.importorskip("obstore")
     with crude_s3() as server:
         for number, size in enumerate((4, 3)):  # whole chunks, and parts of them

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.once(executors="both")
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "docs" / "design"
-PAGES = ["a-read.md", "adding.md", "far-stores.md"]
+PAGES = ["a-read.md", "adding.md", "remote-stores.md"]
 _ROW = re.compile(r"^\| `([^`]+\.(?:py|rs))` \| ([^|]+) \|", re.MULTILINE)
 
 

@@ -170,9 +170,7 @@ def test_members_from_consolidated_metadata_count_as_existing(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("executor", ["auto", "reference"])
-def test_an_array_whose_own_document_is_deleted_is_described_by_consolidated_metadata(
-    executor: Any, tmp_path: Path
-) -> None:
+def test_consolidated_metadata_describe_an_array_without_its_document(executor: Any, tmp_path: Path) -> None:
     group = tegula.create_group(tmp_path / "g", format="zarr2")
     group.create_array("a", shape=8, chunks=4, dtype="i4", fill_value=7)
     group.consolidate()
@@ -202,7 +200,7 @@ def test_converting_an_array_that_was_deleted(tmp_path: Path) -> None:
         tegula.convert(source, tmp_path / "z")
 
 
-def test_an_anchored_store_makes_directories_as_long_as_its_document_is_there(tmp_path: Path) -> None:
+def test_anchored_store_makes_directories_while_its_document_exists(tmp_path: Path) -> None:
     store = tegula.LocalStore(tmp_path / "x")
     store.set("a/b/doc", b"1")
     anchored = store.anchored("a/b/doc")

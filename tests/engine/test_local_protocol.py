@@ -292,7 +292,7 @@ def test_no_change_of_a_document_between_any_two_system_calls_is_lost(tmp_path: 
 
 @pytest.mark.parametrize("durability", ["rename", "fsync"])
 @pytest.mark.parametrize("executor", BOTH)
-def test_each_puts_single_values_in_place_by_itself(tmp_path: Path, executor: str, durability: Any) -> None:
+def test_each_executor_sets_single_values_without_the_other(tmp_path: Path, executor: str, durability: Any) -> None:
     store = LocalStore(tmp_path, durability=durability)
     calls: list[tuple[str, bool]] = []
     with config.configure(executor=executor):

@@ -209,9 +209,7 @@ def test_a_local_node_is_opened_again_in_few_calls(tmp_path: Path, kernel: objec
 
 
 @pytest.mark.parametrize("executor", ["kernel", "reference"])
-def test_documents_that_are_read_together_are_those_that_are_read_one_by_one(
-    tmp_path: Path, kernel: object, executor: str
-) -> None:
+def test_documents_read_together_equal_those_read_one_by_one(tmp_path: Path, kernel: object, executor: str) -> None:
     large = {"text": "x" * 40_000}
     tegula.create_array(tmp_path, path="large", shape=2, dtype="i4", format="zarr2", attributes=large)
     tegula.create_array(tmp_path, path="old", shape=2, dtype="i4", format="zarr2", attributes={"a": 1})

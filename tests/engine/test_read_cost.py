@@ -28,7 +28,7 @@ def four_chunks(store: tegula.Store, format: str) -> tegula.Array:
 
 
 @pytest.mark.parametrize("format", ["zarr3", "zarr2"])
-def test_the_reference_executor_reads_four_chunks_with_few_calls_in_few_files(store: Any, format: str) -> None:
+def test_reference_executor_reads_four_chunks_with_few_calls(store: Any, format: str) -> None:
     array = four_chunks(store, format)
     with config.configure(executor="reference", threads=1):
         expected = array[...]  # a first read imports libraries

@@ -91,7 +91,7 @@ def test_an_update_that_fails_leaves_the_old_values(kernel: Any, array: tegula.A
     assert [entry.name for entry in (place / "array" / KEY).parent.iterdir()] == ["0"]
 
 
-def test_where_blocks_can_not_be_shared_after_all_the_shard_is_written_anew(kernel: Any, array: tegula.Array) -> None:
+def test_shard_is_rewritten_if_blocks_turn_out_not_to_be_shareable(kernel: Any, array: tegula.Array) -> None:
     kernel.faults(lambda call, path: SimpleNamespace(errno=95) if call == "ficlone" else None)
     array[5, 5] = 1
     expected = values()

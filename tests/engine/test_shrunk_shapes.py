@@ -24,8 +24,8 @@ STORES: dict[str, Callable[[Path], Any]] = {
     "below a root": lambda place: LocalStore(place / "x"),
     "memory": lambda place: MemoryStore(),
     "mapping": lambda place: {},
-    "far": lambda place: WaveStore(quiet=0),
-    "far, with entity tags": lambda place: RevalidatingWaveStore(quiet=0),
+    "remote": lambda place: WaveStore(quiet=0),
+    "remote, with entity tags": lambda place: RevalidatingWaveStore(quiet=0),
 }
 TEXT = "resized to|shortened to"
 # from 40 rows in chunks of 8 to 18 rows
@@ -92,7 +92,7 @@ def test_reads(executor: Any, format: str, place: str, used: bool, tmp_path: Pat
 @pytest.mark.slow
 @pytest.mark.parametrize("executor", EXECUTORS)
 @pytest.mark.parametrize("format", FORMATS)
-@pytest.mark.parametrize("place", [name for name in STORES if "far" not in name])
+@pytest.mark.parametrize("place", [name for name in STORES if "remote" not in name])
 @pytest.mark.parametrize("used", [False, True])
 def test_writes(executor: Any, format: str, place: str, used: bool, tmp_path: Path) -> None:
     with config.configure(executor=executor):
@@ -219,7 +219,7 @@ def test_a_handle_that_grows_and_refreshes(executor: Any, place: str, tmp_path: 
 @pytest.mark.parametrize("executor", EXECUTORS)
 @pytest.mark.parametrize("format", ["zarr3", "zarr2", "zarr1"])
 @pytest.mark.parametrize("place", STORES)
-def test_an_array_that_is_replaced_while_another_is_made_smaller_keeps_its_chunks(
+def test_shrinking_an_array_keeps_the_chunks_of_its_replacement(
     executor: Any, format: str, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It has the same shape, and chunks where the other one has none any more, or only up to its edge."""
@@ -237,7 +237,7 @@ def test_an_array_that_is_replaced_while_another_is_made_smaller_keeps_its_chunk
 
 
 @pytest.mark.parametrize("executor", EXECUTORS)
-@pytest.mark.parametrize("place", ["local", "memory", "far"])
+@pytest.mark.parametrize("place", ["local", "memory", "remote"])
 def test_a_fill_value_for_a_sparse_array_that_was_replaced(executor: Any, place: str, tmp_path: Path) -> None:
     """So many chunks are selected that only those stored are visited."""
     options: dict[str, Any] = {"shape": 10**6, "dtype": "i4", "overwrite": True}
@@ -253,7 +253,7 @@ def test_a_fill_value_for_a_sparse_array_that_was_replaced(executor: Any, place:
 
 @pytest.mark.parametrize("executor", EXECUTORS)
 @pytest.mark.parametrize("recheck", ["always", "open", "never"])
-@pytest.mark.parametrize("place", ["local", "memory", "far"])
+@pytest.mark.parametrize("place", ["local", "memory", "remote"])
 def test_reads_through_the_cache(executor: Any, recheck: Any, place: str, tmp_path: Path) -> None:
     with config.configure(executor=executor, cache_bytes=2**20, recheck=recheck):
         array = made(STORES[place](tmp_path), "zarr3")

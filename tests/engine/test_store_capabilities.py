@@ -71,7 +71,7 @@ def test_an_array_is_created_written_resized_and_deleted(kind, format):
     assert tegula.check(store).errors == 0
 
 
-def test_a_chunk_that_falls_back_to_the_fill_value_is_stored_if_it_can_not_be_deleted_on_a_condition():
+def test_fill_value_chunk_is_stored_where_delete_takes_no_condition():
     for store, stored in ((MemoryStore(), False), (NoConditionalDelete(), True)):
         array = tegula.create_array(store, shape=4, chunks=4, dtype="i4", fill_value=0)
         array[1] = 5
@@ -103,7 +103,7 @@ def test_no_appended_rows_are_lost_where_generations_are_hashes(format):
     np.testing.assert_array_equal(found["y"], -found["x"])
 
 
-def test_a_length_that_is_reserved_where_generations_are_hashes_changes_the_document():
+def test_length_reserved_in_a_store_of_hashes_changes_the_document():
     """Else a second writer with the same rows in mind would not notice the first."""
     store = Hashing()
     table = tegula.create_table(store, {"x": np.arange(3)}, format="bcolz")
@@ -122,7 +122,7 @@ def test_a_length_that_is_reserved_where_generations_are_hashes_changes_the_docu
 
 
 @pytest.mark.parametrize("format", ["bcolz", "zarr3"])
-def test_a_reservation_keeps_other_writers_waiting_until_it_ends_or_is_too_old(format, monkeypatch):
+def test_reservation_blocks_other_writers_until_it_ends_or_expires(format, monkeypatch):
     store = Hashing()
     tegula.create_table(store, {"x": np.arange(3)}, format=format)
     key = "x/meta/sizes" if format == "bcolz" else "x/zarr.json"
@@ -218,7 +218,7 @@ def test_a_shrink_is_reserved_until_the_rows_are_deleted():
     assert events[-1] is False
 
 
-def test_a_shrink_does_not_delete_what_another_process_stores_after_growing_the_array():
+def test_shrink_keeps_chunks_stored_after_another_process_grew_the_array():
     store = NoConditionalDelete()
     array = tegula.create_array(store, shape=8, chunks=4, dtype="i4", fill_value=7)
     array[...] = 1

@@ -1,4 +1,4 @@
-"""Operations on arrays in a store that is far away: the number of waves of requests, and the same results."""
+"""Operations on arrays in a remote store: the number of waves of requests, and the same results."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from waves import RangedWaveStore, RevalidatingWaveStore, WaveStore, of_chunks
 import tegula
 from tegula import config
 from tegula.engine.lengths import appending
-from tegula.engine.reading.far import IN_FLIGHT, InFlight, get_many, runs
+from tegula.engine.reading.remote import IN_FLIGHT, InFlight, get_many, runs
 from tegula.engine.stored import states as node_states
 from tegula.stores import Store
 
@@ -106,9 +106,7 @@ def test_reads_in_the_background_share_a_wave() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", STORES)
 @pytest.mark.parametrize("start", [True, False])
-def test_parts_of_shards_are_read_in_two_waves_and_in_one_where_the_indexes_are_known(
-    kind: type[WaveStore], start: bool
-) -> None:
+def test_parts_of_shards_take_two_waves_or_one_with_known_indexes(kind: type[WaveStore], start: bool) -> None:
     store = kind()
     index = {"name": "sharding_indexed", "configuration": {"chunk_shape": [32, 32], "codecs": ["bytes"],
              "index_location": "start" if start else "end"}}  # fmt: skip
@@ -135,7 +133,7 @@ def test_parts_of_shards_are_read_in_two_waves_and_in_one_where_the_indexes_are_
     assert len(log) == 3
 
 
-def test_a_shard_that_is_small_or_needed_for_the_most_part_is_read_as_a_whole() -> None:
+def test_small_or_mostly_needed_shard_is_read_completely() -> None:
     store = WaveStore()
     array = filled(store, LARGE, **SHARDS)
     with store.waves() as log:
@@ -348,7 +346,7 @@ def test_an_append_takes_three_waves_and_then_two(format: str, rows: int, execut
 
 
 @pytest.mark.parametrize("format", ["zarr3", "zarr2"])
-def test_an_array_that_has_just_been_created_is_appended_to_without_reading_its_documents(format: str) -> None:
+def test_append_to_a_new_array_reads_no_documents(format: str) -> None:
     store = RevalidatingWaveStore()
     array = tegula.create_array(store, path="a", shape=(0, 64), dtype="i4", chunks=(4, 16), format=format)
     with store.waves() as log:
@@ -405,9 +403,7 @@ def test_chunks_that_would_take_too_much_memory_are_not_read_ahead() -> None:
 
 
 @pytest.mark.parametrize(("format", "requests"), [("zarr3", 1), ("zarr2", 4)])
-def test_a_change_of_attributes_is_one_request_where_they_have_their_document_to_themselves(
-    format: str, requests: int
-) -> None:
+def test_attributes_in_their_own_document_change_in_one_request(format: str, requests: int) -> None:
     store = RevalidatingWaveStore()
     tegula.create_group(store, format=format, attributes={"x": 1})
     group = tegula.open_group(store, mode="r+")
@@ -559,16 +555,16 @@ def test_the_stored_bytes_are_counted_in_two_waves() -> None:
 
 
 def test_a_listing_that_tells_sizes_is_enough_to_count_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    near = tegula.create_array(tegula.MemoryStore(), shape=X.shape, dtype="i4", chunks=(8, 8))
-    far = tegula.create_array(objects(8), shape=X.shape, dtype="i4", chunks=(8, 8))
-    for array in (near, far):
+    local = tegula.create_array(tegula.MemoryStore(), shape=X.shape, dtype="i4", chunks=(8, 8))
+    remote = tegula.create_array(objects(8), shape=X.shape, dtype="i4", chunks=(8, 8))
+    for array in (local, remote):
         array[:40] = X[:40]
     monkeypatch.setattr("tegula.stores.objects.reading.ObjectReader.size", None)
-    assert far.nbytes_stored() == near.nbytes_stored()
-    assert far.stored.amount_stored() == near.stored.amount_stored() == (40, near.nbytes_stored())
+    assert remote.nbytes_stored() == local.nbytes_stored()
+    assert remote.stored.amount_stored() == local.stored.amount_stored() == (40, local.nbytes_stored())
 
 
-# --- the same results as near
+# --- the same results as in a local store
 
 
 @st.composite
@@ -604,7 +600,7 @@ def objects(concurrency: int) -> Store:
 @pytest.mark.parametrize("ranged", [True, False], ids=["by ranges", "small shards as a whole"])
 @settings(max_examples=60)
 @given(data=st.data())
-def test_what_is_read_from_far_away_is_what_numpy_selects(kind: Callable[..., Store], ranged: bool, data: Any) -> None:
+def test_remote_reads_return_what_numpy_selects(kind: Callable[..., Store], ranged: bool, data: Any) -> None:
     shape, options = data.draw(layouts())
     store = kind(concurrency=8)
     model = np.full(shape, -1, "i2")
@@ -614,7 +610,7 @@ def test_what_is_read_from_far_away_is_what_numpy_selects(kind: Callable[..., St
         model[part] = array[part] = number
     with pytest.MonkeyPatch.context() as patch:
         if ranged:
-            patch.setattr("tegula.engine.reading.far.ShardReader.reads_whole", lambda *_: False)
+            patch.setattr("tegula.engine.reading.remote.ShardReader.reads_whole", lambda *_: False)
         for _ in range(3):
             how, part = data.draw(selections(shape))
             found: Any = array if how == "basic" else getattr(array, how)

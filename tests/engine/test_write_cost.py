@@ -165,7 +165,7 @@ def test_errors_of_a_write_name_the_array_and_the_chunk(kernel: Any, tmp_path: P
     assert caught.value.key == "c/0/0"
 
 
-def test_a_cache_that_is_switched_on_during_a_write_does_not_keep_the_old_chunk(store: Any, kernel: Any) -> None:
+def test_cache_switched_on_during_a_write_does_not_keep_the_old_chunk(store: Any, kernel: Any) -> None:
     array = new_array(store)
     switch, write = config.configure(cache_bytes=2**20), array.stored
 
@@ -192,7 +192,7 @@ def test_a_cache_that_is_switched_on_during_a_write_does_not_keep_the_old_chunk(
             switch.__exit__(None, None, None)
 
 
-def test_a_read_that_began_before_the_cache_was_switched_off_adds_nothing_to_it(store: Any) -> None:
+def test_read_begun_before_the_cache_was_switched_off_adds_nothing(store: Any) -> None:
     array = new_array(store)
     with config.configure(cache_bytes=2**20):
         held = CHUNKS.of(array.stored)

@@ -109,7 +109,7 @@ def test_stored_elements_are_little_endian_then_too(format: str, documents: dict
 
 
 @pytest.mark.usefixtures("machine")
-def test_structs_of_zarr3_are_little_endian_unless_their_codec_says_otherwise() -> None:
+def test_zarr3_structs_are_little_endian_unless_the_codec_sets_endian() -> None:
     inner = {"name": "struct", "configuration": {"fields": [{"name": "y", "data_type": "float32"}]}}
     fields = [{"name": "x", "data_type": inner}, {"name": "z", "data_type": "int64"}]
     dtype = data_type_from_json({"name": "struct", "configuration": {"fields": fields}}).numpy

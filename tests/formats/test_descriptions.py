@@ -65,7 +65,7 @@ def test_what_a_program_could_change_in_place_is_not_kept(dtype: Any) -> None:
     assert recent.get(documents[".zarray"]) is None
 
 
-def test_large_documents_are_not_kept_and_small_ones_only_while_there_is_room() -> None:
+def test_cache_of_documents_skips_large_ones_and_is_bounded() -> None:
     recent, metadata = Recent(), parsed(documents_of("zarr3"))
     large = json.dumps({"text": "x" * 2**14}).encode()
     recent.keep(large, metadata, {})

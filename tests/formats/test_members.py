@@ -288,7 +288,7 @@ def test_consolidated_metadata_is_located_once_for_an_unchanged_document() -> No
         group.create_array(f"a{number:03}", shape=3, dtype="u1")
     group.consolidate()
     opened = tegula.open_group(store, mode="r+")
-    assert opened.metadata.copies is not None
+    assert opened.metadata.consolidated is not None
     assert opened.with_consolidated()["a007"].shape == (3,)
     tegula.open_array(store, mode="r+", path="a007").resize(5)
     assert opened.with_consolidated()["a007"].shape == (3,)

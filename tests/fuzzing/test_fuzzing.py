@@ -34,7 +34,7 @@ pytestmark = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize("path", regressions(), ids=lambda path: path.stem)
-def test_what_once_found_something(path: Path) -> None:
+def test_corpus_of_former_findings_passes(path: Path) -> None:
     try:
         assert replay(path)
     except Skipped:

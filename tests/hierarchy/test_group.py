@@ -451,11 +451,11 @@ def test_what_is_read_from_attributes_is_a_copy(format: str) -> None:
 
 
 @pytest.mark.parametrize("consolidated", [False, True])
-@pytest.mark.parametrize("far", [False, True])
+@pytest.mark.parametrize("remote", [False, True])
 @pytest.mark.parametrize("format", FORMATS)
-def test_members_that_cannot_be_opened_are_errors_when_used(format: str, far: bool, consolidated: bool) -> None:
+def test_members_that_cannot_be_opened_are_errors_when_used(format: str, remote: bool, consolidated: bool) -> None:
     class Remote(MemoryStore):
-        concurrency = 8 if far else 0
+        concurrency = 8 if remote else 0
 
     store = Remote()
     root = tegula.create_group(store, format=format)
@@ -569,7 +569,7 @@ def test_a_group_can_not_be_assigned() -> None:
         g["copy"] = tegula.create_group({})
 
 
-def test_nodes_deep_below_are_no_reason_to_delete_what_is_above_them(tmp_path):
+def test_overwriting_by_a_group_keeps_files_above_deep_nodes(tmp_path):
     tegula.save(tmp_path / "a" / "b" / "c" / "old.bcolz", [1, 2], format="bcolz")
     (tmp_path / "a" / "letters.txt").write_text("dear")
     assert isinstance(tegula.open(tmp_path), tegula.Group)
@@ -596,7 +596,7 @@ def test_the_search_for_nodes_below_is_bounded(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("format", FORMATS)
-def test_leftovers_of_an_interrupted_deletion_are_not_part_of_the_next_array(format: str, tmp_path: Path) -> None:
+def test_new_array_hides_leftovers_of_an_interrupted_deletion(format: str, tmp_path: Path) -> None:
     group = tegula.create_group(tmp_path, format=format)
     group["a"] = np.arange(6)
     for key in ("zarr.json", ".zarray"):

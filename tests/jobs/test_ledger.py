@@ -77,7 +77,7 @@ def test_a_unit_that_the_old_process_records_is_not_done_in_the_new_job(
     assert again.sum_of(0, 8)["read"] == 2
 
 
-def test_a_plan_that_another_process_has_joined_stays_when_its_process_is_refused() -> None:
+def test_joined_plan_stays_when_its_first_process_is_refused() -> None:
     store = MemoryStore()
     second = Ledger(store, "x")
 
@@ -97,7 +97,7 @@ def test_a_plan_that_another_process_has_joined_stays_when_its_process_is_refuse
 
 
 @pytest.mark.parametrize("key", ["plan.json", "done"])
-def test_a_process_that_removes_its_ledger_leaves_the_one_that_is_begun_meanwhile(key: str) -> None:
+def test_removing_a_ledger_leaves_one_begun_meanwhile(key: str) -> None:
     class Meanwhile(MemoryStore):
         other: Any = None
 

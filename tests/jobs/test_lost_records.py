@@ -77,7 +77,7 @@ def test_without_any_name_of_its_job_a_lost_plan_is_only_overwritten(operation: 
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_a_command_that_was_completed_without_resume_is_found_complete_with_it(operation: str) -> None:
+def test_resume_recognises_a_command_completed_without_it(operation: str) -> None:
     source, target, work = a_source(), MemoryStore(), OPERATIONS[operation]
     work(source, target, resume=False)
     before, source.reads = contents(target), 0

@@ -33,7 +33,7 @@ def interrupted(source: Interrupting, target: Store, **options: Any) -> None:
     source.left = 10**9
 
 
-def test_a_job_that_goes_on_may_replace_another_one_and_what_it_has_written() -> None:
+def test_resumed_job_may_replace_another_job_and_its_output() -> None:
     for begin in (interrupted, lambda *given: convert(*given, resume=True), convert):
         source, target, clean = a_source(), MemoryStore(), MemoryStore()
         begin(source, target)
@@ -130,9 +130,7 @@ def test_a_directory_without_anything_has_no_jobs(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("small_units")
 @pytest.mark.parametrize("operation", ["convert", "copy"])
 @pytest.mark.parametrize("is_complete", [True, False])
-def test_a_job_that_begins_while_another_one_clears_the_target_is_not_resumed(
-    operation: str, is_complete: bool
-) -> None:
+def test_job_begun_while_another_clears_the_target_is_not_resumed(operation: str, is_complete: bool) -> None:
     """Chunks that it has recorded may have been deleted. It begins, and is killed, before each deletion in turn."""
 
     class Cleared(MemoryStore):

@@ -50,7 +50,7 @@ class Watched(MemoryStore):
 
 
 @pytest.mark.parametrize("operation", ["convert", "copy", "downsample"])
-def test_a_part_that_starts_while_another_one_completes_the_job_finds_it_complete(operation: str) -> None:
+def test_part_started_during_completion_sees_the_job_complete(operation: str) -> None:
     """The other part completes the job before each access to the ledger in turn."""
     # a job whose units are done, but whose last process was killed before it completed the target
     source = a_source()
@@ -90,7 +90,7 @@ def test_a_part_that_starts_while_another_one_completes_the_job_finds_it_complet
 
 
 @pytest.mark.parametrize("operation", ["convert", "copy"])
-def test_the_last_of_several_parts_completes_the_target_whenever_the_others_end(operation: str) -> None:
+def test_last_part_completes_the_target_in_any_order_of_ends(operation: str) -> None:
     source = a_source()
     work: Any = getattr(tegula, operation)
     whole = MemoryStore()
@@ -111,9 +111,7 @@ def test_the_last_of_several_parts_completes_the_target_whenever_the_others_end(
 
 @pytest.mark.parametrize("operation", ["convert", "copy", "downsample"])
 @pytest.mark.parametrize("how", [{"part": (2, 2)}, {"resume": True}], ids=str)
-def test_a_job_that_starts_while_another_process_begins_the_same_one_goes_on_with_it(
-    operation: str, how: dict[str, Any]
-) -> None:
+def test_job_started_during_the_begin_of_the_same_job_joins_it(operation: str, how: dict[str, Any]) -> None:
     """The other process begins, and does a few units, before each access until there is an owner."""
     source = a_source()
     work: Any = getattr(tegula, operation)
@@ -153,7 +151,7 @@ def test_a_job_that_starts_while_another_process_begins_the_same_one_goes_on_wit
 @pytest.mark.parametrize("operation", ["convert", "copy", "downsample"])
 @pytest.mark.parametrize("how", [{"part": (1, 1)}, {"part": (2, 2)}, {"resume": True}, {"resume": False}], ids=str)
 @pytest.mark.parametrize("begins_anew", [False, True])
-def test_a_job_that_is_removed_while_it_is_under_way_does_not_complete_the_target(
+def test_job_removed_while_under_way_does_not_complete_the_target(
     operation: str, how: dict[str, Any], begins_anew: bool
 ) -> None:
     """It is removed, and perhaps begun anew by a process that is killed, before each unit is recorded."""

@@ -216,7 +216,7 @@ def check_node(store: Store, path: str, old: dict[str, Any], new: dict[str, Any]
     assert any(np.array_equal(node[...], one) for one in known), path
 
 
-def test_what_is_made_is_no_member_meanwhile() -> None:
+def test_unfinished_replacement_is_not_listed_as_a_member() -> None:
     source, target = a_source(), with_old(ObjectStore(Bucket()))
     source.left = 18
     with pytest.raises(KeyboardInterrupt):

@@ -61,7 +61,7 @@ def test_an_interrupted_conversion_goes_on_with_the_units_that_are_left() -> Non
     assert tegula.check(target).ok
 
 
-def test_a_job_that_was_killed_while_it_made_a_group_writes_the_attributes_when_it_goes_on() -> None:
+def test_job_killed_while_making_a_group_writes_attributes_on_resume() -> None:
     for name in ("", "g"):
         source, target = a_source(), MemoryStore()
         tegula.open(source, "r+").create_group("g", attributes={"b": 2}).create_array("y", shape=3, dtype="i4")
@@ -84,7 +84,7 @@ class Stopping(MemoryStore):
         return super().set(*args, **options)
 
 
-def test_a_job_that_was_interrupted_between_two_documents_of_an_array_writes_both() -> None:
+def test_job_interrupted_between_two_documents_writes_both_on_resume() -> None:
     source, clean = tegula.create_array({}, data=np.arange(6), chunks=3), MemoryStore()
     tegula.convert(source, clean, format="zarr1", resume=True)
     for number in range(1, 50):
@@ -163,7 +163,7 @@ def test_a_job_that_had_to_leave_arrays_out_is_found_complete() -> None:
 
 @pytest.mark.parametrize("keys", ["^a/c/1/1$", "^b/"])
 @pytest.mark.parametrize("skip", range(4))
-def test_what_could_not_be_read_for_now_is_converted_by_the_same_command_later(keys: str, skip: int) -> None:
+def test_same_command_converts_later_what_was_unreadable_at_first(keys: str, skip: int) -> None:
     store, target = a_source(), MemoryStore()
     tegula.save(target, VALUES)
     options: dict[str, Any] = {"codecs": "zstd", "resume": True, "overwrite": True}
@@ -195,7 +195,7 @@ def test_a_dry_run_of_an_interrupted_conversion_estimates_what_is_left() -> None
         tegula.convert(source, target, resume=True, codecs="gzip", dry_run=True)
 
 
-def test_what_a_part_records_after_the_job_is_complete_counts_for_no_other_job() -> None:
+def test_records_of_a_late_part_count_for_no_other_job() -> None:
     source, target = a_source(), MemoryStore()
     for part in ((1, 2), (2, 2)):
         tegula.convert(source, target, codecs="zstd", part=part)
@@ -304,7 +304,7 @@ def test_two_conversions_at_the_same_target_do_not_mix() -> None:
     assert not [key for key in target.list() if ".tegula" in key]
 
 
-def test_without_resume_an_interrupted_job_is_in_the_way_and_can_be_overwritten_or_cleaned() -> None:
+def test_interrupted_job_blocks_others_until_overwritten_or_cleaned() -> None:
     source, target = a_source(), MemoryStore()
     interrupted(source, target)
     with pytest.raises(tegula.AlreadyExistsError, match="resume it"):
@@ -540,7 +540,7 @@ def test_documents_of_a_hostile_ledger_are_damaged() -> None:
 
 
 @pytest.mark.parametrize("change", [{"arrays": 1}, {"arrays": [{}]}, {"groups": []}, {"x": [[]] * 3}], ids=str)
-def test_instead_of_a_damaged_note_the_documents_say_whether_the_target_is_complete(change: Any) -> None:
+def test_documents_show_completeness_if_the_note_is_damaged(change: Any) -> None:
     source, target = a_source(), MemoryStore()
     tegula.convert(source, target, codecs="zstd", resume=True)
     key = next(key for key in target.list() if key.endswith(".tegula_complete"))
@@ -600,7 +600,7 @@ def test_the_ledger_is_small() -> None:
 
 
 @pytest.mark.parametrize("how", ["complete", "gather"])
-def test_units_whose_records_are_put_together_while_they_are_read_count_as_done(how: str) -> None:
+def test_units_count_as_done_while_their_records_are_merged(how: str) -> None:
     class Slow(MemoryStore):
         after_listing: Any = None  # called once, when the keys have been listed: what another part of the job does
 
@@ -692,7 +692,7 @@ def test_a_claim_that_could_not_be_given_up_does_not_stop_this_process() -> None
     assert not [*target.list_prefix(".tegula_job/")]
 
 
-def test_ctrl_c_while_a_process_becomes_the_owner_or_ceases_to_be_it_leaves_no_note() -> None:
+def test_ctrl_c_while_ownership_changes_leaves_no_note() -> None:
     class Pressed(MemoryStore):
         at = ""
 

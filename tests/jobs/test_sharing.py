@@ -85,7 +85,7 @@ def test_a_source_that_has_changed_is_refused(name: str) -> None:
         operation(source, ledger=ledger)
 
 
-def test_a_difference_is_found_in_parts_that_were_done_before_and_in_those_that_were_not() -> None:
+def test_difference_is_found_in_finished_and_in_unfinished_parts() -> None:
     source, ledger = fill(Interrupting()), MemoryStore()
     changed = tegula.open(source, "r+")["a"]
     changed[0, 0] = changed[39, 29] = 7

@@ -14,7 +14,7 @@ from waves import RangedWaveStore, WaveStore
 
 import tegula
 from tegula import config
-from tegula.engine.reading.far import IN_FLIGHT, UNITS
+from tegula.engine.reading.remote import IN_FLIGHT, UNITS
 from tegula.stores import MemoryStore, Store
 
 pytestmark = pytest.mark.once(executors="both")
@@ -203,7 +203,7 @@ def test_an_error_of_one_part_ends_the_others() -> None:
     assert UNITS._held == 0
 
 
-def test_compared_members_come_in_one_order_with_consolidated_metadata_and_without() -> None:
+def test_compared_members_have_one_order_with_or_without_consolidation() -> None:
     one, other = (filled(MemoryStore(), names) for names in (["a", "a-b", "b"], ["a", "a-b", "a.b"]))
     group = tegula.open_group(one, "r+")
     group.consolidate()

@@ -79,9 +79,7 @@ def assert_same_data(library: str, one: Path, two: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("archive", "case"), _cases())
-def test_a_store_is_sound_and_the_same_after_conversion_and_after_the_way_back(
-    archive: Path, case: dict[str, Any], tmp_path: Path
-) -> None:
+def test_store_survives_conversion_there_and_back(archive: Path, case: dict[str, Any], tmp_path: Path) -> None:
     with zipfile.ZipFile(archive) as opened:
         opened.extractall(tmp_path)
     source = tmp_path / case["case"] / "store"

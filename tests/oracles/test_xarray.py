@@ -152,7 +152,7 @@ def test_chunks_that_the_fill_value_stands_for_no_more_are_stored(tmp_path: Path
     assert (copy.metadata.fill_value, copy.nchunks_initialized(), dict(copy.attrs)) == (5, 1, {})
 
 
-def test_of_a_huge_sparse_array_the_fill_value_is_kept_and_a_note_says_what_that_means(tmp_path: Path) -> None:
+def test_huge_sparse_array_keeps_its_fill_value_with_a_note(tmp_path: Path) -> None:
     shape, chunks = (10**5, 10**5), (10, 10)
     tegula.create_array(
         tmp_path / "a.zarr", path="v", shape=shape, chunks=chunks, dtype="i2", dimension_names=["y", "x"]

@@ -474,7 +474,7 @@ def test_integers_are_shown_exactly(browser: Any, tmp_path: Path) -> None:
         screen.close()
 
 
-def test_what_failed_of_one_node_is_not_said_of_the_next(browser: Any, tmp_path: Path) -> None:
+def test_error_of_one_node_is_not_shown_for_the_next(browser: Any, tmp_path: Path) -> None:
     group = tegula.create_group(tmp_path / "x")
     group.create_array("broken", shape=3, dtype=str, codecs=["zstd"])[...] = ["a", "b", "c"]
     group.store.set("broken/c/0", b"garbage")

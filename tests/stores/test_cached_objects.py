@@ -119,9 +119,7 @@ def test_a_restored_generation_is_one_of_the_store(s3_server: Server, tmp_path: 
 
 
 @pytest.mark.slow
-def test_writes_under_restored_generations_keep_the_identifiers_of_earlier_writes(
-    s3_server: Server, tmp_path: Path
-) -> None:
+def test_writes_under_restored_generations_keep_earlier_write_identifiers(s3_server: Server, tmp_path: Path) -> None:
     bucket = s3_server.bucket()
     opened(bucket).set("k", b"1", if_generation=ABSENT)
     first = history(bucket, "k")
@@ -140,7 +138,7 @@ def test_writes_under_restored_generations_keep_the_identifiers_of_earlier_write
 
 
 @pytest.mark.slow
-def test_a_write_whose_answer_was_lost_is_found_below_one_of_another_process(
+def test_write_with_lost_answer_is_recognised_below_a_later_write(
     s3_server: Server, proxied: Any, tmp_path: Path
 ) -> None:
     """One writer's answer is lost; before it looks, another process writes under a generation from its files."""

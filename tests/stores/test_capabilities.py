@@ -76,7 +76,7 @@ def test_only_copies_of_a_plain_dict_have_values_of_their_own():
     assert not MappingStore(Shelf()).is_private
 
 
-def test_the_kernel_has_no_files_of_a_class_that_may_read_otherwise(tmp_path):
+def test_kernel_gets_no_files_of_a_subclass_with_its_own_reads(tmp_path):
     class Upper(LocalStore):
         def get(self, key, byte_range=None, *, with_generation=False):
             return super().get(key.lower(), byte_range, with_generation=with_generation)

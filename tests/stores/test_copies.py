@@ -123,7 +123,7 @@ def test_copies_have_generations_like_other_values(steps: list[str], value: byte
             seen.add(generation)
 
 
-def test_a_class_that_reads_or_writes_otherwise_is_not_passed_by(tmp_path: Path) -> None:
+def test_subclass_with_its_own_get_or_set_is_not_bypassed_by_copies(tmp_path: Path) -> None:
     class Reading(LocalStore):
         def get(self, *args: Any, **options: Any) -> Any:
             return super().get(*args, **options)

@@ -93,7 +93,7 @@ finally:
 
 
 @pytest.mark.parametrize("child", ["end", "stay"])
-def test_a_forked_child_neither_waits_for_the_lock_nor_keeps_the_archive_locked(path, child):
+def test_forked_child_neither_waits_for_nor_holds_the_archive_lock(path, child):
     done = subprocess.run(
         [sys.executable, "-c", FORKED_WRITER, path, child], capture_output=True, text=True, check=False, timeout=120
     )

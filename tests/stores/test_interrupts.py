@@ -19,7 +19,7 @@ from tests.effort import amount
 
 import tegula
 from tegula import config
-from tegula.engine.reading.far import InFlight
+from tegula.engine.reading.remote import InFlight
 from tegula.stores import LocalStore, ZipStore
 from tegula.zarr1 import ProcessSynchronizer
 
@@ -36,7 +36,7 @@ PLACES = [
         "stores",
         "threads.py",
         "engine/lengths/atomic_append.py",
-        "engine/reading/far.py",
+        "engine/reading/remote.py",
         "engine/lengths/length_documents.py",
         "engine/lengths/new_rows.py",
         "engine/concurrency/pool.py",

@@ -244,7 +244,7 @@ print(json.dumps(seen))
 
 @pytest.mark.slow
 @pytest.mark.parametrize("durability", ["rename", "fsync"])
-def test_a_writer_killed_before_any_system_call_leaves_the_old_or_the_new_value(tmp_path, durability):
+def test_writer_killed_at_any_system_call_leaves_the_old_or_new_value(tmp_path, durability):
     seen = json.loads(finish(run(KILL_AT_EVERY_CALL, tmp_path, durability)))
     assert len(seen) > 40
     states = [state for number, state in enumerate(seen) if number == 0 or state != seen[number - 1]]
@@ -384,7 +384,7 @@ def test_pickling_takes_the_options_along(tmp_path):
     assert not (tmp_path / "x").exists()
 
 
-def test_a_part_of_a_value_is_replaced_by_reading_merging_and_setting_it_if_unchanged(tmp_path):
+def test_partial_set_reads_merges_and_sets_if_unchanged(tmp_path):
     store = LocalStore(tmp_path)
     store.set("a", b"0123456789")
     for start, part in [(3, b"xyz"), (8, b"longer")]:
@@ -393,7 +393,7 @@ def test_a_part_of_a_value_is_replaced_by_reading_merging_and_setting_it_if_unch
     assert store.get("a") == b"012xyz67longer"
 
 
-def test_what_dead_writers_left_is_named_and_reclaimed_but_not_what_is_being_written(tmp_path):
+def test_reclaim_removes_files_of_dead_writers_but_not_of_live_ones(tmp_path):
     store = LocalStore(tmp_path)
     for key in ["a/b/c", "a/d", "e"]:
         store.set(key, b"value")

@@ -65,7 +65,7 @@ def test_only_a_key_error_is_a_missing_value():
 
 
 @pytest.mark.slow
-def test_stores_over_one_mapping_share_their_lock_and_no_longer_than_needed():
+def test_stores_over_one_mapping_share_a_lock_while_they_exist():
     gc.collect()
     before = len(mapping._shared)
     contents = {}
@@ -127,7 +127,7 @@ def test_a_value_is_digested_once_however_many_ranges_are_read(monkeypatch):
 
 @pytest.mark.parametrize("size", [3, 10_000])
 @pytest.mark.parametrize("kind", [dict, UserDict])
-def test_what_others_change_in_the_mapping_counts(kind, size):
+def test_changes_made_directly_in_the_mapping_are_seen(kind, size):
     contents = kind()
     store = MappingStore(contents)
     generation = store.set("a", bytes(size))

@@ -173,7 +173,7 @@ def test_pages_without_objects_are_an_error(kind: str, prefixes: list[str], rene
 
 
 @SERVICES
-def test_empty_pages_before_the_last_one_are_none(kind: str, server: Circling) -> None:
+def test_listing_skips_empty_pages_before_the_last(kind: str, server: Circling) -> None:
     server.last = 40
     store = store_of(kind, server)
     assert [*store.list_prefix("")] == []

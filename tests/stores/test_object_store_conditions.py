@@ -84,7 +84,7 @@ class Unreliable(Requests):
 
 
 @pytest.mark.slow
-def test_each_of_many_increments_happens_once_whatever_becomes_of_the_answers() -> None:
+def test_each_increment_happens_once_even_if_answers_are_lost() -> None:
     storage = obstore.store.MemoryStore()
     stores = [ObjectStore(storage, retries=QUICK) for _ in range(8)]
     for seed, store in enumerate(stores):
@@ -117,7 +117,7 @@ def test_increments_through_a_proxy_that_fails_after_the_commit(server: str, req
     assert reset.hits
 
 
-def test_a_write_that_others_have_followed_counts_but_its_generation_does_not_hold(crude: CrudeS3) -> None:
+def test_overtaken_write_counts_but_its_generation_is_outdated(crude: CrudeS3) -> None:
     store = ObjectStore(obstore.store.MemoryStore())
     first = store.set("a", b"1", if_generation=ABSENT)
     inner = store.requests
@@ -160,7 +160,7 @@ def test_a_history_names_the_last_300_writes(count: int) -> None:
     assert not count or storage.get("a", (0, 0), with_generation=True)[1] == generations[-1]
 
 
-def test_a_lost_answer_that_nothing_can_make_up_for_is_an_error_and_no_conflict() -> None:
+def test_unresolvable_lost_answer_is_an_error_not_a_conflict() -> None:
     store = ObjectStore(obstore.store.MemoryStore())
     first = store.set("a", b"0", if_generation=ABSENT)
     inner = store.requests
@@ -231,7 +231,7 @@ CHANGES: dict[str, tuple[Callable[[ObjectStore], object], bytes | None]] = {
 
 @pytest.mark.parametrize("before", [True, False])
 @pytest.mark.parametrize("change", CHANGES)
-def test_nothing_comes_between_the_comparison_and_the_write_of_another_thread(
+def test_comparison_and_write_are_atomic_between_threads(
     crude: CrudeS3, change: str, before: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     crude.conditions = "ignored"
@@ -291,7 +291,7 @@ def test_a_bucket_is_tested_once_and_nothing_is_left_of_that(crude: CrudeS3) -> 
     assert not any("elsewhere" in key for _, key, _ in crude.seen)
 
 
-def test_a_bucket_that_can_not_be_written_is_not_taken_for_one_without_conditions(crude: CrudeS3) -> None:
+def test_read_only_bucket_is_not_mistaken_for_one_without_conditions(crude: CrudeS3) -> None:
     crude.answers = [403]
     store = opened(crude)
     with pytest.raises(StoreError, match="403 Forbidden"):
@@ -300,7 +300,7 @@ def test_a_bucket_that_can_not_be_written_is_not_taken_for_one_without_condition
     assert not store.single_writer
 
 
-def test_where_objects_keep_no_metadata_a_lost_answer_is_judged_by_the_bytes(crude: CrudeS3) -> None:
+def test_lost_answer_is_judged_by_bytes_if_objects_keep_no_metadata(crude: CrudeS3) -> None:
     crude.metadata = False
     store = opened(crude)
     first = store.set("a", b"1", if_generation=ABSENT)

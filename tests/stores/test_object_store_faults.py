@@ -152,7 +152,7 @@ def test_a_refusal_says_what_to_do(code: str, status: int, advice: str) -> None:
 
 @pytest.mark.parametrize("operation", ["get", "range", "generation", "many", "ranges", "changed", "size"])
 @pytest.mark.parametrize("status", [409, 412])
-def test_a_read_that_is_refused_finds_no_absence(
+def test_refused_read_is_an_error_not_a_missing_value(
     crude: CrudeS3, store: ObjectStore, operation: str, status: int
 ) -> None:
     crude.answers = [status]
@@ -234,7 +234,7 @@ def test_a_panic_of_obstore_is_a_failure_and_an_interrupt_is_none() -> None:
 
 
 @pytest.mark.parametrize("executor", ["reference", "auto"])
-def test_chunks_and_shards_that_can_not_be_read_are_errors_and_no_fill_values(crude: CrudeS3, executor: str) -> None:
+def test_unreadable_chunks_and_shards_are_errors_not_fill_values(crude: CrudeS3, executor: str) -> None:
     with config.configure(executor=executor):
         for shards in (None, (4,)):
             store = open_url(f"s3://bucket/{shards}", {**crude.options, **QUICK, "retries": 1})

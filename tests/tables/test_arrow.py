@@ -100,9 +100,7 @@ def check(column: Any, expected: Any) -> None:
 @pytest.mark.slow
 @settings(max_examples=80)
 @given(columns([*PLAIN, *TIMES, *RECORDS]), st.sampled_from(FORMATS), st.integers(1, 7))
-def test_a_table_in_arrow_has_the_same_values_and_so_has_the_table_made_of_it(
-    data: dict[str, Any], format: str, chunks: int
-) -> None:
+def test_table_round_trips_through_arrow_with_equal_values(data: dict[str, Any], format: str, chunks: int) -> None:
     table = created(data, format, chunks)
     found = table.to_arrow()
     assert found.schema == pa.schema(table.scan().schema) == pa.schema(table)

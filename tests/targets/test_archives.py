@@ -152,7 +152,7 @@ sys.stdin.read()
 
 
 @pytest.mark.slow
-def test_a_killed_process_loses_what_it_wrote_since_the_last_flush_and_no_more(path: str) -> None:
+def test_killed_process_loses_only_what_it_wrote_since_the_last_flush(path: str) -> None:
     arguments = [sys.executable, "-c", START + KILLED, path]
     with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None

@@ -121,7 +121,7 @@ def test_options_reach_the_storage(name: str, buckets: Buckets) -> None:
 
 
 @pytest.mark.parametrize("name", ONE)
-def test_without_options_there_are_none(name: str, buckets: Buckets) -> None:
+def test_stores_open_without_options_by_default(name: str, buckets: Buckets) -> None:
     kind, call = ONE[name]
     stored(buckets, kind)
     call(SOURCE)
@@ -203,7 +203,7 @@ def test_targets_without_options(name: str, number: int, tmp_path: Path, monkeyp
 
 @pytest.mark.parametrize("options", [SECRET, [("key", SECRET)], {1: SECRET}, 5])
 @pytest.mark.parametrize("name", ONE)
-def test_options_that_are_none(name: str, options: Any, buckets: Buckets) -> None:
+def test_storage_options_that_are_no_mapping_are_refused(name: str, options: Any, buckets: Buckets) -> None:
     with pytest.raises(MetadataError, match="storage options are a mapping of names to values") as found:
         ONE[name][1](SOURCE, storage_options=options)
     assert SECRET not in str(found.value)

@@ -67,7 +67,7 @@ def each_operation(store: FaultyStore):
 
 
 @pytest.mark.parametrize("name", each_operation(over()))
-def test_every_operation_fails_when_it_is_to_and_names_key_and_cause(name):
+def test_each_operation_fails_on_demand_and_names_key_and_cause(name):
     store = over(a=b"old")
     store.arm(Fault(errno.ENOSPC, on=name))
     act = each_operation(store)[name]

@@ -89,7 +89,7 @@ class Foreign:
         return NotImplemented
 
 
-def test_chunked_arrays_of_other_libraries_are_refused_before_anything_is_deleted(tmp_path: Path) -> None:
+def test_foreign_chunked_arrays_are_refused_before_anything_is_deleted(tmp_path: Path) -> None:
     write(days(0, 2), tmp_path / "a.zarr")
     with pytest.raises(tegula.UnsupportedError, match="only those of dask"):
         write(xr.Dataset({"a": ("x", Foreign())}), tmp_path / "a.zarr", mode="w")

@@ -38,7 +38,7 @@ def test_a_dataset_is_written_and_appended_to(tmp_path: Path) -> None:
     assert xr.open_zarr(store)["t"].values.tolist() == [1, 2, 3, 1, 2, 3]
 
 
-def test_bcolz_and_zarr1_are_datasets_where_the_names_of_dimensions_are_known() -> None:
+def test_bcolz_and_zarr1_with_dimension_names_are_datasets() -> None:
     for item in ("bcolz", "zarr1"):
         array = tegula.create_array(
             {}, path="t", shape=(3, 2), dtype="f8", format=item, attributes={"_ARRAY_DIMENSIONS": ["x", "y"]}

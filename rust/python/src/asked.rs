@@ -26,7 +26,7 @@ pub struct Asked {
 
 /// Reads of chunks from a far store.
 pub struct Reader {
-    /// `tegula.engine.reading.far.ShardReader`.
+    /// `tegula.engine.reading.remote.ShardReader`.
     object: Py<PyAny>,
     parts: Parts,
     /// Bytes of the largest chunk in memory.

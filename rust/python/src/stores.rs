@@ -24,7 +24,7 @@ pub struct PythonStore {
 impl PythonStore {
     /// `ranged` says whether values are read by parts, `concurrency` how many requests should be under way at once.
     ///
-    /// A far store has a `reader` (`tegula.engine.reading.far.ShardReader`), and chunks of up to `content` bytes.
+    /// A far store has a `reader` (`tegula.engine.reading.remote.ShardReader`), and chunks of up to `content` bytes.
     #[new]
     #[pyo3(signature = (store, ranged, concurrency=0, reader=None, content=0))]
     fn new(

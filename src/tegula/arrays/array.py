@@ -268,8 +268,8 @@ class Array(Node):
     def __getitem__(self, selection: Any) -> Any: ...
     def __getitem__(self, selection: Any) -> Any:
         stored = self.stored
-        found = stored.executor.get(stored, selection)
-        return self._read(selection, indexing.numpy_like, None) if found is None else found
+        values = stored.executor.get(stored, selection)
+        return self._read(selection, indexing.numpy_like, None) if values is None else values
 
     def __setitem__(self, selection: Any, values: Any) -> None:
         if self._read_only:
@@ -539,13 +539,13 @@ class Array(Node):
         >>> a.shape
         (6,)
         """
-        found = engine.read_metadata(self.store, self._path, self.format)
-        if not isinstance(found, ArrayMetadata):
+        metadata = engine.read_metadata(self.store, self._path, self.format)
+        if not isinstance(metadata, ArrayMetadata):
             raise MetadataError("the array has been deleted or replaced", path=self.location)
         with self.metadata_lock():
-            self.stored, self._changing = self.reopened(found), None
+            self.stored, self._changing = self.reopened(metadata), None
             if (node := self.stored.node) is not None:
-                node.changed(found)
+                node.changed(metadata)
             self.stored.shared.pop("opened", None)  # cached chunks are compared with the store again
 
     def reopened(self, metadata: ArrayMetadata) -> StoredArray:
@@ -563,10 +563,10 @@ class Array(Node):
         >>> a.reopened(replace(a.metadata, shape=(9,))).metadata.shape
         (9,)
         """
-        found = reopening.restored(self.stored, self._changing, metadata, self.allow_pickle)
-        if found is not self.stored:
-            self._changing = found
-        return found
+        stored = reopening.restored(self.stored, self._changing, metadata, self.allow_pickle)
+        if stored is not self.stored:
+            self._changing = stored
+        return stored
 
     def update_metadata(self, change: Callable[[ArrayMetadata], ArrayMetadata], **options: Any) -> StoredArray:
         """Change the stored metadata, and return the array with the new metadata.

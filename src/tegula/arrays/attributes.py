@@ -105,8 +105,8 @@ class Attributes(MutableMapping[str, Any]):
         try:
             return dict(*args, **kwargs)
         except (TypeError, ValueError) as error:
-            given = ", ".join([f"{value!r:.80}" for value in args])
-            raise MetadataError(f"attributes must be a mapping, not {given}", path=self._node.location) from error
+            shown = ", ".join([f"{value!r:.80}" for value in args])
+            raise MetadataError(f"attributes must be a mapping, not {shown}", path=self._node.location) from error
 
     def __repr__(self) -> str:
         values = self._read()
@@ -115,8 +115,8 @@ class Attributes(MutableMapping[str, Any]):
             f"{shorten(repr(name), 80)}: {shorten(short.repr(value), 120)}"
             for name, value in islice(values.items(), _SHOWN)
         ]
-        rest = [f"… and {len(values) - _SHOWN} more"] if len(values) > _SHOWN else []
-        return f"Attributes({{{', '.join([*shown, *rest])}}})"
+        more = [f"… and {len(values) - _SHOWN} more"] if len(values) > _SHOWN else []
+        return f"Attributes({{{', '.join([*shown, *more])}}})"
 
     def _repr_html_(self) -> str:
         return display.attributes_html(self._read())

@@ -108,10 +108,10 @@ def holds(array: Any, value: object) -> bool:
     wanted: Any = np.asarray(value, array.dtype) if array.dtype.names else value
     if np.ndim(wanted):
         raise OperationError(f"`in` looks for single elements, not {value!r:.60}", path=array.location)
-    found, missing = _stored_regions(array.stored)
+    stored_regions, missing = _stored_regions(array.stored)
     if missing and np.any(np.asarray(array.stored.fill) == wanted):
         return True
-    return any(np.any(np.asarray(array[region]) == wanted) for region in found)
+    return any(np.any(np.asarray(array[region]) == wanted) for region in stored_regions)
 
 
 def _stored_regions(array: StoredArray) -> tuple[Iterator[Region], bool]:

@@ -51,8 +51,8 @@ def compressors_of(metadata: ArrayMetadata) -> tuple[Codec, ...]:
 
 def compressor_of(metadata: ArrayMetadata) -> Codec | None:
     """Return the first compressor that is not a checksum, ``None`` if there is none."""
-    found = (spec for spec in _split(metadata)[1] if spec.name.removeprefix("numcodecs.") not in _CHECKSUMS)
-    first = next(found, None)
+    compressors = (spec for spec in _split(metadata)[1] if spec.name.removeprefix("numcodecs.") not in _CHECKSUMS)
+    first = next(compressors, None)
     return None if first is None else codec_document(first, metadata.format)
 
 
@@ -78,8 +78,8 @@ def _split(metadata: ArrayMetadata) -> tuple[list[CodecSpec], list[CodecSpec]]:
         middle = codecs.serializer_position(specs, metadata.data_type)
         return [*specs[:middle]], [*specs[middle + 1 :]]
     own = formats.portable(metadata.codecs) if metadata.format == "bcolz" else metadata.codecs
-    rest = [spec for spec in own if spec.name not in ("bytes", "transpose")]
+    others = [spec for spec in own if spec.name not in ("bytes", "transpose")]
     raw = metadata.documents.get(ZARR2_KEYS[0]) if metadata.format == "zarr2" else None
     if raw is not None and formats.load(raw, ZARR2_KEYS[0]).get("compressor") is None:
-        return rest, []
-    return rest[:-1], rest[-1:]
+        return others, []
+    return others[:-1], others[-1:]

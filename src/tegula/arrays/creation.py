@@ -66,9 +66,9 @@ def new_array(
     See `tegula.create_array` for the parameters, `ArrayMetadata` for `extra`, `new_array_of` for `filled`, and
     `tegula.engine.nodes.creating.create_node` for `reserved`, `has_parent` and `has_chunks`.
     """
-    item = writable_format(format, store)
+    fmt = writable_format(format, store)
     draft = array_metadata(
-        item, as_shape(shape), as_data_type(dtype), chunks, order=order, fill_value=fill_value, codecs=codecs
+        fmt, as_shape(shape), as_data_type(dtype), chunks, order=order, fill_value=fill_value, codecs=codecs
     )
     if checksum:
         draft = replace(draft, codecs=with_checksum(draft.codecs))
@@ -76,40 +76,40 @@ def new_array(
         draft,
         attributes=_attributes(attributes),
         dimension_names=_names(dimension_names, draft.ndim),
-        keys=_key_encoding(chunk_key_encoding, item),
+        keys=_key_encoding(chunk_key_encoding, fmt),
         extra=dict(extra or {}),
     )
-    metadata = adapted(item, draft)
+    metadata = adapted(fmt, draft)
     if chunk_key_encoding is not None and metadata.keys.encode((0, 0)) != draft.keys.encode((0, 0)):
         raise UnsupportedError(f"{format} has no keys like {chunk_key_encoding!r:.80}", field="chunk_key_encoding")
     if draft.dimension_names is not None and metadata.dimension_names is None:
         raise UnsupportedError(f"{format} has no names for dimensions", field="dimension_names")
     if shards is not None and shards is not False:
-        metadata = sharded(item, metadata, shards)
+        metadata = sharded(fmt, metadata, shards)
     options: dict[str, Any] = {"allow_pickle": allow_pickle, "write_empty": write_empty_chunks}
     options |= {"filled": filled, "reserved": reserved, "has_parent": has_parent, "has_chunks": has_chunks}
-    return new_array_of(store, path, item, metadata, overwrite, **options)
+    return new_array_of(store, path, fmt, metadata, overwrite, **options)
 
 
 def new_array_of(
-    store: Store, path: str, item: Format, metadata: ArrayMetadata, overwrite: bool, **options: Any
+    store: Store, path: str, fmt: Format, metadata: ArrayMetadata, overwrite: bool, **options: Any
 ) -> Array:
-    """Create the array that `metadata` describes, as returned by ``item.adapt``.
+    """Create the array that `metadata` describes, as returned by ``fmt.adapt``.
 
     See `tegula.engine.nodes.creating.create_array` for the options. With ``filled=False`` the caller writes all chunks
     within `completing`.
     """
-    stored = engine.create_array(store, path, item, metadata, overwrite, **options)
+    stored = engine.create_array(store, path, fmt, metadata, overwrite, **options)
     return Array(stored, path, read_only=False, allow_pickle=options.get("allow_pickle", False))
 
 
-def replaced(place: Replacement, array: Array) -> Array:
+def replaced(replacement: Replacement, array: Array) -> Array:
     """Return an array that was made to replace another node, as it is found at its final place."""
-    if not place.is_staged:
+    if not replacement.is_staged:
         return array
     pickles = array.allow_pickle
-    stored = place.opened(array.stored, allow_pickle=pickles)
-    return Array(stored, place.target_path, read_only=False, allow_pickle=pickles)
+    stored = replacement.opened(array.stored, allow_pickle=pickles)
+    return Array(stored, replacement.target_path, read_only=False, allow_pickle=pickles)
 
 
 @contextmanager
@@ -140,25 +140,25 @@ def new_group(
     **options: Any,
 ) -> GroupMetadata:
     """Create a group in a store and return its metadata; for the options see `tegula.engine.create_node`."""
-    item = writable_format(format, store)
-    if not item.has_groups:
+    fmt = writable_format(format, store)
+    if not fmt.has_groups:
         raise UnsupportedError(f"{format} has no groups", path=path)
     metadata = GroupMetadata(attributes=_attributes(attributes), format=format)
-    return engine.create_node(store, path, item, metadata, overwrite, **options)
+    return engine.create_node(store, path, fmt, metadata, overwrite, **options)
 
 
 def writable_format(name: str, store: Store) -> Format:
     """Return the format of a new node, or raise an error if it or the store can only be read."""
-    item = find_format(name)
-    if not item.writable:
+    fmt = find_format(name)
+    if not fmt.writable:
         raise UnsupportedError(f"{name} can be read, but not written", field="format")
     if store.read_only:
         raise ReadOnlyError("the store was opened for reading", path=store.url)
-    return item
+    return fmt
 
 
 def array_metadata(
-    item: Format,
+    fmt: Format,
     shape: tuple[int, ...],
     data_type: DataType,
     chunks: Any,
@@ -167,9 +167,9 @@ def array_metadata(
     fill_value: Any = 0,
     codecs: Any = "auto",
 ) -> ArrayMetadata:
-    """Return the description of a new array, still to be adapted to the format by ``item.adapt``."""
+    """Return the description of a new array, still to be adapted to the format by ``fmt.adapt``."""
     automatic = isinstance(codecs, str) and codecs == "auto"
-    specs = list(item.compressors) if automatic else codec_specs(codecs)
+    specs = list(fmt.compressors) if automatic else codec_specs(codecs)
     if not isinstance(order, str) or order not in ("C", "F"):
         raise MetadataError(f"order must be C or F, not {order!r:.80}", field="order")
     if order == "F" and len(shape) > 1 and not any(spec.name == "transpose" for spec in specs):
@@ -179,15 +179,15 @@ def array_metadata(
     return ArrayMetadata(
         shape=shape,
         data_type=data_type,
-        grid=_chunks(chunks, shape, data_type.itemsize, item),
-        keys=_key_encoding(None, item),
+        grid=_chunks(chunks, shape, data_type.itemsize, fmt),
+        keys=_key_encoding(None, fmt),
         codecs=tuple(specs),
         fill_value=None
         if fill_value is None
         else default_fill(data_type)
         if zero
         else scalar_array(fill_value, data_type),
-        format=item.name,
+        format=fmt.name,
     )
 
 
@@ -200,7 +200,7 @@ def _transposed(specs: list[CodecSpec], ndim: int) -> list[CodecSpec]:
     return [CodecSpec("transpose", {"order": [*range(ndim)][::-1]}), *specs]
 
 
-def adapted(item: Format, draft: ArrayMetadata) -> ArrayMetadata:
+def adapted(fmt: Format, draft: ArrayMetadata) -> ArrayMetadata:
     """Adapt the description of a new array to a format, and add all codec options that other readers need.
 
     Raises
@@ -210,7 +210,7 @@ def adapted(item: Format, draft: ArrayMetadata) -> ArrayMetadata:
     MetadataError
         If a codec does not fit the array.
     """
-    metadata = item.adapt(draft)
+    metadata = fmt.adapt(draft)
     shape = metadata.grid.largest_chunk() if metadata.grid.is_regular else None
     codecs = complete(metadata.codecs, metadata.data_type, ndim=metadata.ndim, chunk_shape=shape)
     return metadata if codecs == metadata.codecs else replace(metadata, codecs=codecs)
@@ -231,10 +231,10 @@ def _names(names: Sequence[str | None] | None, ndim: int) -> tuple[str | None, .
     return tuple(names)
 
 
-def sharded(item: Format, metadata: ArrayMetadata, shards: Any) -> ArrayMetadata:
+def sharded(fmt: Format, metadata: ArrayMetadata, shards: Any) -> ArrayMetadata:
     """Return the description with its chunks put into shards; its chunk grid is then that of the shards."""
-    if item.name != "zarr3":
-        raise UnsupportedError(f"{item.name} has no shards", field="shards")
+    if fmt.name != "zarr3":
+        raise UnsupportedError(f"{fmt.name} has no shards", field="shards")
     if not metadata.grid.is_regular:
         raise UnsupportedError("the inner chunks of shards must have one shape", field="chunks")
     inner = metadata.grid.largest_chunk()
@@ -262,8 +262,8 @@ def _whole_shards(value: Any, shape: tuple[int, ...], inner: tuple[int, ...]) ->
     items = [value] * len(inner) if is_one else value
     if isinstance(items, str) or not isinstance(items, Sequence) or len(items) != len(inner):
         return value
-    whole = [max(1, -(-size // chunk)) * chunk for size, chunk in zip(shape, inner)]
-    return [size if item is None or item == -1 else item for item, size in zip(items, whole)]
+    covering = [max(1, -(-size // chunk)) * chunk for size, chunk in zip(shape, inner)]
+    return [size if item is None or item == -1 else item for item, size in zip(items, covering)]
 
 
 def _codec_json(codec: CodecSpec) -> dict[str, Any]:
@@ -271,16 +271,16 @@ def _codec_json(codec: CodecSpec) -> dict[str, Any]:
     return {"name": codec.name, "configuration": configuration} if configuration else {"name": codec.name}
 
 
-def usual_chunks(item: Format, shape: tuple[int, ...], itemsize: int) -> list[int]:
+def usual_chunks(fmt: Format, shape: tuple[int, ...], itemsize: int) -> list[int]:
     """Return the shape of automatic chunks, by the format's own rule if it has one."""
-    rule = item.automatic_chunks or automatic_chunks
+    rule = fmt.automatic_chunks or automatic_chunks
     return [max(1, chunk) for chunk in rule(shape, itemsize)]
 
 
-def _chunks(value: Any, shape: tuple[int, ...], itemsize: int, item: Format) -> ChunkGrid:
+def _chunks(value: Any, shape: tuple[int, ...], itemsize: int, fmt: Format) -> ChunkGrid:
     """Return the chunk grid for the option ``chunks``; see `tegula.create_array`."""
     if value is None or value is True or (isinstance(value, str) and value == "auto"):
-        return regular_grid(usual_chunks(item, shape, itemsize))
+        return regular_grid(usual_chunks(fmt, shape, itemsize))
     if value is False:
         return regular_grid([max(1, size) for size in shape])
     # one item for each axis: a length, a list of lengths, or None for the whole axis
@@ -328,13 +328,13 @@ def with_checksum(codecs: tuple[CodecSpec, ...]) -> tuple[CodecSpec, ...]:
     return codecs if ends else (*codecs, CodecSpec("crc32c"))
 
 
-def _key_encoding(value: Any, item: Format) -> ChunkKeyEncoding:
+def _key_encoding(value: Any, fmt: Format) -> ChunkKeyEncoding:
     """Return the encoding for ``"/"`` or ``"."``, or for the name or object of a Zarr v3 chunk key encoding."""
-    usual = default_keys() if item.name == "zarr3" else v2_keys()
+    usual = default_keys() if fmt.name == "zarr3" else v2_keys()
     if value is None:
         return usual
     if isinstance(value, str) and value in (".", "/"):
-        return default_keys(value) if item.name == "zarr3" else v2_keys(value)
+        return default_keys(value) if fmt.name == "zarr3" else v2_keys(value)
     name = value if isinstance(value, str) else value.get("name") if isinstance(value, Mapping) else None
     options = value if isinstance(value, Mapping) else {}
     inner = options.get("configuration", options)

@@ -64,7 +64,7 @@ class NewArrayOptions(ArrayOptions, total=False):
     storage_options: Mapping[str, Any] | None
 
 
-_ATTEMPTS: Final = 100  # to create an array where other processes do so, too
+_ATTEMPTS: Final = 100  # how often creating an array is tried while other processes create one there
 CREATION = frozenset(ArrayOptions.__annotations__) - {"overwrite", "allow_pickle", "format"}
 """Options that `tegula.open` takes for a new array, besides shape and dtype."""
 
@@ -97,13 +97,13 @@ def new_array_with(
     kind: Data = "memory" if isinstance(data, np.ndarray) else "lazy"
     for attempt in count(1):
         try:
-            with new_array_from(store, path, kind, shape=data.shape, dtype=dtype, **options) as (array, place):
+            with new_array_from(store, path, kind, shape=data.shape, dtype=dtype, **options) as (array, replacement):
                 if isinstance(data, np.ndarray):
                     array[...] = data
                 else:
                     for region in array.iter_shards():
                         array[region] = np.asarray(data[region])
-            return replaced(place, array)
+            return replaced(replacement, array)
         except NotFoundError as error:  # if another process has replaced the array, it is stored again
             if kind == "lazy" or not (error.is_stale and options.get("overwrite")) or attempt == _ATTEMPTS:
                 raise
@@ -134,14 +134,14 @@ def new_array_from(
     context manager of (Array, Replacement)
         The array to write to, and where it is; `tegula.arrays.creation.replaced` returns the array at its final place.
     """
-    item = writable_format(options.get("format", "zarr3"), store)
+    fmt = writable_format(options.get("format", "zarr3"), store)
     known = {name: options.pop(name) for name in ("reserved", "has_parent") if name in options}
-    with replacing(store, path, item, overwrite, data, **known) as place:
-        array = new_array(place.store, place.path, **options, **place.options, filled=False)
+    with replacing(store, path, fmt, overwrite, data, **known) as replacement:
+        array = new_array(replacement.store, replacement.path, **options, **replacement.options, filled=False)
         try:
             with completing(array):
-                yield array, place
-            if overwrite and store.is_remote and not place.is_staged:  # others may have replaced it at once
+                yield array, replacement
+            if overwrite and store.is_remote and not replacement.is_staged:  # others may have replaced it at once
                 array.stored.check_exists()
         except BaseException:  # Ctrl-C, too
             with suppress(TegulaError):

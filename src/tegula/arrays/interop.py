@@ -42,8 +42,8 @@ def dask_token(stored: StoredArray) -> tuple[object, ...]:
     generation = None
     if document is not None:  # distinguishes the array from a replacement with equal documents
         generation = lasting_text(store.get(document, (0, 1), with_generation=True)[1])
-    place = unique_location(store.identity, stored.prefix)
-    return "tegula.Array", place, generation, tuple(sorted(stored.metadata.documents.items()))
+    location = unique_location(store.identity, stored.prefix)
+    return "tegula.Array", location, generation, tuple(sorted(stored.metadata.documents.items()))
 
 
 def dask_array(array: Any, dtype: np.dtype[Any], chunks: Any, **options: Any) -> Any:
@@ -115,37 +115,37 @@ def as_output(out: Any) -> npt.NDArray[Any]:
     """
     name = type(out).__name__
     if isinstance(out, np.ndarray):
-        found = out
+        array = out
     elif hasattr(out, "__dlpack__") and hasattr(out, "__dlpack_device__") and not isinstance(out, Node):
-        found = _imported(out, name)
+        array = _imported(out, name)
     else:
         try:
-            found = np.asarray(memoryview(out))
+            array = np.asarray(memoryview(out))
         except (TypeError, ValueError, RuntimeError) as error:
             raise SelectionError(
                 f"out must be a NumPy array, or an object with DLPack or the buffer protocol, not {name}"
             ) from error
-    if not found.flags.writeable:
+    if not array.flags.writeable:
         raise SelectionError(f"out, of type {name}, is not writable")
-    return found
+    return array
 
 
 def _imported(out: Any, name: str) -> npt.NDArray[Any]:
     try:
         device = int(out.__dlpack_device__()[0])
-        found = None if device not in _HOST else _from_dlpack(out)
+        array = None if device not in _HOST else _from_dlpack(out)
     except Exception as error:  # the other library may raise anything
         raise SelectionError(f"out, of type {name}, does not give its memory to NumPy by DLPack: {error}") from error
-    if found is None:
+    if array is None:
         raise SelectionError(
             f"out, of type {name}, is on the device {device} of DLPack and not in CPU memory: read into a NumPy array, "
             "and copy that to the device"
         )
-    if found.flags.writeable:
-        return found
+    if array.flags.writeable:
+        return array
     # DLPack before 1.0 can't mark memory as writable
     same = np.asarray(out)
-    return same if same.__array_interface__["data"][0] == found.__array_interface__["data"][0] else found
+    return same if same.__array_interface__["data"][0] == array.__array_interface__["data"][0] else array
 
 
 def _from_dlpack(out: Any) -> npt.NDArray[Any]:

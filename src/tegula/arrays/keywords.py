@@ -28,7 +28,7 @@ class KeywordError(MetadataError, TypeError):
     """An unknown keyword argument; the message names the equivalent if another library has the keyword."""
 
 
-def check_keywords(function: str, given: Collection[str], known: Collection[str]) -> None:
+def check_keywords(function: str, used: Collection[str], known: Collection[str]) -> None:
     """Refuse keyword arguments that are not known.
 
     Raises
@@ -43,7 +43,7 @@ def check_keywords(function: str, given: Collection[str], known: Collection[str]
     ...
     tegula.arrays.keywords.KeywordError: create_array has no keyword 'fillvalue'; in tegula that is fill_value=
     """
-    unknown = next((name for name in given if name not in known), None)
+    unknown = next((name for name in used if name not in known), None)
     if unknown is None:
         return
     ours = foreign_names.KEYWORDS_OF.get(function, {}).get(unknown) or foreign_names.KEYWORDS.get(unknown)
@@ -84,7 +84,7 @@ def known_keywords(function: Callable[P, T]) -> Callable[P, T]:
             others = ", ".join([f"{other}=" for other in code.co_varnames[most : most + code.co_kwonlyargcount]])
             more = f"; give the others by name: {others}" if others else ""
             raise KeywordError(f"{name} got too many arguments by position{more}")
-        if kwargs and (twice := [given for given in code.co_varnames[: min(len(args), most)] if given in kwargs]):
+        if kwargs and (twice := [keyword for keyword in code.co_varnames[: min(len(args), most)] if keyword in kwargs]):
             raise KeywordError(f"{name} got {twice[0]} by position and again by name ({twice[0]}=)")
         return function(*args, **kwargs)
 

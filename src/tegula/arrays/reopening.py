@@ -9,7 +9,7 @@ from tegula.engine.stored.array import StoredArray
 from tegula.errors import MetadataError
 from tegula.metadata.nodes import ArrayMetadata
 from tegula.stores import Store
-from tegula.targets.paths import place
+from tegula.targets.paths import location_of
 
 __all__ = ["opened", "restored"]
 
@@ -44,7 +44,7 @@ def opened(store: Store, path: str, format: str, mark: bytes, _: bool, options: 
     MetadataError
         If the array no longer exists.
     """
-    metadata = engine.read_copied(store, path, format, mark)
+    metadata = engine.read_unpickled(store, path, format, mark)
     if not isinstance(metadata, ArrayMetadata):
-        raise MetadataError("the array no longer exists", path=place(store, path))
+        raise MetadataError("the array no longer exists", path=location_of(store, path))
     return engine.stored_array(store, path, metadata, **options)

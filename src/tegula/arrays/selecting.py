@@ -75,13 +75,13 @@ def read(stored: StoredArray, selection: Any, make_plan: MakePlan, out: Any = No
 
 
 def _read(stored: StoredArray, selection: Any, make_plan: MakePlan, out: npt.NDArray[Any] | None) -> Any:
-    whole, metadata = stored, stored.metadata
+    full, metadata = stored, stored.metadata
     if metadata.data_type.numpy.names is not None:
         fields, selection = indexing.split_fields(selection)
         if fields is not None:
-            stored = _of_fields(whole, fields)
+            stored = _of_fields(full, fields)
             if stored.dtype.subdtype is not None:  # read a field of subarrays as records, then take it out
-                parts = _read(whole, ([fields], selection), make_plan, None)[fields]
+                parts = _read(full, ([fields], selection), make_plan, None)[fields]
                 return parts if out is None else _copied(parts, out)
     plan = make_plan(selection, metadata.shape, metadata.grid)
     if out is not None:

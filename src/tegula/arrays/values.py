@@ -59,21 +59,21 @@ def as_values(values: Any, data_type: DataType, dtype: np.dtype[Any]) -> npt.NDA
         return _objects(values)
     try:
         if not isinstance(values, (np.ndarray, np.generic)):
-            found = np.asarray(values, dtype)
+            converted = np.asarray(values, dtype)
         elif isinstance(values, np.ndarray) and (
             values.dtype == dtype or (values.dtype.kind in "biuf" and dtype.kind in "iufc")
         ):
             return values
         elif values.dtype.kind == "T":
             # some versions of NumPy convert StringDType to text in native byte order, whatever the dtype says
-            found = np.asarray(values).astype(dtype.newbyteorder("=")).astype(dtype)
+            converted = np.asarray(values).astype(dtype.newbyteorder("=")).astype(dtype)
         else:
-            found = np.asarray(values).astype(dtype)
+            converted = np.asarray(values).astype(dtype)
     except (TypeError, ValueError, OverflowError, RuntimeError) as error:
         raise MetadataError(f"the values can't be converted to {dtype}: {error}") from error
-    if dtype.kind in "mM" and np.datetime_data(found.dtype) != np.datetime_data(dtype):
+    if dtype.kind in "mM" and np.datetime_data(converted.dtype) != np.datetime_data(dtype):
         raise MetadataError(f"the values can't be converted to {dtype}: they have a unit")  # NumPy keeps that unit
-    return found
+    return converted
 
 
 def as_element(value: Any) -> npt.NDArray[Any]:

@@ -143,7 +143,7 @@ def replacing(rootdir: Any, mode: str) -> Iterator[Any]:
         yield rootdir
         return
     store = tegula.LocalStore(os.fspath(rootdir))
-    with engine_replacing.replacing(store, "", find_format(_FORMAT), True, "lazy", whole=True) as place:
+    with engine_replacing.replacing(store, "", find_format(_FORMAT), True, "lazy", everything=True) as place:
         yield place.store.local_directory if place.is_staged else rootdir
 
 

@@ -68,9 +68,9 @@ def cast(chunk: Chunk, dtype: np.dtype[Any], rounding: str, out_of_range: str, s
     mapped = np.zeros(chunk.shape, bool)
     values = np.zeros(chunk.shape, dtype)
     for old, new in scalars:
-        found = ((chunk == old) | (_is_nan(chunk) & _is_nan(old))) & ~mapped
-        values[found] = new
-        mapped |= found
+        equal = ((chunk == old) | (_is_nan(chunk) & _is_nan(old))) & ~mapped
+        values[equal] = new
+        mapped |= equal
     if mapped.any():
         chunk = np.where(mapped, np.zeros((), chunk.dtype), chunk)
 
@@ -130,9 +130,9 @@ def _to_integers(chunk: Chunk, dtype: np.dtype[Any], rounding: str, out_of_range
 def _wrap(chunk: Chunk, low: int, high: int, work: np.dtype[Any]) -> Chunk:
     """Reduce values modulo the number of values of the type, using 64-bit arithmetic, which itself wraps."""
     if chunk.dtype.kind == "f":
-        rest = np.fmod(chunk, 2.0**64)
-        magnitude = np.abs(rest).astype("u8")
-        bits: npt.NDArray[np.uint64] = np.where(rest < 0, np.uint64(0) - magnitude, magnitude)
+        remainder = np.fmod(chunk, 2.0**64)
+        magnitude = np.abs(remainder).astype("u8")
+        bits: npt.NDArray[np.uint64] = np.where(remainder < 0, np.uint64(0) - magnitude, magnitude)
     else:
         bits = chunk.astype("i8").view("u8") if chunk.dtype.kind == "i" else chunk.astype("u8")
     if high - low < 255:
@@ -246,5 +246,5 @@ def _is_list(value: Any) -> bool:
 
 def _scalar(value: Any, data_type: DataType) -> Chunk:
     """Read a scalar as a fill value; an integer may be written as a float."""
-    whole = isinstance(value, float) and value.is_integer() and _is_integer(data_type.numpy)
-    return fill_from_json(int(value) if whole else value, data_type)
+    is_integer = isinstance(value, float) and value.is_integer() and _is_integer(data_type.numpy)
+    return fill_from_json(int(value) if is_integer else value, data_type)

@@ -198,14 +198,14 @@ class CodecChain:
         """
         outermost = self.buffer_codecs[-1] if self.buffer_codecs else None
         row = self._sizes((1, *shape[1:]))[0][0] if shape[0] > 1 else None
-        found = None if outermost is None else outermost.content_size(data)
-        if found is None or not row:
+        nbytes = None if outermost is None else outermost.content_size(data)
+        if nbytes is None or not row:
             return shape[0]
-        if found % row or found > row * shape[0]:
+        if nbytes % row or nbytes > row * shape[0]:
             raise CodecError(
-                f"there are {found} bytes where the chunk holds up to {shape[0]} rows of {row}", codec=self._names[-1]
+                f"there are {nbytes} bytes where the chunk holds up to {shape[0]} rows of {row}", codec=self._names[-1]
             )
-        return found // row
+        return nbytes // row
 
     def excess(self, data: Data, shape: Shape) -> int:
         """Return how many bytes at the end of the bytes of a chunk, which can be decoded, the last codec ignores."""

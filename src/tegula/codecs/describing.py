@@ -75,14 +75,14 @@ def describe(
         else:
             order = codec.order if order is None else tuple(order[axis] for axis in codec.order)
     middle = serializer.native
-    rest: list[NativeCodec] = []
+    later: list[NativeCodec] = []
     for native in (*filters, *(codec.native for codec in buffers)):
         if native is None:
             return None
-        rest.append(native)
+        later.append(native)
     if filters and middle is not None:
         middle = _before_filters(arrays, middle)
-    return None if middle is None else NativeChain(order, middle, tuple(rest))
+    return None if middle is None else NativeChain(order, middle, tuple(later))
 
 
 def runs_in_kernel(name: str, kernel: Collection[str]) -> bool:
@@ -106,14 +106,14 @@ def _before_filters(arrays: Sequence[ArrayCodec], middle: NativeSerializer) -> N
     return replace(middle, itemsize=dtype.itemsize)
 
 
-def filter_native(codec: Any, given: np.dtype[Any] | None) -> NativeCodec | None:
+def filter_native(codec: Any, input_type: np.dtype[Any] | None) -> NativeCodec | None:
     """Describe a filter of numcodecs.
 
     Parameters
     ----------
     codec : numcodecs.abc.Codec
         The filter.
-    given : numpy.dtype or None
+    input_type : numpy.dtype or None
         Type of the elements to filter; ``None`` for bytes.
 
     Examples
@@ -126,44 +126,48 @@ def filter_native(codec: Any, given: np.dtype[Any] | None) -> NativeCodec | None
     if not kind.__module__.startswith("numcodecs."):  # of another library, registered under a name of numcodecs
         return None
     describer = _FILTERS.get(kind.__name__)
-    return None if describer is None else describer(codec, given)
+    return None if describer is None else describer(codec, input_type)
 
 
-def _shuffle(codec: Any, given: np.dtype[Any] | None) -> NativeCodec | None:
+def _shuffle(codec: Any, input_type: np.dtype[Any] | None) -> NativeCodec | None:
     return NativeShuffle(codec.elementsize) if 0 < codec.elementsize < 2**31 else None
 
 
-def _fletcher32(codec: Any, given: np.dtype[Any] | None) -> NativeCodec:
+def _fletcher32(codec: Any, input_type: np.dtype[Any] | None) -> NativeCodec:
     return NativePlain("fletcher32")
 
 
-def _packbits(codec: Any, given: np.dtype[Any] | None) -> NativeCodec | None:
-    return NativePlain("packbits") if given is not None and given.kind == "b" else None
+def _packbits(codec: Any, input_type: np.dtype[Any] | None) -> NativeCodec | None:
+    return NativePlain("packbits") if input_type is not None and input_type.kind == "b" else None
 
 
-def _delta(codec: Any, given: np.dtype[Any] | None) -> NativeCodec | None:
-    whole = {codec.dtype.kind, codec.astype.kind} <= {"i", "u"}
-    if not _numbers(codec) or not (whole or codec.dtype == codec.astype):
+def _delta(codec: Any, input_type: np.dtype[Any] | None) -> NativeCodec | None:
+    are_integers = {codec.dtype.kind, codec.astype.kind} <= {"i", "u"}
+    if not _numbers(codec) or not (are_integers or codec.dtype == codec.astype):
         return None
     return NativeDelta(codec.dtype.str, codec.astype.str)
 
 
-def _fixed_scale_offset(codec: Any, given: np.dtype[Any] | None) -> NativeCodec | None:
+def _fixed_scale_offset(codec: Any, input_type: np.dtype[Any] | None) -> NativeCodec | None:
     if not (_numbers(codec) and _is_number(codec.offset) and _is_number(codec.scale)):
         return None
     return NativeFixedScaleOffset(codec.offset, codec.scale, codec.dtype.str, codec.astype.str)
 
 
-def _quantize(codec: Any, given: np.dtype[Any] | None) -> NativeCodec | None:
+def _quantize(codec: Any, input_type: np.dtype[Any] | None) -> NativeCodec | None:
     if not _numbers(codec) or type(codec.digits) is not int or codec.digits not in _DIGITS:
         return None
     return NativeQuantize(codec.digits, codec.dtype.str, codec.astype.str)
 
 
-def _bit_round(codec: Any, given: np.dtype[Any] | None) -> NativeCodec | None:
-    if given is None or given.kind != "f" or not given.isnative or type(codec.keepbits) is not int:
+def _bit_round(codec: Any, input_type: np.dtype[Any] | None) -> NativeCodec | None:
+    if input_type is None or input_type.kind != "f" or not input_type.isnative or type(codec.keepbits) is not int:
         return None
-    return NativeBitRound(codec.keepbits, given.str) if codec.keepbits <= _MANTISSA.get(given.itemsize, -1) else None
+    return (
+        NativeBitRound(codec.keepbits, input_type.str)
+        if codec.keepbits <= _MANTISSA.get(input_type.itemsize, -1)
+        else None
+    )
 
 
 def _numbers(codec: Any) -> bool:

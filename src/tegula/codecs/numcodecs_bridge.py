@@ -137,8 +137,8 @@ def _refuse_booleans(name: str, codec: Any) -> None:
         raise UnsupportedError("booleans can't be restored from their differences; use another codec", codec=name)
 
 
-def _view(found: Any, dtype: np.dtype[Any]) -> Chunk:
-    array = np.asarray(found).reshape(-1, order="A")
+def _view(decoded: Any, dtype: np.dtype[Any]) -> Chunk:
+    array = np.asarray(decoded).reshape(-1, order="A")
     return array if array.dtype == dtype else array.view(dtype)
 
 
@@ -158,14 +158,14 @@ def build_array_codec(spec: CodecSpec, context: Context) -> ArrayCodec:
         raise MetadataError(f"elements of type {data_type} can't be filtered", field="codecs", codec=spec.name)
     # numcodecs takes the bytes of elements for those of the type that the document states
     is_typed = spec.name.removeprefix("numcodecs.") in _TYPED
-    given = data_type.numpy.newbyteorder("<") if is_typed and data_type.numpy.isnative else data_type.numpy
-    codec = _codec(spec, context, given)
+    input_type = data_type.numpy.newbyteorder("<") if is_typed and data_type.numpy.isnative else data_type.numpy
+    codec = _codec(spec, context, input_type)
     taken, made = _dtypes(codec)
     if taken is not None and taken.itemsize != data_type.itemsize:
         raise MetadataError(
             f"the filter takes {taken}, the array has {data_type}", field="codecs.dtype", codec=spec.name
         )
-    orders = set() if taken is None else {taken.str[0], given.str[0]}
+    orders = set() if taken is None else {taken.str[0], input_type.str[0]}
     if taken is not None and orders == {"<", ">"} and spec.name.removeprefix("numcodecs.") in _LOSSY:
         raise UnsupportedError(
             f"the filter would take the bytes of numbers in another order, as {taken.str}, and round them to others",
@@ -176,7 +176,7 @@ def build_array_codec(spec: CodecSpec, context: Context) -> ArrayCodec:
         made = np.dtype("u1")
         if data_type.numpy.kind != "b":
             raise MetadataError(f"the filter takes bool, the array has {data_type}", field="codecs", codec=spec.name)
-    return _Filter(spec.name, codec, data_type, data_type if made is None else data_type_of(made), given)
+    return _Filter(spec.name, codec, data_type, data_type if made is None else data_type_of(made), input_type)
 
 
 class _Buffer(BufferCodec):
@@ -188,12 +188,12 @@ class _Buffer(BufferCodec):
         self.kind = name.removeprefix("numcodecs.")
         self.ratio = ratio
         self.buffer = _dtypes(codec)[1] if ratio else None
-        self.given = context.buffer
+        self.input_type = context.buffer
         self.unit = context.unit if self.kind == "bitround" else None  # bitround returns integers of the same size
 
     @property
     def native(self) -> NativeCodec | None:
-        return filter_native(self.codec, self.given)
+        return filter_native(self.codec, self.input_type)
 
     def size(self, size: int) -> int | None:
         if self.kind in _CHECKSUMS:
@@ -214,15 +214,15 @@ class _Buffer(BufferCodec):
         def decode(data: Data) -> Data:
             if len(data) < least or (expected is not None and len(data) != expected):
                 raise wrong_size(len(data), expected or least, name)
-            found = decode_any(data)
-            if isinstance(found, np.ndarray):
-                found = found.reshape(-1, order="A")
-                if found.dtype.hasobject:
+            decoded = decode_any(data)
+            if isinstance(decoded, np.ndarray):
+                decoded = decoded.reshape(-1, order="A")
+                if decoded.dtype.hasobject:
                     raise CodecError("the codec returned objects instead of bytes", codec=name)
-            found = flat(found)
-            if len(found) > limit or (size is not None and len(found) != size):
-                raise wrong_size(len(found), limit, name)
-            return found
+            decoded = flat(decoded)
+            if len(decoded) > limit or (size is not None and len(decoded) != size):
+                raise wrong_size(len(decoded), limit, name)
+            return decoded
 
         return decode
 
@@ -263,10 +263,10 @@ class _Serializer(Serializer):
         def decode(data: Data) -> Chunk:
             if size is not None and len(data) != size:
                 raise wrong_size(len(data), size, name)
-            found = np.asarray(decode_any(data)).reshape(-1, order="A")
-            if found.size != count:
-                raise CodecError(f"there are {found.size} elements where the chunk has {count}", codec=name)
-            return found.astype(dtype, copy=False).reshape(shape)
+            decoded = np.asarray(decode_any(data)).reshape(-1, order="A")
+            if decoded.size != count:
+                raise CodecError(f"there are {decoded.size} elements where the chunk has {count}", codec=name)
+            return decoded.astype(dtype, copy=False).reshape(shape)
 
         return decode
 

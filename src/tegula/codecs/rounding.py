@@ -23,8 +23,8 @@ Floats = npt.NDArray[np.float64]
 
 
 def _nearest_away(values: Floats) -> Floats:
-    whole = np.trunc(values)
-    up: Floats = whole + np.copysign(np.abs(values - whole) >= 0.5, values)
+    truncated = np.trunc(values)
+    up: Floats = truncated + np.copysign(np.abs(values - truncated) >= 0.5, values)
     return up
 
 
@@ -119,17 +119,17 @@ def round_big_integers(values: list[int], precision: int, mode: str) -> list[flo
     >>> round_big_integers([2**53 + 1], 53, "towards-positive")
     [9007199254740994.0]
     """
-    found = []
+    rounded = []
     for value in values:
         shift = max(abs(value).bit_length() - precision, 0)
-        whole, rest = divmod(abs(value), 1 << shift)
-        half = 2 * rest - (1 << shift) if shift else -1
+        quotient, remainder = divmod(abs(value), 1 << shift)
+        half = 2 * remainder - (1 << shift) if shift else -1
         up = {
-            "nearest-even": half > 0 or (half == 0 and whole % 2 == 1),
+            "nearest-even": half > 0 or (half == 0 and quotient % 2 == 1),
             "nearest-away": half >= 0,
             "towards-zero": False,
-            "towards-positive": rest > 0 and value > 0,
-            "towards-negative": rest > 0 and value < 0,
+            "towards-positive": remainder > 0 and value > 0,
+            "towards-negative": remainder > 0 and value < 0,
         }[mode]
-        found.append(ldexp(float(whole + up), shift) * (1 if value >= 0 else -1))
-    return found
+        rounded.append(ldexp(float(quotient + up), shift) * (1 if value >= 0 else -1))
+    return rounded

@@ -46,11 +46,11 @@ class ScaleOffset(ArrayCodec):
         self.machine = data_type.numpy.newbyteorder("=") if data_type.numpy.kind in "iuf" else data_type.numpy
         self.offset = offset.astype(self.machine)
         self.scale = scale.astype(self.machine)
-        self.whole = data_type.numpy.kind in "iu"
+        self.is_integer = data_type.numpy.kind in "iu"
 
     def encode(self, chunk: Chunk) -> Chunk:
         chunk = chunk.astype(self.machine, copy=False)
-        if self.whole and chunk.size:
+        if self.is_integer and chunk.size:
             offset, scale = int(self.offset), int(self.scale)
             self._check((int(chunk.min()) - offset) * scale, (int(chunk.max()) - offset) * scale)
         with np.errstate(all="ignore"):
@@ -63,7 +63,7 @@ class ScaleOffset(ArrayCodec):
     def _decode(self, chunk: Chunk) -> Chunk:
         chunk = chunk.astype(self.machine, copy=False)
         with np.errstate(all="ignore"):
-            if not self.whole:
+            if not self.is_integer:
                 return np.asarray(chunk / self.scale + self.offset, self.data_type.numpy)
             if np.any(chunk % self.scale):
                 raise CodecError(f"an element is not a multiple of the scale {int(self.scale)}", codec=_NAME)
@@ -95,11 +95,11 @@ def _scalar(spec: CodecSpec, name: str, default: int, data_type: DataType) -> Ch
     value = option(
         spec, name, default, lambda value: isinstance(value, (int, float, str)) and not isinstance(value, bool)
     )
-    whole = data_type.numpy.kind in "iu"
+    is_integer = data_type.numpy.kind in "iu"
     try:
         if isinstance(value, str):
-            value = _number(value, whole)
-        if whole and isinstance(value, float) and value.is_integer():
+            value = _number(value, is_integer)
+        if is_integer and isinstance(value, float) and value.is_integer():
             value = int(value)
         return fill_from_json(value, data_type)
     except (TegulaError, ValueError) as error:
@@ -108,7 +108,7 @@ def _scalar(spec: CodecSpec, name: str, default: int, data_type: DataType) -> Ch
         ) from error
 
 
-def _number(text: str, whole: bool) -> Any:
-    if whole:
+def _number(text: str, is_integer: bool) -> Any:
+    if is_integer:
         return int(text)
     return text if text in ("NaN", "Infinity", "-Infinity") or text.startswith("0x") else float(text)

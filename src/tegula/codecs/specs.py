@@ -153,12 +153,12 @@ def _codec_spec(item: Any) -> CodecSpec:
 
 def _from_zarr_python(codec: Any) -> Any:
     """Convert a codec object of zarr-python to JSON, without the options that zarr-python derives from the array."""
-    found = codec.to_dict()
+    document = codec.to_dict()
     chosen = getattr(codec, "_tunable_attrs", ())
-    if chosen and isinstance(found, Mapping) and isinstance(found.get("configuration"), Mapping):
-        stated = {name: option for name, option in found["configuration"].items() if name not in chosen}
-        return {**found, "configuration": stated}
-    return found
+    if chosen and isinstance(document, Mapping) and isinstance(document.get("configuration"), Mapping):
+        stated = {name: option for name, option in document["configuration"].items() if name not in chosen}
+        return {**document, "configuration": stated}
+    return document
 
 
 def _as_json(specs: Sequence[CodecSpec]) -> list[dict[str, Any]]:
@@ -190,13 +190,13 @@ def _required_by_numcodecs(name: str) -> list[str]:
     """Return the options without a default of a codec registered with numcodecs, from its signature."""
     plain = name.removeprefix(_PREFIX)
     registry = library("numcodecs.registry")
-    found = registry.codec_registry.get(plain)
-    if found is None:
+    kind = registry.codec_registry.get(plain)
+    if kind is None:
         if plain not in getattr(registry, "entries", ()):  # entry points, which numcodecs imports on first use
             raise UnsupportedError(f"no codec {plain!r:.80} is registered with numcodecs", field="codecs", codec=name)
         return []
     try:
-        parameters = inspect.signature(found).parameters.values()
+        parameters = inspect.signature(kind).parameters.values()
     except (TypeError, ValueError):
         return []
     kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
@@ -253,18 +253,18 @@ def lacking(specs: Sequence[CodecSpec], data_type: DataType, *, ndim: int) -> li
     >>> lacking([CodecSpec("bytes"), CodecSpec("zstd")], as_data_type("i4"), ndim=1)
     [('bytes', 'endian'), ('zstd', 'level')]
     """
-    found: list[tuple[str, str]] = []
+    missing: list[tuple[str, str]] = []
     for spec, _, before, axes in build_steps(specs, data_type, ndim=ndim):
         stated = _STATED.get(spec.name, ())
         if spec.name == "bytes" and before.has_byte_order and before.numpy.names is None:
             stated = ("endian",)  # zarr-python never writes it for structures
         if spec.name == "blosc" and spec.configuration.get("shuffle") == "noshuffle":
             stated = tuple(name for name in stated if name != "typesize")
-        found += [(spec.name, name) for name in stated if spec.configuration.get(name) is None]
+        missing += [(spec.name, name) for name in stated if spec.configuration.get(name) is None]
         if spec.name == "sharding_indexed":
-            found += lacking(inner_specs(spec, "codecs"), before, ndim=axes)
-            found += lacking(inner_specs(spec, "index_codecs"), INDEX_TYPE, ndim=axes + 1)
-    return found
+            missing += lacking(inner_specs(spec, "codecs"), before, ndim=axes)
+            missing += lacking(inner_specs(spec, "index_codecs"), INDEX_TYPE, ndim=axes + 1)
+    return missing
 
 
 def _is_complete(spec: CodecSpec, data_type: DataType) -> bool:
@@ -297,9 +297,9 @@ def _full(spec: CodecSpec, codec: Codec | None, before: DataType, ndim: int) -> 
 
 def _stated_by(made: Any) -> dict[str, Any]:
     """Return the configuration of a codec object of numcodecs, as far as it has a JSON form."""
-    found = {}
+    options = {}
     for name, value in made.get_config().items():
         with suppress(TypeError, ValueError, RecursionError):
-            found[name] = json.loads(json.dumps(value))
-    found.pop("id", None)
-    return found
+            options[name] = json.loads(json.dumps(value))
+    options.pop("id", None)
+    return options

@@ -218,9 +218,9 @@ def exportable(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return dtype
 
 
-def wrong_size(found: int, expected: int, codec: str) -> CodecError:
+def wrong_size(actual: int, expected: int, codec: str) -> CodecError:
     """Return the error for data whose size does not match the shape of the chunk."""
-    return CodecError(f"there are {found} bytes where the chunk takes {expected}", codec=codec)
+    return CodecError(f"there are {actual} bytes where the chunk takes {expected}", codec=codec)
 
 
 def nbytes(shape: Shape, dtype: np.dtype[Any]) -> int:

@@ -9,10 +9,10 @@ if TYPE_CHECKING:
     from tegula.engine.copying.chunk_copies import part_of
     from tegula.engine.copying.chunks import Moved, can_copy_chunks, copier_of, copy_chunks
     from tegula.engine.copying.verifying import verify_chunk
-    from tegula.engine.documents.copies import fingerprint, read_copied
     from tegula.engine.documents.finding import has_node, implicit_group
     from tegula.engine.documents.forgetting import forget
     from tegula.engine.documents.reading import fetch_documents, read_metadata
+    from tegula.engine.documents.unpickled import fingerprint, read_unpickled
     from tegula.engine.lengths.appending import append
     from tegula.engine.lengths.atomic_append import append_rows, level_rows, resize_rows
     from tegula.engine.lengths.resizing import Change, cut_off, grown, make_room, resize
@@ -56,8 +56,8 @@ __all__ = [
     "part_of",
     "physical_memory",
     "read",
-    "read_copied",
     "read_metadata",
+    "read_unpickled",
     "resize",
     "resize_rows",
     "start",
@@ -74,7 +74,7 @@ _HOMES = {
     "documents.forgetting": "forget",
     "nodes.changing": "create_documents update_documents",
     "copying.chunk_copies": "part_of",
-    "documents.copies": "fingerprint read_copied",
+    "documents.unpickled": "fingerprint read_unpickled",
     "copying.chunks": "Moved can_copy_chunks copier_of copy_chunks",
     "nodes.creating": "complete_array create_array create_node discard_array is_draft",
     "documents.reading": "fetch_documents read_metadata",

@@ -75,8 +75,8 @@ class Format:
     has_groups, has_tables, writable : bool
         Whether the format has groups; tables (groups that list their columns in order); whether tegula writes it.
     common : bool
-        Whether most nodes have this format. A far store is asked for the documents of other formats only where it has
-        none of the `node_keys` of the common ones.
+        Whether most nodes have this format. A remote store is asked for the documents of other formats only where it
+        has none of the `node_keys` of the common ones.
     automatic_chunks : callable, optional
         The format's own rule for the chunk shape of a new array, given its shape and the bytes of an element.
     new_draft : callable, optional
@@ -139,17 +139,17 @@ class Format:
         return Format(**{**vars(self), **members})
 
 
-def _imported(item: Format, name: str) -> Any:
+def _imported(fmt: Format, name: str) -> Any:
     """Return a member that a module of this package defines; ``None`` if the format lacks it."""
-    home = vars(item).get("homes", {}).get(name)
+    home = vars(fmt).get("homes", {}).get(name)
     if home is None:
         if name not in Format.__annotations__:
-            raise AttributeError(f"a Format has no attribute {name!r}", name=name, obj=item)
+            raise AttributeError(f"a Format has no attribute {name!r}", name=name, obj=fmt)
         value = _is_no_draft if name == "is_draft" else None
     else:
         module, _, attribute = home.rpartition(".")
         value = getattr(import_module(f"{__name__}.{module}"), attribute)
-    vars(item)[name] = value
+    vars(fmt)[name] = value
     return value
 
 
@@ -163,7 +163,7 @@ def _is_no_draft(raw: bytes) -> bool:
 
 
 def _homes(module: str, adapting: str, **members: str) -> dict[str, str]:
-    """Return the places of the members that every format has, and of further `members`."""
+    """Return which modules define the members that every format has, and further `members`."""
     homes = (module, adapting, *(member.rpartition(".")[0] for member in members.values()))
     before_threads([f"{__name__}.{home}" for home in homes])
     functions = {"parse": f"{module}.parse", "serialize": f"{module}.serialize", "adapt": f"{adapting}.adapt"}
@@ -239,13 +239,13 @@ _BCOLZ = Format(
         is_draft="bcolz.documents.is_draft",
     ),
 )
-FORMATS: Final[Mapping[str, Format]] = {item.name: item for item in (_ZARR3, _ZARR2, _ZARR1, _OLD, _BCOLZ)}
+FORMATS: Final[Mapping[str, Format]] = {fmt.name: fmt for fmt in (_ZARR3, _ZARR2, _ZARR1, _OLD, _BCOLZ)}
 """The formats by name, in the order of detection."""
-ALL_KEYS: Final = tuple(key for item in FORMATS.values() for key in item.keys)
+ALL_KEYS: Final = tuple(key for fmt in FORMATS.values() for key in fmt.keys)
 """The keys of the documents of all formats, in the order of detection."""
-COMMON_KEYS: Final = tuple(key for item in FORMATS.values() if item.common for key in item.keys)
-"""Those of the common formats, which a far store is asked for first."""
-_COMMON_NODE_KEYS: Final = tuple(key for item in FORMATS.values() if item.common for key in item.node_keys)
+COMMON_KEYS: Final = tuple(key for fmt in FORMATS.values() if fmt.common for key in fmt.keys)
+"""Those of the common formats, which a remote store is asked for first."""
+_COMMON_NODE_KEYS: Final = tuple(key for fmt in FORMATS.values() if fmt.common for key in fmt.node_keys)
 
 
 def find_format(name: str) -> Format:
@@ -297,18 +297,18 @@ def parse(documents: Documents) -> NodeMetadata | None:
     'zarr2'
     """
     group: NodeMetadata | None = None
-    for item in FORMATS.values():
-        for main in item.node_keys:
-            if (found := documents.get(main)) is not None:
+    for fmt in FORMATS.values():
+        for main in fmt.node_keys:
+            if (main_document := documents.get(main)) is not None:
                 break
         else:
             continue
         try:
             present = {}
-            for key in _keys_beside(item, main):
-                if (raw := found if key == main else documents.get(key)) is not None:
+            for key in _keys_beside(fmt, main):
+                if (raw := main_document if key == main else documents.get(key)) is not None:
                     present[key] = raw
-            node = item.parse(present)
+            node = fmt.parse(present)
         except TegulaError:
             if group is None:
                 raise
@@ -319,19 +319,19 @@ def parse(documents: Documents) -> NodeMetadata | None:
     return group
 
 
-def is_common(found: Mapping[str, bytes | None]) -> bool:
-    """Return whether some of the documents that were found make a node of a common format.
+def is_common(documents: Mapping[str, bytes | None]) -> bool:
+    """Return whether some of the documents that exist make a node of a common format.
 
     Examples
     --------
     >>> is_common({"zarr.json": None, ".zgroup": b"{}"}), is_common({"zarr.json": None, ".zattrs": b"{}"})
     (True, False)
     """
-    return any(found.get(key) is not None for key in _COMMON_NODE_KEYS)
+    return any(documents.get(key) is not None for key in _COMMON_NODE_KEYS)
 
 
-def next_keys(keys: Iterable[str], found: Mapping[str, bytes | None]) -> list[str]:
-    """Return which documents of a node to ask a far store for together, given its answers so far.
+def next_keys(keys: Iterable[str], documents: Mapping[str, bytes | None]) -> list[str]:
+    """Return which documents of a node to ask a remote store for together, given its answers so far.
 
     The documents of common formats come first. The others come next, and only if there is no node of a common format.
 
@@ -339,7 +339,7 @@ def next_keys(keys: Iterable[str], found: Mapping[str, bytes | None]) -> list[st
     ----------
     keys : iterable of str
         The keys of the documents that can determine the node.
-    found : mapping of str to bytes or None
+    documents : mapping of str to bytes or None
         The documents by key that have been asked for; ``None`` stands for one that does not exist.
 
     Examples
@@ -351,25 +351,25 @@ def next_keys(keys: Iterable[str], found: Mapping[str, bytes | None]) -> list[st
     >>> next_keys(["zarr.json", ".zarray", "meta"], {"zarr.json": b"{}", ".zarray": None})
     []
     """
-    missing = [key for key in keys if key not in found]
-    return [key for key in missing if key in COMMON_KEYS] or ([] if is_common(found) else missing)
+    missing = [key for key in keys if key not in documents]
+    return [key for key in missing if key in COMMON_KEYS] or ([] if is_common(documents) else missing)
 
 
-def oddities(item: Format, documents: Documents) -> list[Oddity]:
+def oddities(fmt: Format, documents: Documents) -> list[Oddity]:
     """Return what the documents of a format have that its specification does not allow, although they can be read.
 
     Examples
     --------
     >>> documents = {".zgroup": b'{"zarr_format": 2}', ".zattrs": b"null"}
-    >>> [found.message for found in oddities(find_format("zarr2"), documents)]
+    >>> [oddity.message for oddity in oddities(find_format("zarr2"), documents)]
     ['the document is null instead of {}']
     """
-    own = {key: raw for key, raw in documents.items() if key in item.keys}
-    return [*leniency.odd_encodings(own), *(item.oddities(own) if item.oddities is not None else ())]
+    own = {key: raw for key, raw in documents.items() if key in fmt.keys}
+    return [*leniency.odd_encodings(own), *(fmt.oddities(own) if fmt.oddities is not None else ())]
 
 
 @cache
-def keys_of_array(item: Format) -> tuple[str, ...]:
+def keys_of_array(fmt: Format) -> tuple[str, ...]:
     """Return the keys of the documents that an array of a format may have.
 
     Examples
@@ -377,7 +377,7 @@ def keys_of_array(item: Format) -> tuple[str, ...]:
     >>> keys_of_array(find_format("zarr2"))
     ('.zarray', '.zattrs')
     """
-    return _keys_beside(item, item.shape_key)
+    return _keys_beside(fmt, fmt.shape_key)
 
 
 @cache
@@ -390,10 +390,10 @@ def keys_up_to(name: str) -> tuple[str, ...]:
     ('zarr.json', '.zarray', '.zattrs')
     """
     formats = [*FORMATS.values()]
-    return tuple(key for item in formats[: formats.index(find_format(name)) + 1] for key in keys_of_array(item))
+    return tuple(key for fmt in formats[: formats.index(find_format(name)) + 1] for key in keys_of_array(fmt))
 
 
 @cache
-def _keys_beside(item: Format, main: str) -> tuple[str, ...]:
+def _keys_beside(fmt: Format, main: str) -> tuple[str, ...]:
     """Return the keys of the documents that belong to a node with the node key `main`; an array has no ``.zgroup``."""
-    return tuple(key for key in item.keys if item is not _ZARR2 or key == main or key not in item.node_keys)
+    return tuple(key for key in fmt.keys if fmt is not _ZARR2 or key == main or key not in fmt.node_keys)

@@ -48,8 +48,8 @@ class Consolidated(Mapping[str, Mapping[str, bytes]]):
         if not below or len(below) + len(self._prefix) != len(path):
             raise KeyError(path)
         wanted = {self._only: below} if self._only else {name: f"{below}/{name}" for name in self._names}
-        found = {name: self._members.get(key) for name, key in wanted.items()}
-        documents = {name: raw for name, raw in found.items() if raw is not None and raw.startswith(b"{")}
+        members = {name: self._members.get(key) for name, key in wanted.items()}
+        documents = {name: raw for name, raw in members.items() if raw is not None and raw.startswith(b"{")}
         if not documents:
             raise KeyError(path)
         return documents

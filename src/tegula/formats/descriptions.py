@@ -34,14 +34,14 @@ def memoized(read: Read) -> Read:
     @wraps(read)
     def look_up(description: Description) -> ArrayMetadata:
         key = marshal.dumps(description, _MARSHAL_VERSION)  # unlike ==, it distinguishes 1, 1.0 and true
-        found = cache.get(key)
-        if found is None:
-            found = read(description)
-            if len(key) <= _MAX_KEY_BYTES and _is_shareable(found):
+        metadata = cache.get(key)
+        if metadata is None:
+            metadata = read(description)
+            if len(key) <= _MAX_KEY_BYTES and _is_shareable(metadata):
                 if len(cache) >= _MAX_ENTRIES:
                     cache.clear()
-                cache[key] = found
-        return found
+                cache[key] = metadata
+        return metadata
 
     return look_up
 
@@ -58,8 +58,8 @@ class Recent:
         The result is ``None`` if the document is not known.
         """
         # a lookup hashes the whole document, which would take long for the metadata of a large hierarchy
-        found = self._entries.get(raw) if len(raw) <= _MAX_DOCUMENT_BYTES else None
-        return None if found is None else (found[0], marshal.loads(found[1]))
+        entry = self._entries.get(raw) if len(raw) <= _MAX_DOCUMENT_BYTES else None
+        return None if entry is None else (entry[0], marshal.loads(entry[1]))
 
     def keep(self, raw: bytes, array: ArrayMetadata | None, attributes: dict[str, Any]) -> None:
         """Cache the description and attributes in a document, unless a caller may change the description in place."""

@@ -207,10 +207,10 @@ class Indenter:
         return self._quote(name) if type(name) is str else self._encode(",")({name: 0})[1:].rpartition(":")[0]
 
     def _encode(self, separator: str) -> Callable[[Any], str]:
-        found = self._encoders.get(separator)
-        if found is None:
-            found = self._encoders[separator] = self._encoder(separator)
-        return found
+        encoder = self._encoders.get(separator)
+        if encoder is None:
+            encoder = self._encoders[separator] = self._encoder(separator)
+        return encoder
 
     def _encoder(self, separator: str) -> Callable[[Any], str]:
         """Return a function that encodes a value with `separator` between members; cached, since making it is slow."""

@@ -1,6 +1,6 @@
 """Documents that the specifications do not allow, but other writers make: brought into the form that they allow.
 
-This is the one place that says which. `tegula.check` reports what it finds here, since other readers may refuse it.
+This module alone says which documents these are. `tegula.check` reports them, since other readers may refuse them.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ Note: TypeAlias = Callable[[str, str], object]
 """Takes the field and the sentence of an oddity."""
 
 
-def note_in(found: list[Oddity], key: str, field: str, message: str) -> None:
+def note_in(oddities: list[Oddity], key: str, field: str, message: str) -> None:
     """Add an oddity of the document with a key to a list; with the first two arguments bound, it is a `Note`."""
-    found.append(Oddity(key, field, message))
+    oddities.append(Oddity(key, field, message))
 
 
 def _ignore(field: str, message: str) -> None:
@@ -38,20 +38,20 @@ def _ignore(field: str, message: str) -> None:
 
 
 def odd_attributes(documents: Mapping[str, bytes], key: str) -> list[Oddity]:
-    """Return whether a document says that there are no attributes in another way than by an empty object."""
-    found = documents.get(key, b"").strip()
-    return [Oddity(key, "", f"the document is {found.decode()} instead of {{}}")] if found in NO_ATTRIBUTES else []
+    """Return the oddity of a document that states that there are no attributes, but not by an empty object."""
+    raw = documents.get(key, b"").strip()
+    return [Oddity(key, "", f"the document is {raw.decode()} instead of {{}}")] if raw in NO_ATTRIBUTES else []
 
 
 def odd_encodings(documents: Mapping[str, bytes]) -> list[Oddity]:
     """Return the documents that are not in UTF-8, or have a byte order mark."""
-    found = []
+    oddities = []
     for key, raw in documents.items():
         encoding = json.detect_encoding(raw)
         if encoding != "utf-8":
             what = "a byte order mark" if encoding == "utf-8-sig" else f"the encoding {encoding.upper()}"
-            found.append(Oddity(key, "", f"the document has {what}"))
-    return found
+            oddities.append(Oddity(key, "", f"the document has {what}"))
+    return oddities
 
 
 def plain_zarr2(document: Document, note: Note = _ignore) -> Document:

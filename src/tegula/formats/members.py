@@ -56,7 +56,7 @@ class Members:
     def __init__(self, raw: bytes, level: Level) -> None:
         self._raw = raw
         self._level = level.reshape(-1, _FIELDS)
-        self._places: dict[bytes, tuple[int, int]] | None = None
+        self._spans: dict[bytes, tuple[int, int]] | None = None
         self._asked = 0
 
     def get(self, key: str) -> bytes | None:
@@ -64,12 +64,12 @@ class Members:
         # a dictionary of the keys pays off after some lookups
         name = key.encode("utf-8", "surrogatepass")
         self._asked += 1
-        if self._places is None and self._asked > _FEW:
+        if self._spans is None and self._asked > _FEW:
             bounds = self._level[:, :_SUM].tolist()
-            self._places = {self._raw[first:last]: (start, end) for first, last, start, end in bounds}
-        if self._places is not None:
-            place = self._places.get(name)
-            return None if place is None else self._raw[place[0] : place[1]]
+            self._spans = {self._raw[first:last]: (start, end) for first, last, start, end in bounds}
+        if self._spans is not None:
+            span = self._spans.get(name)
+            return None if span is None else self._raw[span[0] : span[1]]
 
         # before that, compare checksums, and keys where these are equal
         for index in np.flatnonzero(self._level[:, _SUM] == zlib.crc32(name))[::-1]:
@@ -82,13 +82,13 @@ class Members:
         """Return the keys whose value is an object; of several members with the same key, the last one is used."""
         raw = self._raw
         bounds = self._level[:, [_KEY, _KEY_END, _VALUE]].tolist()
-        found = {raw[start:end]: raw[value] == _BRACE for start, end, value in bounds}
-        return [key.decode() for key, is_object in found.items() if is_object]
+        are_objects = {raw[start:end]: raw[value] == _BRACE for start, end, value in bounds}
+        return [key.decode() for key, is_object in are_objects.items() if is_object]
 
     def __len__(self) -> int:
         return len(self._level)
 
-    def place(self, index: int, name: str) -> tuple[int, int, int] | None:
+    def span(self, index: int, name: str) -> tuple[int, int, int] | None:
         """Return the start of a member, and start and end of its value; ``None`` if its name is not `name`."""
         first, last, start, end = self._level[index, :_SUM].tolist()
         return (first - 1, start, end) if self._raw[first:last] == name.encode("utf-8", "surrogatepass") else None
@@ -144,10 +144,10 @@ def with_shape(raw: bytes, shape: Sequence[int]) -> bytes | None:
     levels = _fastest()(raw, [])
     if levels is None:
         return None
-    places = [(start, end) for first, last, start, end, _ in _rows(levels[0]) if raw[first:last] == b"shape"]
-    if len(places) != 1:
+    spans = [(start, end) for first, last, start, end, _ in _rows(levels[0]) if raw[first:last] == b"shape"]
+    if len(spans) != 1:
         return None
-    start, end = places[0]
+    start, end = spans[0]
     old = raw[start:end]
     sizes = iter(shape)
     if _plain_list(old) is None or len(_numbers.findall(old)) != len(shape):
@@ -166,8 +166,8 @@ def _fastest() -> Callable[[bytes, list[str]], list[Level] | None]:
         kernel: Any = import_module("tegula._kernel")
     except ImportError:
         return index_members
-    found: Callable[[bytes, list[str]], list[Level] | None] = getattr(kernel, "index_members", index_members)
-    return found
+    function: Callable[[bytes, list[str]], list[Level] | None] = getattr(kernel, "index_members", index_members)
+    return function
 
 
 def index_members(raw: bytes, chain: list[str]) -> list[Level] | None:
@@ -192,10 +192,10 @@ def index_members(raw: bytes, chain: list[str]) -> list[Level] | None:
 
 def _past(pattern: Callable[[str, int], re.Match[str] | None], text: str, at: int) -> int:
     """Return the position after a match of `pattern` at `at`; raise if there is none."""
-    found = pattern(text, at)
-    if found is None:
+    match = pattern(text, at)
+    if match is None:
         raise ValueError
-    return found.end()
+    return match.end()
 
 
 def _object(text: str, at: int, chain: list[str], levels: list[list[int]]) -> int:

@@ -233,5 +233,5 @@ def _without_records(dtype: np.dtype[Any]) -> np.dtype[Any]:
         "offsets": [dtype.fields[name][1] for name in dtype.names],
         "itemsize": dtype.itemsize,
     }
-    found: np.dtype[Any] = np.dtype(fields, align=dtype.isalignedstruct)
-    return found
+    dtype_of_fields: np.dtype[Any] = np.dtype(fields, align=dtype.isalignedstruct)
+    return dtype_of_fields

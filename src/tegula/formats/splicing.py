@@ -120,27 +120,27 @@ def _edits(
         # find the member itself, or the one to insert it before
         at = bisect_left(names, name) if style.sort_keys else names.index(name) if name in names else len(names)
         there = at < len(names) and names[at] == name
-        place = members.place(at, names[at]) if at < len(names) else (0, 0, 0)
-        before = members.place(at - 1, names[at - 1]) if at else (0, 0, 0)
-        if place is None or before is None:
+        span = members.span(at, names[at]) if at < len(names) else (0, 0, 0)
+        before = members.span(at - 1, names[at - 1]) if at else (0, 0, 0)
+        if span is None or before is None:
             return None
 
         # remove it, with the comma before it, or after it if it is the first
         if changes[name] is Absent:
             if len(changes) > 1 or len(names) == 1:
                 return None
-            behind = members.place(1, names[1])
+            behind = members.span(1, names[1])
             if behind is None:
                 return None
-            edits.append((before[2], place[2], "") if at else (place[0], behind[0], ""))
+            edits.append((before[2], span[2], "") if at else (span[0], behind[0], ""))
             continue
 
         # replace its value, or insert it after the member before it, or first
         text = indenter.text(changes[name], line)
         if there:
-            edits.append((place[1], place[2], text))
+            edits.append((span[1], span[2], text))
         elif at:
             edits.append((before[2], before[2], f",{line}{indenter.name(name)}: {text}"))
         else:
-            edits.append((place[0], place[0], f"{indenter.name(name)}: {text},{line}"))
+            edits.append((span[0], span[0], f"{indenter.name(name)}: {text},{line}"))
     return edits

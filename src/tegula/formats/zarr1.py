@@ -151,8 +151,8 @@ def _compressor(name: Any, options: Any) -> CodecSpec | None:
     if name in (None, "none"):
         return None
     if name == "blosc":
-        given = options if isinstance(options, dict) else {}
-        return CodecSpec("numcodecs.blosc", {k: given.get(k, v) for k, v in _BLOSC_DEFAULTS.items()})
+        stated = options if isinstance(options, dict) else {}
+        return CodecSpec("numcodecs.blosc", {k: stated.get(k, v) for k, v in _BLOSC_DEFAULTS.items()})
     if name in ("zlib", "gzip", "bz2"):
         level = options if type(options) is int else 1
         return CodecSpec("numcodecs.bz2" if name == "bz2" else "numcodecs.zlib", {"level": level})
@@ -161,10 +161,10 @@ def _compressor(name: Any, options: Any) -> CodecSpec | None:
     raise UnsupportedError(f"Zarr v1 has no compression {name!r:.80}", key="meta", field="compression")
 
 
-def _lzma_options(given: Mapping[str, Any]) -> dict[str, Any]:
+def _lzma_options(stated: Mapping[str, Any]) -> dict[str, Any]:
     """Return all four options; custom filters have presets of their own."""
-    defaults = {**_LZMA_DEFAULTS, "preset": None} if given.get("filters") else _LZMA_DEFAULTS
-    return {name: given.get(name, value) for name, value in defaults.items()}
+    defaults = {**_LZMA_DEFAULTS, "preset": None} if stated.get("filters") else _LZMA_DEFAULTS
+    return {name: stated.get(name, value) for name, value in defaults.items()}
 
 
 def _fill_from_json(value: Any, data_type: DataType, key: str) -> Fill | None:
@@ -320,13 +320,13 @@ def adapt(metadata: ArrayMetadata) -> ArrayMetadata:
     )
 
 
-def _adapt_codecs(given: Sequence[CodecSpec], ndim: int, dtype: np.dtype[Any]) -> tuple[CodecSpec, ...]:
+def _adapt_codecs(wanted: Sequence[CodecSpec], ndim: int, dtype: np.dtype[Any]) -> tuple[CodecSpec, ...]:
     """Convert codecs to the order of axes, the byte order and one compressor."""
-    transposes = [codec for codec in given if codec.name == "transpose"]
+    transposes = [codec for codec in wanted if codec.name == "transpose"]
     for codec in transposes:
         if sorted(codec.configuration.get("order", []), key=str) != [*range(ndim)]:
             raise MetadataError("the order must name each axis once", codec="transpose")
-    ends = [codec for codec in given if codec.name not in ("transpose", "bytes")]
+    ends = [codec for codec in wanted if codec.name not in ("transpose", "bytes")]
     compressors = [_adapt_compressor(codec) for codec in ends]
     if len(compressors) > 1:
         raise UnsupportedError("Zarr v1 supports one compressor and no filters", codec=ends[0].name)

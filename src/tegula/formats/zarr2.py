@@ -128,9 +128,9 @@ def parse(documents: Mapping[str, bytes]) -> NodeMetadata | None:
         return None
     raw = documents[".zgroup"]
     if _recent.get(raw) is None:
-        found = member(load(raw, ".zgroup"), "zarr_format", ".zgroup")
-        if found != 2:
-            raise MetadataError(f"zarr_format is {found!r:.40}, not 2", key=".zgroup", field="zarr_format")
+        version = member(load(raw, ".zgroup"), "zarr_format", ".zgroup")
+        if version != 2:
+            raise MetadataError(f"zarr_format is {version!r:.40}, not 2", key=".zgroup", field="zarr_format")
         _recent.keep(raw, None, {})
     return GroupMetadata(attributes=attributes, format=NAME, documents=documents)
 
@@ -142,13 +142,13 @@ def key_field(keys: ChunkKeyEncoding) -> tuple[str, Any] | None:
 
 def oddities(documents: Mapping[str, bytes]) -> list[Oddity]:
     """Return what valid documents of a node have that the specification does not allow."""
-    found = odd_attributes(documents, ".zattrs")
+    noted = odd_attributes(documents, ".zattrs")
     if ".zarray" in documents:
-        note = partial(note_in, found, ".zarray")
+        note = partial(note_in, noted, ".zarray")
         array = describe(plain_zarr2(load(documents[".zarray"], ".zarray"), note))
         if any(is_fixed_vlen(codec, array.data_type) for codec in array.codecs):
             note("filters", "a codec of variable-length elements encodes those of fixed length")
-    return found
+    return noted
 
 
 @memoized
@@ -361,12 +361,12 @@ def consolidate(group: GroupMetadata, members: Iterable[tuple[str, Mapping[str, 
     dict of str to bytes
         The document, by key.
     """
-    found = {
+    documents_by_key = {
         f"{path}/{name}" if path else name: raw
         for path, documents in members
         for name, raw in documents.items()
         if name in KEYS
     }
-    entries = ((key, load(found[key], key.rpartition("/")[2])) for key in sorted(found))
+    entries = ((key, load(documents_by_key[key], key.rpartition("/")[2])) for key in sorted(documents_by_key))
     content = [("metadata", entries), ("zarr_consolidated_format", 1)]
     return {CONSOLIDATED_KEY: json_encoding.dump_members(content, CONSOLIDATED_KEY, STYLE)}

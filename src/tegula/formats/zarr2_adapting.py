@@ -49,14 +49,14 @@ def adapt(metadata: ArrayMetadata) -> ArrayMetadata:
     data_type = DataType(packed(metadata.data_type.numpy), metadata.data_type.variable)
     if data_type.is_fixed and data_type.numpy not in EXTENDED_DTYPES:
         data_type = DataType(with_endian(data_type.numpy, stated_endian(codecs)))
-    order, rest = _order(codecs, metadata.ndim)
+    order, others = _order(codecs, metadata.ndim)
     fill = metadata.fill_value
     return ArrayMetadata(
         shape=metadata.shape,
         data_type=data_type,
         grid=metadata.grid,
         keys=v2_keys(metadata.keys.separator if not metadata.keys.prefix else "."),
-        codecs=(*order, *_buffer_codecs(rest, data_type)),
+        codecs=(*order, *_buffer_codecs(others, data_type)),
         fill_value=None if fill is None else fill.astype(data_type.numpy),
         attributes=attributes_with(metadata.attributes, metadata.dimension_names),
         dimension_names=metadata.dimension_names,
@@ -69,44 +69,44 @@ def _buffer_codecs(codecs: list[CodecSpec], data_type: DataType) -> list[CodecSp
     check_delta(codecs, data_type.numpy)
     # zarr-python stores elements of fixed length with the codecs of variable-length ones in Zarr v3 only
     left_out = [codec for codec in codecs if codec.name == "bytes" or is_fixed_vlen(codec, data_type)]
-    found = [_adapt_codec(codec, data_type) for codec in codecs if codec not in left_out]
-    if found and found[0].name == "numcodecs.packbits" and data_type.numpy.kind != "b":
-        raise MetadataError(f"packbits takes bool, the array has {data_type}", field="codecs", codec=found[0].name)
+    adapted = [_adapt_codec(codec, data_type) for codec in codecs if codec not in left_out]
+    if adapted and adapted[0].name == "numcodecs.packbits" and data_type.numpy.kind != "b":
+        raise MetadataError(f"packbits takes bool, the array has {data_type}", field="codecs", codec=adapted[0].name)
     if data_type.variable:
         # the object codec comes first
-        found.sort(key=lambda codec: codec.name not in OBJECT_CODECS)
-        if not found or found[0].name not in OBJECT_CODECS:
+        adapted.sort(key=lambda codec: codec.name not in OBJECT_CODECS)
+        if not adapted or adapted[0].name not in OBJECT_CODECS:
             defaults = {"string": "numcodecs.vlen-utf8", "bytes": "numcodecs.vlen-bytes"}
             if data_type.variable not in defaults:
                 raise UnsupportedError(
                     "an array of objects needs an object codec, such as {'id': 'json2'}", field="codecs"
                 )
-            found.insert(0, CodecSpec(defaults[data_type.variable]))
-    elif any(codec.name.startswith("numcodecs.vlen-") for codec in found):
+            adapted.insert(0, CodecSpec(defaults[data_type.variable]))
+    elif any(codec.name.startswith("numcodecs.vlen-") for codec in adapted):
         raise MetadataError(f"an object codec can't encode {data_type}", field="codecs")
-    elif not (names := [codec.name for codec in found if codec.name in ARRAY_CODECS]):
-        found.insert(0, byte_order_codec(data_type.numpy))
+    elif not (names := [codec.name for codec in adapted if codec.name in ARRAY_CODECS]):
+        adapted.insert(0, byte_order_codec(data_type.numpy))
     elif not data_type.numpy.isnative:  # numcodecs accepts and returns only native byte order
         raise UnsupportedError(
             f"{names[0]} can't store elements of type {data_type} in Zarr v2; choose the machine's byte order",
             field="dtype",
             codec=names[0],
         )
-    return found
+    return adapted
 
 
 def _order(codecs: list[CodecSpec], ndim: int) -> tuple[list[CodecSpec], list[CodecSpec]]:
     """Split codecs into the ``transpose`` of Fortran order, if there is one, and the rest."""
     transposes = [codec for codec in codecs if codec.name == "transpose"]
-    rest = [codec for codec in codecs if codec.name != "transpose"]
+    others = [codec for codec in codecs if codec.name != "transpose"]
     if not transposes or ndim < 2:
-        return [], rest
+        return [], others
     reverse = [*range(ndim)][::-1]
-    given = transposes[0].configuration.get("order", [])
-    order = {"C": reverse[::-1], "F": reverse}.get(given) if isinstance(given, str) else [*given]
+    stated = transposes[0].configuration.get("order", [])
+    order = {"C": reverse[::-1], "F": reverse}.get(stated) if isinstance(stated, str) else [*stated]
     if len(transposes) > 1 or order not in (reverse, reverse[::-1]):
         raise UnsupportedError("Zarr v2 supports only C and F order", codec="transpose")
-    return [fortran_order(ndim)] if order == reverse else [], rest
+    return [fortran_order(ndim)] if order == reverse else [], others
 
 
 def _adapt_codec(codec: CodecSpec, data_type: DataType) -> CodecSpec:

@@ -70,8 +70,8 @@ _ARRAY_MEMBERS: Final = frozenset(
 )
 _DRAFT: Final = "https://purl.org/zarr/spec/"  # how drafts of 2019 to 2022 name their version
 _GROUP_MEMBERS: Final = frozenset("zarr_format node_type attributes consolidated_metadata".split())
-_COPIES: Final = "consolidated_metadata"
-_COPIES_AT: Final = (_COPIES, "metadata")
+_CONSOLIDATED: Final = "consolidated_metadata"
+_CONSOLIDATED_AT: Final = (_CONSOLIDATED, "metadata")
 _recent: Final = Recent()
 _LARGE: Final = 2**15  # in a document of more bytes, consolidated metadata are located but not parsed
 
@@ -109,7 +109,7 @@ def parse(documents: Mapping[str, bytes]) -> NodeMetadata | None:
         if shared is None:
             return GroupMetadata(attributes=attributes, format=NAME, documents=documents)
         return complete(shared, attributes, documents, shared.dimension_names)
-    document, copies = _load(raw)
+    document, located_members = _load(raw)
     document = plain_zarr3(document)
 
     # the members of every node
@@ -129,9 +129,9 @@ def parse(documents: Mapping[str, bytes]) -> NodeMetadata | None:
     if not isinstance(attributes, dict):
         raise MetadataError("attributes must be an object", key=KEY, field="attributes")
     if kind == "group":
-        if copies is None:
+        if located_members is None:
             _recent.keep(raw, None, attributes)
-        return GroupMetadata(attributes=attributes, format=NAME, documents=documents, copies=copies)
+        return GroupMetadata(attributes=attributes, format=NAME, documents=documents, consolidated=located_members)
 
     # arrays that differ only in their attributes share one description
     try:
@@ -146,15 +146,15 @@ def parse(documents: Mapping[str, bytes]) -> NodeMetadata | None:
 
 def _load(raw: bytes) -> tuple[dict[str, Any], Consolidated | None]:
     """Parse a document, except for large consolidated metadata in it, whose members are located but not parsed."""
-    if len(raw) > _LARGE and f'"{_COPIES}"'.encode() in raw:
-        levels = located.find_members(raw, _COPIES_AT)
+    if len(raw) > _LARGE and f'"{_CONSOLIDATED}"'.encode() in raw:
+        levels = located.find_members(raw, _CONSOLIDATED_AT)
         if levels is not None and levels[0].get("node_type") == b'"group"':
-            return levels[0].parsed(without=_COPIES), _copies(levels)
+            return levels[0].parsed(without=_CONSOLIDATED), _located_members(levels)
     return load(raw, KEY), None
 
 
-def _copies(levels: list[Members]) -> Consolidated | None:
-    if len(levels) == len(_COPIES_AT) + 1 and levels[1].get("kind") == b'"inline"':
+def _located_members(levels: list[Members]) -> Consolidated | None:
+    if len(levels) == len(_CONSOLIDATED_AT) + 1 and levels[1].get("kind") == b'"inline"':
         return consolidated_members.Consolidated(levels[-1], only=KEY)
     return None
 
@@ -167,16 +167,16 @@ def key_field(keys: ChunkKeyEncoding) -> tuple[str, Any]:
 
 def oddities(documents: Mapping[str, bytes]) -> list[Oddity]:
     """Return what the valid document of a node has that the specification does not allow."""
-    found: list[Oddity] = []
+    noted: list[Oddity] = []
     document, _ = _load(documents[KEY])
-    note = partial(note_in, found, KEY)
+    note = partial(note_in, noted, KEY)
     plain = plain_zarr3(document, note)
     if plain["node_type"] == "array":
         try:
             fill_from_json(plain["fill_value"], data_type_from_json(plain["data_type"]))
         except MetadataError as error:
             note("fill_value", f"{error.message} in the specification")
-    return found
+    return noted
 
 
 @memoized
@@ -315,9 +315,9 @@ def consolidated(documents: Mapping[str, bytes]) -> Mapping[str, Mapping[str, by
     """
     if KEY not in documents:
         return None
-    _, copies = _load(documents[KEY])
-    if copies is not None:
-        return copies
+    _, located_members = _load(documents[KEY])
+    if located_members is not None:
+        return located_members
     content = load(documents[KEY], KEY).get("consolidated_metadata")
     if content is None:
         return None
@@ -355,17 +355,17 @@ def consolidate(group: GroupMetadata, members: Iterable[tuple[str, Mapping[str, 
     if KEY in group.documents:
         document, _ = _load(group.documents[KEY])
     node_type = document.pop("node_type", "group")
-    nodes = ((path, _for_copy(documents[KEY])) for path, documents in members if path)
+    nodes = ((path, _for_consolidated(documents[KEY])) for path, documents in members if path)
     content = iter([("kind", "inline"), ("must_understand", False), ("metadata", nodes)])
-    document = {**document, _COPIES: content, "node_type": node_type}
+    document = {**document, _CONSOLIDATED: content, "node_type": node_type}
     return {KEY: json_encoding.dump_members(document.items(), KEY, STYLE)}
 
 
-def _for_copy(raw: bytes) -> dict[str, Any]:
-    """Return the content of a member's document for the copy; a group states in it that it has no copies itself."""
+def _for_consolidated(raw: bytes) -> dict[str, Any]:
+    """Return a member's entry in consolidated metadata: its document, in which a group states that it has none."""
     node, _ = _load(raw)
     if node.get("node_type") != "group":
         return node
     node_type = node.pop("node_type")
     empty = {"kind": "inline", "must_understand": False, "metadata": {}}
-    return {**node, _COPIES: empty, "node_type": node_type}
+    return {**node, _CONSOLIDATED: empty, "node_type": node_type}

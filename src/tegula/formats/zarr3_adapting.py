@@ -153,11 +153,11 @@ def _typesize(data_type: DataType) -> int:
 
 def _adapt_shards(codec: CodecSpec, metadata: ArrayMetadata) -> CodecSpec:
     """Adapt the codecs of the inner chunks, and add defaults: the ``bytes`` codec, and an index at the end."""
-    given = codec.configuration
-    inner = replace(metadata, codecs=tuple(extensions_from_json(given.get("codecs", []), "codecs")), format="")
+    configuration = codec.configuration
+    inner = replace(metadata, codecs=tuple(extensions_from_json(configuration.get("codecs", []), "codecs")), format="")
     filled = {
         "codecs": [codec_to_json(item) for item in adapt(inner).codecs],
-        "index_codecs": given.get("index_codecs", _INDEX_CODECS),
-        "index_location": given.get("index_location", "end"),
+        "index_codecs": configuration.get("index_codecs", _INDEX_CODECS),
+        "index_location": configuration.get("index_location", "end"),
     }
-    return replace(codec, configuration={**given, **filled})
+    return replace(codec, configuration={**configuration, **filled})

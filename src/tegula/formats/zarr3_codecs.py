@@ -88,13 +88,13 @@ def codecs_from_json(value: Any) -> tuple[CodecSpec, ...]:
     return tuple(codecs)
 
 
-def _wrong_serializers(codecs: list[CodecSpec], found: list[str]) -> TegulaError:
+def _wrong_serializers(codecs: list[CodecSpec], serializers: list[str]) -> TegulaError:
     """Return the error for codecs without an array→bytes codec, which may be an unknown one, or with several."""
     unknown = [c.name for c in codecs if c.name not in _KNOWN and not c.name.startswith("numcodecs.")]
-    if not found and unknown:
+    if not serializers and unknown:
         return UnsupportedError(f"unknown codec {_list(unknown)}", key=KEY, field="codecs")
-    stated = _list(found or [c.name for c in codecs])
-    why = f"not {len(found)}: {stated}" if found else f"such as 'bytes', but there is none in [{stated}]"
+    stated = _list(serializers or [c.name for c in codecs])
+    why = f"not {len(serializers)}: {stated}" if serializers else f"such as 'bytes', but there is none in [{stated}]"
     return MetadataError(f"there must be exactly one array→bytes codec, {why:.200}", key=KEY, field="codecs")
 
 

@@ -1,4 +1,4 @@
-"""AnyGroup of groups in a remote store, looked up many at a time before they are needed.
+"""Members of groups in a remote store, looked up many at a time before they are needed.
 
 A group is listed together with the groups that come next in a walk, then the documents of all their members are fetched
 at once. So walking a hierarchy takes a few rounds of requests for each level.
@@ -67,21 +67,21 @@ class Ahead:
 
     def __init__(self, *, implicit: bool = False) -> None:
         self._implicit = implicit
-        self._found: dict[tuple[str, ...], list[Entry]] = {}
+        self._listed: dict[tuple[str, ...], list[Entry]] = {}
         self._waiting: dict[tuple[str, ...], AnyGroup] = {}  # groups whose members are not looked up yet
 
     def members(self, group: AnyGroup) -> Iterator[Entry]:
         """Yield the members of a group, and drop them."""
-        place = _place(group.path)
-        if place not in self._found:
-            self._waiting.pop(place, None)
-            later = nsmallest(_GROUPS - 1, (other for other in self._waiting if other > place))
+        names = _names(group.path)
+        if names not in self._listed:
+            self._waiting.pop(names, None)
+            later = nsmallest(_GROUPS - 1, (other for other in self._waiting if other > names))
             groups = [group, *(self._waiting[other] for other in later)]
             listed = gather(_children, groups, group.store.concurrency)
             if len(listed[0]) > _NODES:
                 return self._by_parts(group, listed[0])
             self._look_up(groups, listed)
-        return iter(self._found.pop(place))
+        return iter(self._listed.pop(names))
 
     def _by_parts(self, group: AnyGroup, names: Sequence[str]) -> Iterator[Entry]:
         """Yield the members of a large group, which are opened part by part."""
@@ -94,17 +94,17 @@ class Ahead:
         for group, names in zip(groups, listed):
             if pairs and len(pairs) + len(names) > _NODES:
                 break
-            self._found[_place(group.path)] = []
-            self._waiting.pop(_place(group.path), None)
+            self._listed[_names(group.path)] = []
+            self._waiting.pop(_names(group.path), None)
             pairs += [(group, name) for name in names]
         for (group, _), entry in zip(pairs, self._opened(pairs, keep=True)):
             if entry[1] is not None:
-                self._found[_place(group.path)].append(entry)
+                self._listed[_names(group.path)].append(entry)
 
     def _opened(self, pairs: Sequence[tuple[AnyGroup, str]], *, keep: bool = False) -> Iterator[Entry]:
         """Yield the name and node of each member; names without a node only with `keep`, with ``None``."""
-        found = self._metadata(pairs)
-        for (group, name), metadata in zip(pairs, found):
+        nodes = self._metadata(pairs)
+        for (group, name), metadata in zip(pairs, nodes):
             node: Any = metadata
             if metadata is not None and not isinstance(metadata, TegulaError):
                 try:
@@ -112,32 +112,32 @@ class Ahead:
                 except TegulaError as error:
                     node = error
             if hasattr(node, "_made"):  # a group
-                self._waiting[_place(node.path)] = node
+                self._waiting[_names(node.path)] = node
             if node is not None or keep:
                 yield name, node
 
     def _metadata(self, pairs: Sequence[tuple[AnyGroup, str]]) -> list[NodeMetadata | TegulaError | None]:
         """Return for each name the metadata, the error from reading it, or ``None`` if there is no member."""
-        places: dict[str, list[int]] = {}  # positions by the format that members must have, "" for any
+        positions: dict[str, list[int]] = {}  # positions by the format that members must have, "" for any
         for number, (group, _) in enumerate(pairs):
-            places.setdefault("" if self._implicit or group.is_folder else group.format, []).append(number)
+            positions.setdefault("" if self._implicit or group.is_folder else group.format, []).append(number)
         paths = [group.path_of(name) for group, name in pairs]
-        found: list[Any] = [None] * len(pairs)
+        metadata: list[Any] = [None] * len(pairs)
 
         def read(item: tuple[str, list[int]]) -> None:
             format, numbers = item
             store = pairs[numbers[0]][0].store
             nodes = read_many(store, [paths[number] for number in numbers], format or None)
-            found_here = dict(zip(numbers, nodes))
+            by_number = dict(zip(numbers, nodes))
             if not format:
-                missing = [number for number, node in found_here.items() if node is None]
+                missing = [number for number, node in by_number.items() if node is None]
                 groups = gather(lambda number: _implicit(store, paths[number]), missing, store.concurrency)
-                found_here.update(zip(missing, groups))
-            for number, node in found_here.items():
-                found[number] = node
+                by_number.update(zip(missing, groups))
+            for number, node in by_number.items():
+                metadata[number] = node
 
-        gather(read, places.items(), len(places))
-        return found
+        gather(read, positions.items(), len(positions))
+        return metadata
 
 
 def _implicit(store: Store, path: str) -> NodeMetadata | TegulaError | None:
@@ -153,6 +153,6 @@ def _children(group: AnyGroup) -> list[str]:
     return [child[len(prefix) : -1] for child in children(group.store, prefix)]
 
 
-def _place(path: str) -> tuple[str, ...]:
-    """Return a key that sorts paths in the order of a walk."""
+def _names(path: str) -> tuple[str, ...]:
+    """Return the names in a path, a key that sorts paths in the order of a walk."""
     return tuple(path.split("/")) if path else ()

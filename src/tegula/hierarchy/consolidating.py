@@ -15,10 +15,10 @@ from tegula.metadata.nodes import GroupMetadata
 from tegula.stores import Store
 from tegula.stores.capabilities import unchanged
 
-__all__ = ["below", "has_copy", "opened_copy", "read_copy", "write_copy"]
+__all__ = ["below", "has_consolidated", "opened_consolidated", "read_consolidated", "write_consolidated"]
 
 
-def write_copy(
+def write_consolidated(
     store: Store,
     path: str,
     format: str,
@@ -42,10 +42,10 @@ def write_copy(
     ConflictError
         If other processes keep changing the group.
     """
-    item, location = find_format(format), f"{store.url}/{path}".rstrip("/")
-    if item.consolidate is None:
+    fmt, location = find_format(format), f"{store.url}/{path}".rstrip("/")
+    if fmt.consolidate is None:
         raise UnsupportedError(f"{format} has no consolidated metadata", path=location)
-    key = f"{path}/{item.consolidated_key}".lstrip("/")
+    key = f"{path}/{fmt.consolidated_key}".lstrip("/")
     for attempt in range(10_000):
         before = store.get(key, with_generation=True)[1]
         current = engine.read_metadata(store, path, format)
@@ -55,55 +55,55 @@ def write_copy(
                 path=location,
             )
         # listed anew in each attempt, since another process may have added a member
-        new = item.consolidate(current, chain([("", current.documents)], members()))
+        new = fmt.consolidate(current, chain([("", current.documents)], members()))
         try:
-            store.set(key, new[item.consolidated_key], if_generation=before)
+            store.set(key, new[fmt.consolidated_key], if_generation=before)
         except ConflictError:  # the group's document has changed
             engine.back_off(attempt)
             continue
         finally:
             engine.forget(store, key)
-        return replace(current, documents={**current.documents, **new}, copies=None)
+        return replace(current, documents={**current.documents, **new}, consolidated=None)
     raise ConflictError("the metadata kept changing while it was being copied", path=location)
 
 
-def has_copy(store: Store, path: str, group: GroupMetadata) -> bool:
+def has_consolidated(store: Store, path: str, group: GroupMetadata) -> bool:
     """Return whether a group has consolidated metadata that can be read."""
-    item = find_format(group.format)
-    if item.consolidated is None:
+    fmt = find_format(group.format)
+    if fmt.consolidated is None:
         return False
-    if group.copies is not None:
+    if group.consolidated is not None:
         return True
     try:
-        return item.consolidated(engine.fetch_documents(store, path, [item.consolidated_key])) is not None
+        return fmt.consolidated(engine.fetch_documents(store, path, [fmt.consolidated_key])) is not None
     except TegulaError:
         return False
 
 
-def read_copy(store: Store, path: str, group: GroupMetadata) -> Documents | None:
+def read_consolidated(store: Store, path: str, group: GroupMetadata) -> Documents | None:
     """Return the consolidated metadata of a group as it is now, ``None`` if there is none."""
-    item, known = find_format(group.format), group.copies
-    key = item.consolidated_key
+    fmt, known = find_format(group.format), group.consolidated
+    key = fmt.consolidated_key
     generation = known.generation if isinstance(known, Consolidated) else None
     if generation is not None and unchanged(store, f"{path}/{key}".lstrip("/"), generation):
         return known
     documents = engine.fetch_documents(store, path, [key] if key else [])
     if known is not None and key in documents and documents[key] == group.documents.get(key):
         return known  # parsed from the same bytes when the group was opened
-    return item.consolidated(documents) if item.consolidated is not None else None
+    return fmt.consolidated(documents) if fmt.consolidated is not None else None
 
 
-def opened_copy(group: GroupMetadata) -> Documents | None:
+def opened_consolidated(group: GroupMetadata) -> Documents | None:
     """Return the consolidated metadata that was read with the document of a group, ``None`` if none was."""
-    found, item = group.copies, find_format(group.format)
-    if found is None and item.consolidated is not None and item.consolidated_key in group.documents:
-        found = item.consolidated(group.documents)
-    return found
+    documents, fmt = group.consolidated, find_format(group.format)
+    if documents is None and fmt.consolidated is not None and fmt.consolidated_key in group.documents:
+        documents = fmt.consolidated(group.documents)
+    return documents
 
 
-def below(copy: Documents, path: str) -> Documents:
+def below(members: Documents, path: str) -> Documents:
     """Return consolidated metadata of the group at a path, by path in the store."""
     prefix = f"{path}/" if path else ""
-    if isinstance(copy, Consolidated):
-        return copy.below(prefix)
-    return {prefix + name: nodes for name, nodes in copy.items() if name}
+    if isinstance(members, Consolidated):
+        return members.below(prefix)
+    return {prefix + name: nodes for name, nodes in members.items() if name}

@@ -14,14 +14,14 @@ from tegula import engine
 from tegula.engine.concurrency.pool import for_each, gather
 from tegula.engine.documents.finding import without_jobs
 from tegula.engine.nodes.deleting import is_chunk_key
-from tegula.engine.reading.far import UNITS
+from tegula.engine.reading.remote import UNITS
 from tegula.errors import AlreadyExistsError, ConflictError, MetadataError, UnsupportedError
 from tegula.formats import FORMATS
 from tegula.hierarchy.sources import Source, Sources
 from tegula.metadata.nodes import ArrayMetadata, GroupMetadata
 from tegula.stores import ABSENT, Store
 from tegula.stores.capabilities import Copying, SizedListing
-from tegula.targets.paths import place
+from tegula.targets.paths import location_of
 
 __all__ = ["Copier", "CopyProgress"]
 
@@ -36,10 +36,10 @@ _QUICK: Final = 0.0001  # seconds for one value, below which threads do not pay
 
 def _documents_in_order() -> tuple[str, ...]:
     """Return the keys of all documents in the order to copy them: documents that make a node last."""
-    inner = [key for item in FORMATS.values() for key in item.keys if key not in item.node_keys]
-    copies = [item.consolidated_key for item in FORMATS.values() if item.consolidated_key]
-    nodes = [key for item in [*FORMATS.values()][::-1] for key in item.node_keys]
-    return (*dict.fromkeys(key for key in (*inner, *copies) if key not in nodes), *nodes)
+    inner = [key for fmt in FORMATS.values() for key in fmt.keys if key not in fmt.node_keys]
+    consolidated = [fmt.consolidated_key for fmt in FORMATS.values() if fmt.consolidated_key]
+    nodes = [key for fmt in [*FORMATS.values()][::-1] for key in fmt.node_keys]
+    return (*dict.fromkeys(key for key in (*inner, *consolidated) if key not in nodes), *nodes)
 
 
 _RANK: Final = {key: rank for rank, key in enumerate(_documents_in_order())}
@@ -52,7 +52,7 @@ class Copier:
         self.source, self.old = source, old
         self.target, self.new = target, new
         self.requests = max(source.concurrency, target.concurrency)
-        self._far = source.is_remote or target.is_remote
+        self._is_remote = source.is_remote or target.is_remote
         self.progress = progress
         self.arrays = self.groups = self.values = self.nbytes = 0
         self._node = ""
@@ -98,8 +98,8 @@ class Copier:
             levels.append([*zip(groups, documents)])
             level = [child for prefix, (_, below) in zip(groups, listed) for child in without_jobs(prefix, below)]
         self._check_sources()
-        for found in reversed(levels):
-            for_each(lambda group: self._documents(*group), found, parallel=False, requests=self.requests)
+        for pairs in reversed(levels):
+            for_each(lambda group: self._documents(*group), pairs, parallel=False, requests=self.requests)
 
     def _check_sources(self) -> None:
         """Compare groups and the names of their members, before documents of groups are written."""
@@ -109,24 +109,24 @@ class Copier:
         """Return whether a prefix holds an array, or documents that can't be read; count the node."""
         path = prefix[:-1]
         try:
-            found = engine.read_metadata(self.source, path)
+            node = engine.read_metadata(self.source, path)
         except (MetadataError, UnsupportedError):
             self._sources.see_path(path)
             self._nodes[prefix] = Source(self.source, path, None)
             return True
-        if found is not None:
+        if node is not None:
             self._sources.see_path(path)
-        if isinstance(found, ArrayMetadata):
-            self._nodes[prefix] = self._array_at(path, found)
+        if isinstance(node, ArrayMetadata):
+            self._nodes[prefix] = self._array_at(path, node)
         else:
-            self._nodes[prefix] = {} if found is None else found.documents
-            self._sources.see_group(self.source, path, found or GroupMetadata(format="zarr3"))
+            self._nodes[prefix] = {} if node is None else node.documents
+            self._sources.see_group(self.source, path, node or GroupMetadata(format="zarr3"))
         with self._lock:
-            self.arrays += isinstance(found, ArrayMetadata)
-            self.groups += isinstance(found, GroupMetadata)
-            if isinstance(found, ArrayMetadata):
-                self._chunks[prefix] = prod(found.grid.largest_chunk()) * found.data_type.itemsize
-        return isinstance(found, ArrayMetadata)
+            self.arrays += isinstance(node, ArrayMetadata)
+            self.groups += isinstance(node, GroupMetadata)
+            if isinstance(node, ArrayMetadata):
+                self._chunks[prefix] = prod(node.grid.largest_chunk()) * node.data_type.itemsize
+        return isinstance(node, ArrayMetadata)
 
     def _array_at(self, path: str, metadata: ArrayMetadata) -> Source:
         """Return an array that is about to be copied."""
@@ -152,7 +152,7 @@ class Copier:
         self._documents(prefix, documents)
 
     def _documents(self, prefix: str, names: list[str]) -> None:
-        """Write the documents of a node, after a last look at those of an array."""
+        """Write the documents of a node, after a last comparison of those of an array."""
         node = self._nodes[prefix]
         if isinstance(node, Source):
             node.check()
@@ -162,7 +162,7 @@ class Copier:
 
     def _values(self, keys: Iterable[_Sized]) -> None:
         source = iter([*keys] if self._listed_first else keys)
-        if self._far:
+        if self._is_remote:
             for_each(self._value, source, parallel=True, requests=self.requests)
             return
         start = perf_counter()
@@ -173,7 +173,7 @@ class Copier:
 
     def _value(self, item: _Sized) -> None:
         key, nbytes = item
-        with UNITS.hold(nbytes if self._far and not self._by_storage else 0):
+        with UNITS.hold(nbytes if self._is_remote and not self._by_storage else 0):
             self._copy(key, nbytes)
 
     def _copy(self, key: str, nbytes: int, data: bytes | None = None) -> None:
@@ -187,7 +187,7 @@ class Copier:
         except ConflictError as error:
             raise AlreadyExistsError(
                 "a value already exists at the target, or another process is writing there",
-                path=place(self.target, self.new[:-1]),
+                path=location_of(self.target, self.new[:-1]),
                 key=name,
             ) from error
         with self._lock:  # progress is reported by one thread at a time, with increasing numbers
@@ -218,12 +218,12 @@ class Copier:
                     self.target.delete(key)
 
     def _is_copied(self, name: str) -> bool:
-        """Return whether a value at the target is from the source: others that were there before stay."""
+        """Return whether a value at the target comes from the source; values that were there before stay."""
         parts = name.split("/")
         for count in range(len(parts)):
-            prefix, rest = self.old + "".join(f"{part}/" for part in parts[:count]), "/".join(parts[count:])
+            prefix, inner = self.old + "".join(f"{part}/" for part in parts[:count]), "/".join(parts[count:])
             if (node := self._nodes.get(prefix)) is not None and (
-                rest in _RANK or (isinstance(node, Source) and is_chunk_key(rest))
+                inner in _RANK or (isinstance(node, Source) and is_chunk_key(inner))
             ):
                 return True
         return self.source.exists(self.old + name)

@@ -32,7 +32,7 @@ from tegula.hierarchy.copier import Copier, CopyProgress
 from tegula.metadata.nodes import GroupMetadata, NodeMetadata
 from tegula.stores import LocalStore, Store
 from tegula.stores.capabilities import Renaming, is_link
-from tegula.targets.paths import clean, is_missing, local_path, place, refuse_missing, refuse_overlap
+from tegula.targets.paths import clean, is_missing, local_path, location_of, refuse_missing, refuse_overlap
 from tegula.targets.stores import abandon, check_options, creating, options_of_both, store_of
 from tegula.targets.suffixes import new_format
 
@@ -41,7 +41,7 @@ __all__ = [
     "target_store",
 ]  # fmt: skip
 
-_ARRAYS: Final = tuple(key for item in FORMATS.values() for key in item.node_keys)
+_ARRAYS: Final = tuple(key for fmt in FORMATS.values() for key in fmt.node_keys)
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,7 +241,7 @@ def delete(target: Any, *, path: str = "", storage_options: Mapping[str, Any] | 
     """
     check_options(target, storage_options)
     with source_store(target, path, options=storage_options, read_only=False) as (store, old):
-        if not is_link(store, _prefix(old)):  # one that leads nowhere is deleted, too
+        if not is_link(store, _prefix(old)):  # a link that leads nowhere is deleted, too
             with suppress(MetadataError):  # it exists, though it can't be read
                 _read_node(store, old)
         _refuse_column(store, old)
@@ -262,7 +262,7 @@ def _refuse_link(store: Store, path: str) -> None:
 # --- sources and targets
 
 
-def _place_of(target: Any, path: str) -> tuple[Store, str] | None:
+def _store_and_path(target: Any, path: str) -> tuple[Store, str] | None:
     """Return the store of a node and a path below the node; ``None`` if `target` is not a node."""
     if not isinstance(target, Node):
         return None
@@ -274,7 +274,7 @@ def source_store(
     source: Any, path: str = "", *, options: Mapping[str, Any] | None, read_only: bool
 ) -> Iterator[tuple[Store, str]]:
     """Open the store of a source, and close it at the end if it was opened here."""
-    if (known := _place_of(source, path)) is not None:
+    if (known := _store_and_path(source, path)) is not None:
         if not read_only:
             source.check_writable()
         engine.wait_for(source.store)
@@ -291,7 +291,7 @@ def source_store(
 @contextmanager
 def target_store(target: Any, path: str, options: Mapping[str, Any] | None) -> Iterator[tuple[Store, str]]:
     """Open the store of a target, and write out pending values at the end."""
-    if (known := _place_of(target, path)) is not None:
+    if (known := _store_and_path(target, path)) is not None:
         target.check_writable()
         yield known
         return
@@ -312,12 +312,12 @@ def target_store(target: Any, path: str, options: Mapping[str, Any] | None) -> I
 def _read_node(store: Store, path: str) -> NodeMetadata | None:
     """Read the metadata of the node at a path, which must exist; return ``None`` if it is not supported."""
     try:
-        found = engine.read_metadata(store, path) or engine.implicit_group(store, path, None, deep=True)
+        node = engine.read_metadata(store, path) or engine.implicit_group(store, path, None, deep=True)
     except UnsupportedError:
         return None  # its bytes can still be copied
-    if found is None:
-        raise NotFoundError("there is no array or group", path=place(store, path))
-    return found
+    if node is None:
+        raise NotFoundError("there is no array or group", path=location_of(store, path))
+    return node
 
 
 def _refuse_column(store: Store, path: str) -> None:
@@ -333,8 +333,10 @@ def _refuse_column(store: Store, path: str) -> None:
     with suppress(TegulaError):
         table = engine.read_metadata(above, parent, "bcolz")
     if isinstance(table, GroupMetadata) and name in (table.members or ()):
-        column = place(store, path)
-        raise MetadataError(f"{column} is a column of a table; use Table.remove_column", path=place(above, parent))
+        column = location_of(store, path)
+        raise MetadataError(
+            f"{column} is a column of a table; use Table.remove_column", path=location_of(above, parent)
+        )
 
 
 def _remove_empty_store(store: Store, source: Any, path: str) -> None:
@@ -354,26 +356,26 @@ def _prefix(path: str) -> str:
 def prepare(store: Store, old: str, new_store: Store, new: str, overwrite: bool) -> None:
     """Check that the name is valid, and the target free unless it is overwritten; create the groups above it.
 
-    What is overwritten stays; where no node is, leftovers are deleted.
+    A node that is to be overwritten stays; without a node, leftovers are deleted.
     """
     if new_store.read_only:
         raise ReadOnlyError("the store was opened for reading", path=new_store.url)
 
     # the name, which must be valid in the format of the node
-    found = _read_node(store, old)
+    node = _read_node(store, old)
     refuse_overlap(store, old, new_store, new)
-    is_folder = isinstance(found, GroupMetadata) and not found.documents
-    if found is not None and not is_folder:
-        item = find_format(found.format)
-        _check_name(new_store, new, item.name)
-        check_path(new, item)
+    is_folder = isinstance(node, GroupMetadata) and not node.documents
+    if node is not None and not is_folder:
+        fmt = find_format(node.format)
+        _check_name(new_store, new, fmt.name)
+        check_path(new, fmt)
         if new.rpartition("/")[2] != old.rpartition("/")[2]:  # a copy may keep a reserved name of older versions
-            check_reserved(new, item, new_store)
+            check_reserved(new, fmt, new_store)
 
     # the target, which must be free
     if not overwrite and _is_taken(new_store, new):
         raise AlreadyExistsError(
-            "something already exists at this path; pass overwrite=True to replace it", path=place(new_store, new)
+            "something already exists at this path; pass overwrite=True to replace it", path=location_of(new_store, new)
         )
     kept = overwrite and occupant(new_store, new) is not None  # it is replaced when the copy is complete
     for keys in () if kept else batches(new_store.list_prefix(_prefix(new))):
@@ -383,14 +385,14 @@ def prepare(store: Store, old: str, new_store: Store, new: str, overwrite: bool)
             if not overwrite:
                 raise AlreadyExistsError(
                     "a value at the target would be read as part of the copy; pass overwrite=True to delete it",
-                    path=place(new_store, new),
+                    path=location_of(new_store, new),
                     key=key,
                 )
             new_store.delete(key)
 
     # the groups above it
-    if found is not None and not is_folder and item.has_groups:
-        create_parents(new_store, new, item)
+    if node is not None and not is_folder and fmt.has_groups:
+        create_parents(new_store, new, fmt)
 
 
 def _belongs_to_copy(source: Store, old: str, name: str) -> bool:
@@ -413,7 +415,7 @@ def _check_name(store: Store, path: str, format: str) -> None:
         raise MetadataError(
             f"the suffix of the name implies another format than {format}; choose another name, or change the format "
             "with tegula.convert",
-            path=place(store, path),
+            path=location_of(store, path),
         ) from error
 
 
@@ -449,10 +451,10 @@ def _renamed(store: Renaming, old: str, new_store: Store, new: str, overwrite: b
 def _replaced(
     store: Store, old: str, new_store: Store, new: str, overwrite: bool, progress: CopyProgress | None
 ) -> CopyReport:
-    """Copy a node; one that it replaces stays until the copy is complete."""
+    """Copy a node; a node that it replaces stays until the copy is complete."""
     known = {"reserved": True, "anywhere": True}  # as `prepare` has checked
-    with replacing(new_store, new, find_format("zarr3"), overwrite, "lazy", **known) as place:
-        return _copied(store, old, place.store, place.path, progress)
+    with replacing(new_store, new, find_format("zarr3"), overwrite, "lazy", **known) as replacement:
+        return _copied(store, old, replacement.store, replacement.path, progress)
 
 
 def _copied(store: Store, old: str, new_store: Store, new: str, progress: CopyProgress | None) -> CopyReport:
@@ -468,5 +470,5 @@ def _copied(store: Store, old: str, new_store: Store, new: str, progress: CopyPr
     finally:
         engine.forget(new_store, _prefix(new))
     if not copier.values:
-        raise NotFoundError("the source was deleted during the copy", path=place(store, old))
+        raise NotFoundError("the source was deleted during the copy", path=location_of(store, old))
     return CopyReport(copier.arrays, copier.groups, copier.values, copier.nbytes)

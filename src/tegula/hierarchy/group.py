@@ -31,7 +31,13 @@ from tegula.errors import (
 )
 from tegula.formats import find_format
 from tegula.hierarchy.ahead import Ahead, Entry
-from tegula.hierarchy.consolidating import below, has_copy, opened_copy, read_copy, write_copy
+from tegula.hierarchy.consolidating import (
+    below,
+    has_consolidated,
+    opened_consolidated,
+    read_consolidated,
+    write_consolidated,
+)
 from tegula.hierarchy.copying import CopyReport, copy_node, move_node
 from tegula.hierarchy.members import Documents, Items, Keys, Members, Names, Values, readable, walked
 from tegula.metadata.data_types import DataType, as_data_type, packed
@@ -183,13 +189,13 @@ class Group(Node, MutableMapping[str, Any]):
     def _change_attributes(self, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
         self.check_writable()
         if not self._metadata.documents:  # give an implicit group a document
-            item = find_format(self.format)
-            if not item.has_groups:
+            fmt = find_format(self.format)
+            if not fmt.has_groups:
                 raise UnsupportedError(
                     f"{self.format} has no groups, so it can't store their attributes", path=self.location
                 )
             with suppress(AlreadyExistsError):  # another process has created it
-                engine.create_documents(self._store, self._path, item, self._metadata, overwrite=False)
+                engine.create_documents(self._store, self._path, fmt, self._metadata, overwrite=False)
         self._metadata = engine.update_documents(
             self._store,
             self._path,
@@ -425,8 +431,8 @@ class Group(Node, MutableMapping[str, Any]):
         """
         self.check_writable()
         check_keywords("create_array", options, _KEYWORDS)
-        given: dict[str, Any] = {"format": self.format, **options}
-        return new_array_with(self._store, self.path_of(name), data, shape=shape, dtype=dtype, **given)
+        own: dict[str, Any] = {"format": self.format, **options}
+        return new_array_with(self._store, self.path_of(name), data, shape=shape, dtype=dtype, **own)
 
     @known_keywords
     def create_group(self, name: str, *, attributes: Mapping[str, Any] | None = None, overwrite: bool = False) -> Group:
@@ -614,7 +620,7 @@ class Group(Node, MutableMapping[str, Any]):
         """
         self.check_writable()
         plain = Group(self._store, self._path, self._metadata, read_only=True, allow_pickle=self.allow_pickle)
-        self._metadata = write_copy(
+        self._metadata = write_consolidated(
             self._store,
             self._path,
             self.format,
@@ -630,7 +636,7 @@ class Group(Node, MutableMapping[str, Any]):
         >>> tegula.create_group({}).is_consolidated()
         False
         """
-        return has_copy(self._store, self._path, self._metadata)
+        return has_consolidated(self._store, self._path, self._metadata)
 
     def with_consolidated(self) -> Group:
         """Return this group with its members taken from the consolidated metadata.
@@ -649,7 +655,7 @@ class Group(Node, MutableMapping[str, Any]):
         >>> list(g.with_consolidated())
         ['x']
         """
-        return self._with_members(read_copy(self._store, self._path, self._metadata))
+        return self._with_members(read_consolidated(self._store, self._path, self._metadata))
 
     def from_consolidated(self) -> Group:
         """Return what `with_consolidated` does, for a group that was just opened and may have read the copy already.
@@ -667,12 +673,12 @@ class Group(Node, MutableMapping[str, Any]):
         >>> tegula.open_group(store).from_consolidated().knows_members
         True
         """
-        found = opened_copy(self._metadata)
-        return self.with_consolidated() if found is None else self._with_members(found)
+        documents = opened_consolidated(self._metadata)
+        return self.with_consolidated() if documents is None else self._with_members(documents)
 
-    def _with_members(self, found: Documents | None) -> Group:
+    def _with_members(self, documents: Documents | None) -> Group:
         """Return this group with its members taken from documents of consolidated metadata."""
-        if found is None:
+        if documents is None:
             raise NotFoundError("the group has no consolidated metadata", path=self.location)
         group = Group(
             self._store,
@@ -680,7 +686,7 @@ class Group(Node, MutableMapping[str, Any]):
             self._metadata,
             read_only=self._read_only,
             allow_pickle=self.allow_pickle,
-            known=below(found, self._path),
+            known=below(documents, self._path),
             copy=f"{self._path}/{find_format(self.format).consolidated_key}".lstrip("/"),
         )
         group.owns_store = self.owns_store
@@ -727,7 +733,7 @@ def _reopen(
     allow_pickle: bool,
     owner: str | None,
 ) -> Group:
-    metadata = engine.read_copied(store, path, format, mark)
+    metadata = engine.read_unpickled(store, path, format, mark)
     metadata = metadata or engine.implicit_group(store, path, format, deep=True)
     if not isinstance(metadata, GroupMetadata):
         raise NotFoundError("the group no longer exists", path=path or store.url)

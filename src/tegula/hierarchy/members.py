@@ -64,7 +64,7 @@ class Members:
                 engine.read_metadata(self.store, path) or engine.implicit_group(self.store, path, None, deep=True)
             ) is not None
         except (MetadataError, UnsupportedError):
-            return True  # it exists and can be deleted, but not opened
+            return True  # the member exists and can be deleted, but not opened
         except StoreError as error:
             if is_no_name(error):
                 return False  # a key the store can't hold, or the name of a document
@@ -188,7 +188,7 @@ class Items(ItemsView[str, Any]):
 
 
 class Values(ValuesView[Any]):
-    """A view of nodes, in the way of `Items`."""
+    """A view of nodes that opens many members at once where the store is remote, as `Items` does."""
 
     _mapping: Any  # the group
 

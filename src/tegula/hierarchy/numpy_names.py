@@ -219,25 +219,25 @@ def full_like(a: Any, fill_value: Any, *, store: Any = None, **options: Any) -> 
     return create_array(target, **{**_like(a, target, options), "fill_value": fill_value})
 
 
-def _like(a: Any, target: Any, given: dict[str, Any]) -> dict[str, Any]:
-    """Return the options that create an array like another; given options replace its own."""
-    given = {name: value for name, value in given.items() if name not in ("dtype", "shape") or value is not None}
+def _like(a: Any, target: Any, chosen: dict[str, Any]) -> dict[str, Any]:
+    """Return the options that create an array like another; the chosen options replace its own."""
+    chosen = {name: value for name, value in chosen.items() if name not in ("dtype", "shape") or value is not None}
     if not hasattr(a, "shape") or not hasattr(a, "dtype"):
         a = as_data(a)
     out: dict[str, Any] = {"shape": tuple(a.shape), "dtype": type_of(a)}
-    same_axes = "shape" not in given or len(as_shape(given["shape"])) == len(out["shape"])
+    same_axes = "shape" not in chosen or len(as_shape(chosen["shape"])) == len(out["shape"])
     if not isinstance(a, Array):
         chunks = getattr(a, "chunks", None)
         if same_axes and isinstance(chunks, tuple) and all(isinstance(n, (int, np.integer)) for n in chunks):
             out["chunks"] = chunks
-        return {**out, **given}
+        return {**out, **chosen}
     metadata = a.metadata
-    format = given.get("format") or new_format(target, clean(given.get("path", "")), None, metadata.format)
+    format = chosen.get("format") or new_format(target, clean(chosen.get("path", "")), None, metadata.format)
     out |= {"format": format, "fill_value": a.fill_value}
     if same_axes:
         out |= {"chunks": a.chunks, "dimension_names": a.dimension_names if format == metadata.format else None}
-        if format == "zarr3" and "chunks" not in given:
+        if format == "zarr3" and "chunks" not in chosen:
             out["shards"] = a.shards
-        if format == metadata.format and as_data_type(given.get("dtype", metadata.data_type)) == metadata.data_type:
+        if format == metadata.format and as_data_type(chosen.get("dtype", metadata.data_type)) == metadata.data_type:
             out["codecs"] = portable(inner_codecs(metadata.codecs))
-    return {**out, **given}
+    return {**out, **chosen}

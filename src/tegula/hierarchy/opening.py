@@ -13,7 +13,7 @@ from tegula.arrays.node import opened_by_name
 from tegula.deferred import Later
 from tegula.errors import AlreadyExistsError, MetadataError, NotFoundError
 from tegula.metadata.nodes import ArrayMetadata
-from tegula.targets.paths import clean, local_path, place, refuse_missing
+from tegula.targets.paths import clean, local_path, location_of, refuse_missing
 from tegula.targets.stores import abandon, creating, store_of
 
 if TYPE_CHECKING:
@@ -107,20 +107,20 @@ def open(
         arrays.check_keywords("open", creation, arrays.CREATION | known)
     if mode == "r+" and _may_be_archive(target):
         refuse_missing(target)  # before an archive is created
-    found: Array | Group | Table | None
+    node: Array | Group | Table | None
     if mode in ("r", "r+"):
         store = store_of(target, read_only=mode == "r", storage_options=storage_options)
         try:
-            found = _open_node(store, path, format, read_only=mode == "r", allow_pickle=allow_pickle)
+            node = _open_node(store, path, format, read_only=mode == "r", allow_pickle=allow_pickle)
         except BaseException:
             abandon(store, target)
             raise
-        if found is None:
+        if node is None:
             abandon(store, target)
             targets.refuse_foreign(local_path(target) if not path else None)
             refuse_missing(target)
-            raise NotFoundError("there is no array or group", path=place(store, path))
-        return opened_by_name(found, target)
+            raise NotFoundError("there is no array or group", path=location_of(store, path))
+        return opened_by_name(node, target)
     with creating(target, storage_options) as store:
         return opened_by_name(_open_or_create(target, store, mode, path, format, allow_pickle, creation), target)
 
@@ -147,14 +147,14 @@ def _open_or_create(
     target: Any, store: Store, mode: str, path: str, format: str | None, allow_pickle: bool, creation: dict[str, Any]
 ) -> Array | Group | Table:
     if mode != "w":
-        found = _open_node(store, path, format, read_only=False, allow_pickle=allow_pickle)
-        if found is not None:
+        node = _open_node(store, path, format, read_only=False, allow_pickle=allow_pickle)
+        if node is not None:
             if mode == "w-":
                 raise AlreadyExistsError(
                     'something already exists at this path; open it with mode="w" to replace it',
-                    path=place(store, path),
+                    path=location_of(store, path),
                 )
-            return found
+            return node
     if "shape" not in creation and creation.keys() - {"attributes"}:
         raise MetadataError("a new array needs a shape", field="shape")
     options = {**creation, "format": targets.new_format(target, path, format, "zarr3"), "overwrite": mode == "w"}
@@ -163,10 +163,10 @@ def _open_or_create(
             return arrays.new_array(store, path, allow_pickle=allow_pickle, **{"dtype": "f8", **options})
         return hierarchy.Group(store, path, arrays.new_group(store, path, **options), read_only=False)
     except AlreadyExistsError:
-        found = _open_node(store, path, format, read_only=False, allow_pickle=allow_pickle) if mode == "a" else None
-        if found is None:
+        node = _open_node(store, path, format, read_only=False, allow_pickle=allow_pickle) if mode == "a" else None
+        if node is None:
             raise
-        return found  # another process has just created it
+        return node  # another process has just created it
 
 
 def _kind(node: Array | Group | Table) -> str:
@@ -193,7 +193,7 @@ def open_array(target: Any, mode: str = "r", **options: Any) -> Array:
         mode = "r+"  # nothing can be created without a shape
     node: Array | Group | Table = open(target, mode, **options)
     if not isinstance(node, Array):
-        raise NotFoundError(f"there is {_kind(node)}, not an array", path=place(node.store, node.path))
+        raise NotFoundError(f"there is {_kind(node)}, not an array", path=location_of(node.store, node.path))
     return node
 
 
@@ -231,7 +231,7 @@ def open_group(target: Any, mode: str = "r", *, consolidated: bool = False, **op
         mode = "r+"  # a new group would have none
     node: Array | Group | Table = open(target, mode, **options)
     if not isinstance(node, hierarchy.Group):
-        raise NotFoundError(f"there is {_kind(node)}, not a group", path=place(node.store, node.path))
+        raise NotFoundError(f"there is {_kind(node)}, not a group", path=location_of(node.store, node.path))
     return node.from_consolidated() if consolidated else node
 
 
@@ -278,7 +278,7 @@ def open_table(
         target, mode, path=path, format=format, allow_pickle=allow_pickle, storage_options=storage_options
     )
     if isinstance(node, Array):
-        raise NotFoundError("there is an array, not a table", path=place(node.store, node.path))
+        raise NotFoundError("there is an array, not a table", path=location_of(node.store, node.path))
     if isinstance(node, hierarchy.Group):
         table = tables.Table(node.store, node.path, node.metadata, read_only=node.read_only, allow_pickle=allow_pickle)
         return opened_by_name(table, target)

@@ -21,7 +21,7 @@ from tegula.hierarchy.opening import open as open_node
 from tegula.metadata.nodes import GroupMetadata
 from tegula.stores import Store
 from tegula.tables.table import Table
-from tegula.targets.paths import clean, place
+from tegula.targets.paths import clean, location_of
 from tegula.targets.stores import creating
 from tegula.targets.suffixes import new_format
 
@@ -103,13 +103,15 @@ def save(
         store.close()
 
 
-def _save_group(store: Store, path: str, item: Format, arrays: Mapping[str, Any]) -> None:
+def _save_group(store: Store, path: str, fmt: Format, arrays: Mapping[str, Any]) -> None:
     """Store arrays as the members of a new group, or of a folder if the format has no groups."""
-    with replacing(store, path, item, True, "memory") as place:
-        if item.has_groups:
-            new_group(place.store, place.path, format=item.name, **place.options)
+    with replacing(store, path, fmt, True, "memory") as replacement:
+        if fmt.has_groups:
+            new_group(replacement.store, replacement.path, format=fmt.name, **replacement.options)
         for name, value in arrays.items():
-            new_array_with(place.store, f"{place.path}/{name}".lstrip("/"), value, format=item.name, overwrite=True)
+            new_array_with(
+                replacement.store, f"{replacement.path}/{name}".lstrip("/"), value, format=fmt.name, overwrite=True
+            )
 
 
 def _refuse_group(store: Store, path: str) -> None:
@@ -128,7 +130,7 @@ def _refuse_group(store: Store, path: str) -> None:
     listed = f" with the {parts} {', '.join(names[:3])}{', …' if len(names) > 3 else ''}" if names else ""
     raise AlreadyExistsError(
         f"a {kind}{listed} already exists at this path; pass overwrite=True to delete all of it",
-        path=place(store, path),
+        path=location_of(store, path),
     )
 
 

@@ -25,7 +25,7 @@ from tegula.metadata.nodes import ArrayMetadata, GroupMetadata, NodeMetadata
 from tegula.stores import Generation, Store
 from tegula.tables.columns import column_names
 from tegula.tables.table import Table
-from tegula.targets.paths import place
+from tegula.targets.paths import location_of
 
 __all__ = ["Lengths", "Source", "Sources", "source_of"]
 
@@ -84,7 +84,7 @@ class Source:
         self._store, self._path, self._metadata = store, path, metadata
         self._lengths, self._changed, self._described_above = lengths, changed, described_above
         self._keys = ALL_KEYS if metadata is None else (*metadata.documents,)
-        # where generations recur, the bytes of the description say as much
+        # where generations recur, they say no more than the bytes of the description
         wanted = store.fresh_generations or described_above or metadata is None
         self._begun: _States | None = None
         if wanted:
@@ -112,7 +112,7 @@ class Source:
         if error is None:
             self.check()
         elif isinstance(error, TegulaError):
-            with suppress(StoreError):  # the storage failed, which the first error says
+            with suppress(StoreError):  # the storage failed; the first error says so
                 self.check()
 
     @property
@@ -154,7 +154,7 @@ class Source:
         if self._changed is not None:
             self._changed(what)
         gone = all(raw is None for raw, _ in now.values())
-        where = place(self._store, self._path)
+        where = location_of(self._store, self._path)
         raise (NotFoundError if gone else ConflictError)(_message(what), path=where)
 
     def _difference(self, now: _States) -> str | None:
@@ -176,14 +176,14 @@ class Source:
         if raw == dict(metadata.documents):
             return None
         try:
-            found = find_format(metadata.format).parse(raw)
+            present = find_format(metadata.format).parse(raw)
         except TegulaError as error:
             return f"{name} can't be read any more: {error.message}"
-        return _change(name, metadata, found, self._lengths)
+        return _change(name, metadata, present, self._lengths)
 
 
 def source_of(array: Array, lengths: Lengths = "longer", changed: _Changed = None, **more: bool) -> Source:
-    """Return the source that an array is, as it is now; for parameters see `Source`."""
+    """Return an array as a source, in its present state; for parameters see `Source`."""
     return Source(array.store, array.path, array.metadata, lengths=lengths, changed=changed, **more)
 
 
@@ -235,7 +235,7 @@ class Sources:
             self.see(root)
 
     def array(self, array: Array, lengths: Lengths = "longer") -> Source:
-        """Return the source that an array is, for a comparison of its own once it is read.
+        """Return an array as a source, to be compared on its own once it is read.
 
         Columns of a table are compared once more at the end, since they belong together.
         """
@@ -302,17 +302,17 @@ class Sources:
         if what is not None:
             if self._changed is not None:
                 self._changed(what)
-            raise ConflictError(_message(what), path=place(store, path))
+            raise ConflictError(_message(what), path=location_of(store, path))
 
     def _added(self, store: Store, prefix: str, names: list[str], metadata: GroupMetadata) -> Iterator[str]:
-        """Yield those of the names that a walk would visit."""
+        """Yield the names, among those added, that a walk would visit."""
         anything = self._implicit or not metadata.documents
         for name in names:
             with suppress(TegulaError):  # files of other programs
-                found = engine.read_metadata(store, prefix + name, None if anything else metadata.format)
-                if found is None and anything:
-                    found = engine.implicit_group(store, prefix + name, None, deep=True)
-                if found is not None:
+                node = engine.read_metadata(store, prefix + name, None if anything else metadata.format)
+                if node is None and anything:
+                    node = engine.implicit_group(store, prefix + name, None, deep=True)
+                if node is not None:
                     yield name
 
 
@@ -363,7 +363,7 @@ def _change(name: str, old: NodeMetadata, new: NodeMetadata | None, lengths: Len
 
 
 def _may_become(old: ArrayMetadata, new: ArrayMetadata, lengths: Lengths) -> bool:
-    """Return whether what was read of an array is right after its lengths have changed."""
+    """Return whether the elements that were read of an array are still right after its lengths have changed."""
     if old.ndim != new.ndim:
         return False
     if old.shape == new.shape or lengths == "any":

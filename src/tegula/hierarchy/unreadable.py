@@ -1,4 +1,4 @@
-"""What stands for a member that can't be opened, where a group is read as a mapping."""
+"""The value of a member that can't be opened, when a group is read as a mapping."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ __all__ = ["LONG", "Column", "Entry", "IntArray", "Lookup", "Points", "lookup", 
 IntArray: TypeAlias = npt.NDArray[np.int64]
 
 Entry: TypeAlias = tuple[int, Any, Any, bool]
-"""For a chunk along one axis: its number, the selections within the chunk and in the work buffer, and `whole`."""
+"""For a chunk along one axis: its number, the selections within the chunk and in the work buffer, and `covers`."""
 
 Column: TypeAlias = Iterable[Entry]
 """The entries of an axis: a list, or a reiterable object that computes them if there are more than `LONG`."""
@@ -74,7 +74,7 @@ class Lookup:
         return _end(self.numbers, self.bounds, self.offsets, cut)
 
     def _rows(self) -> Iterator[tuple[int, int, int, bool, bool]]:
-        """Yield ``(number, begin, end, consecutive, whole)`` of each row, as Python ints and bools."""
+        """Yield ``(number, begin, end, consecutive, covers)`` of each row, as Python ints and bools."""
         for first in range(0, self.numbers.size, LONG):
             part = slice(first, first + LONG)
             bounds = self.bounds[first : first + LONG + 1].tolist()
@@ -86,26 +86,26 @@ class Lookup:
         return _column(lambda: self._entries(as_slices), self.nchunks)
 
     def _entries(self, as_slices: bool) -> Iterator[Entry]:
-        for number, begin, end, consecutive, whole in self._rows():
+        for number, begin, end, consecutive, covers in self._rows():
             inner: Any = self.offsets[begin:end]
             if consecutive and as_slices:
                 first = int(inner[0])
                 inner = slice(first, first + end - begin, 1)
-            place = slice(begin, end, 1) if self.positions is None else self.positions[begin:end]
-            yield number, inner, place, whole
+            work = slice(begin, end, 1) if self.positions is None else self.positions[begin:end]
+            yield number, inner, work, covers
 
     def mesh(self, shape: tuple[int, ...], as_slices: bool) -> Column:
         """Return the rows as selections of `shape` for an open mesh; `as_slices` makes work positions slices."""
         return _column(lambda: self._mesh(shape, as_slices), self.nchunks)
 
     def _mesh(self, shape: tuple[int, ...], as_slices: bool) -> Iterator[Entry]:
-        for number, begin, end, _, whole in self._rows():
+        for number, begin, end, _, covers in self._rows():
             inner = self.offsets[begin:end].reshape(shape)
-            place: Any = slice(begin, end, 1)
+            work: Any = slice(begin, end, 1)
             if not as_slices:
-                place = np.arange(begin, end) if self.positions is None else self.positions[begin:end]
-                place = place.reshape(shape)
-            yield number, inner, place, whole
+                work = np.arange(begin, end) if self.positions is None else self.positions[begin:end]
+                work = work.reshape(shape)
+            yield number, inner, work, covers
 
 
 class _Recomputed:
@@ -160,24 +160,24 @@ class Points:
         self.offsets = offsets
         self.positions = positions
 
-    def end(self, place: int, cut: ChunkAxis) -> int:
+    def end(self, column: int, cut: ChunkAxis) -> int:
         """Return the index after the highest one along one of the axes, given its division into chunks."""
-        return _end(self.numbers[:, place], self.bounds, self.offsets[place], cut)
+        return _end(self.numbers[:, column], self.bounds, self.offsets[column], cut)
 
     def groups(self) -> Iterator[tuple[list[int], list[IntArray], Any, bool]]:
-        """Yield for each chunk its grid coordinates, the offsets along each axis, the work positions, and `whole`."""
+        """Yield for each chunk its grid coordinates, the offsets along each axis, the work positions, and `covers`."""
         for first in range(0, len(self.numbers), LONG):
             part = slice(first, first + LONG)
             bounds = self.bounds[first : first + LONG + 1].tolist()
             each_group = zip(self.numbers[part].tolist(), self.extents[part].tolist(), bounds, bounds[1:])
             for numbers, extents, begin, end in each_group:
                 offsets = [each[begin:end] for each in self.offsets]
-                place = slice(begin, end, 1) if self.positions is None else self.positions[begin:end]
-                yield numbers, offsets, place, _fills(offsets, extents)
+                work = slice(begin, end, 1) if self.positions is None else self.positions[begin:end]
+                yield numbers, offsets, work, _fills(offsets, extents)
 
 
 def _end(numbers: IntArray, bounds: IntArray, offsets: IntArray, cut: ChunkAxis) -> int:
-    """Return the index after the highest of those with such offsets in chunks; 0 if there is none."""
+    """Return the index after the highest one of some chunks, given the offsets in each chunk; 0 if there is none."""
     if not offsets.size:
         return 0
     return int((cut.start(numbers) + np.maximum.reduceat(offsets, bounds[:-1])).max()) + 1
@@ -227,13 +227,13 @@ def lookup(index: IntArray, size: int, cut: ChunkAxis) -> Lookup:
     breaks[begins] = False
     consecutive = np.add.reduceat(breaks, begins, dtype=np.int64) == 0
 
-    # whole: as many consecutive indices as the chunk has, or as many different ones
-    whole = consecutive & (counts == extents)
+    # covers: as many consecutive indices as the chunk has, or as many different ones
+    covers = consecutive & (counts == extents)
     if (~consecutive & (counts >= extents)).any():
         fresh = np.diff(np.sort(index), prepend=-1) != 0
-        whole = np.add.reduceat(fresh, begins, dtype=np.int64) == extents
+        covers = np.add.reduceat(fresh, begins, dtype=np.int64) == extents
     offsets = index - np.repeat(starts, counts)
-    return Lookup(touched, bounds, (consecutive, whole), offsets, order)
+    return Lookup(touched, bounds, (consecutive, covers), offsets, order)
 
 
 def points(

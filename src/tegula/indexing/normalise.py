@@ -45,7 +45,7 @@ def split_fields(selection: Any) -> tuple[str | list[str] | None, Any]:
     -------
     fields : str, list of str or None
         A name selects the field itself, a list of names a structure of these fields.
-    rest : any
+    others : any
         The selection without the names; ``...`` if there is nothing else.
 
     Examples
@@ -69,7 +69,7 @@ def split_fields(selection: Any) -> tuple[str | list[str] | None, Any]:
     # names among other items
     names: list[str] = []
     several = False
-    rest = []
+    others = []
     for item in selection:
         if isinstance(item, str):
             names.append(str(item))
@@ -77,11 +77,11 @@ def split_fields(selection: Any) -> tuple[str | list[str] | None, Any]:
             names.extend(item)
             several = True
         else:
-            rest.append(item)
+            others.append(item)
     if not names:
         return None, selection
     fields = names if several or len(names) > 1 else names[0]
-    return fields, rest[0] if len(rest) == 1 else tuple(rest) or ...
+    return fields, others[0] if len(others) == 1 else tuple(others) or ...
 
 
 def _is_names(item: Any) -> bool:
@@ -122,14 +122,14 @@ def itemise(selection: Any, shape: tuple[int, ...], outer: bool = False) -> list
     used = sum([_consumes(item) for item in items])
     if used > len(shape):
         raise too_many(used, len(shape))
-    ellipses = [place for place, item in enumerate(items) if item is ...]
+    ellipses = [position for position, item in enumerate(items) if item is ...]
     if len(ellipses) > 1:
         raise SelectionError("a selection can have only one Ellipsis ('...')")
     gap = ellipses[0] + 1 if ellipses else len(items)
     items[gap:gap] = [_FULL] * (len(shape) - used)
 
     # check ints and arrays against their axis, and count negative indices from the end
-    found: list[Item] = []
+    normal: list[Item] = []
     axis = 0
     for item in items:
         if isinstance(item, np.ndarray):
@@ -137,16 +137,16 @@ def itemise(selection: Any, shape: tuple[int, ...], outer: bool = False) -> list
                 raise SelectionError(
                     f"an orthogonal selection takes one-dimensional arrays, but axis {axis} got {item.ndim} dimensions"
                 )
-            found.extend(_mask(item, axis, shape) if item.dtype == np.bool_ else [_within(item, axis, shape[axis])])
+            normal.extend(_mask(item, axis, shape) if item.dtype == np.bool_ else [_within(item, axis, shape[axis])])
         elif isinstance(item, int):
             size = shape[axis]
             if not -size <= item < size:
                 raise out_of_bounds(item, axis, size)
-            found.append(item % size)
+            normal.append(item % size)
         else:
-            found.append(item)
+            normal.append(item)
         axis += _consumes(item)
-    return found
+    return normal
 
 
 def too_many(used: int, ndim: int) -> SelectionError:
@@ -194,10 +194,10 @@ def _array(item: Any) -> npt.NDArray[Any]:
 
 def _mask(mask: npt.NDArray[Any], axis: int, shape: tuple[int, ...]) -> list[IntArray]:
     """Convert a mask to index arrays, one for each of its dimensions."""
-    for place, length in enumerate(mask.shape):
-        if length != shape[axis + place]:
+    for position, length in enumerate(mask.shape):
+        if length != shape[axis + position]:
             raise SelectionError(
-                f"a boolean mask has length {length} for axis {axis + place} with size {shape[axis + place]}"
+                f"a boolean mask has length {length} for axis {axis + position} with size {shape[axis + position]}"
             )
     return [index.astype(np.int64, copy=False) for index in mask.nonzero()]
 
@@ -211,5 +211,5 @@ def _within(index: npt.NDArray[Any], axis: int, size: int) -> IntArray:
         raise out_of_bounds(low if low < -size else high, axis, size)
     if high >= 1 << 63:
         raise SelectionError(f"index {high} for axis {axis} with size {size} does not fit 64 bits")
-    found: IntArray = index.astype(np.int64, copy=False)
-    return np.where(found < 0, found + size, found) if low < 0 else found
+    indices: IntArray = index.astype(np.int64, copy=False)
+    return np.where(indices < 0, indices + size, indices) if low < 0 else indices

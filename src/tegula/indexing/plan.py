@@ -36,7 +36,7 @@ _FULL = slice(None)
 class Runs:
     """The table of an axis selected by an int or a slice: one row for each chunk, computed on demand.
 
-    A row is ``(number, first, count, step, work, whole)``: number of the chunk along the axis; first index within the
+    A row is ``(number, first, count, step, work, covers)``: number of the chunk along the axis; first index within the
     chunk, number of indices and distance between them (negative if the slice runs backwards, 1 for a single index);
     first index in the work buffer; whether the row has every index of the chunk that lies within the array.
 
@@ -66,10 +66,10 @@ class Runs:
 
     def rows(self) -> Iterator[Row]:
         """Yield a row for each chunk."""
-        cut, size, step, left = self._cut, self._size, self.step, self.count
+        cut, size, step, remaining = self._cut, self._size, self.step, self.count
         index, done = self.start, 0
         chunk = cut.chunk if type(cut) is RegularAxis else 0
-        while left:
+        while remaining:
             # the chunk of the next index
             if type(cut) is RegularAxis:
                 number = index // chunk
@@ -82,10 +82,10 @@ class Runs:
             # the number of indices in it
             end = min(start + chunk, size)
             count = (end - 1 - index) // step + 1 if step > 0 else (index - start) // -step + 1
-            count = min(count, left)
+            count = min(count, remaining)
             yield (number, index - start, count, step if count > 1 else 1, done, count == end - start)
             done += count
-            left -= count
+            remaining -= count
             index += count * step
 
     @property
@@ -131,13 +131,13 @@ class Runs:
         return self._entry((number, inner, here, step if here > 1 else 1, first, here == end - start))
 
     def _entry(self, row: Row) -> Entry:
-        number, first, count, step, work, whole = row
+        number, first, count, step, work, covers = row
         if self.length is None:
-            return number, first, None, whole
+            return number, first, None, covers
         stop: int | None = first + (count - 1) * step + (1 if step > 0 else -1)
         if stop == -1:  # NumPy would count it from the end
             stop = None
-        return number, slice(first, stop, step), slice(work, work + count, 1), whole
+        return number, slice(first, stop, step), slice(work, work + count, 1), covers
 
 
 class Plan:
@@ -272,8 +272,8 @@ class Plan:
         (9, 6)
         """
         ends = [0 if table is None else table.end(cut) for table, cut in zip(self.axes, grid.axes)]
-        for place, axis in enumerate(() if self.points is None else self.points.axes):
-            ends[axis] = self.points.end(place, grid.axes[axis])  # type: ignore[union-attr]
+        for column, axis in enumerate(() if self.points is None else self.points.axes):
+            ends[axis] = self.points.end(column, grid.axes[axis])  # type: ignore[union-attr]
         return tuple(ends)
 
     @property
@@ -303,8 +303,8 @@ class Plan:
             elif table is not None and single:
                 columns.append(table.column(in_order))
             elif table is not None:
-                place = lookups.index(table)
-                mesh = tuple([-1 if other == place else 1 for other in range(len(lookups))])
+                position = lookups.index(table)
+                mesh = tuple([-1 if other == position else 1 for other in range(len(lookups))])
                 columns.append(table.mesh(mesh, sorted_all))
             else:
                 columns.append([])
@@ -315,19 +315,19 @@ class Plan:
         order = self.work_axes
         in_order = order == tuple(range(len(columns)))
         for rows in _product(columns):
-            coords, inner, work, whole = zip(*rows)
-            yield coords, inner, work if in_order else tuple([work[axis] for axis in order]), False not in whole
+            coords, inner, work, covers = zip(*rows)
+            yield coords, inner, work if in_order else tuple([work[axis] for axis in order]), False not in covers
 
     def _scattered(self, points: Points) -> Iterator[Projection]:
         """Yield, for each group of points, the product with the entries of the other axes."""
         columns = self._columns()
-        for numbers, offsets, place, filled in points.groups():
+        for numbers, offsets, points_work, filled in points.groups():
             for axis, number, each in zip(points.axes, numbers, offsets):
-                columns[axis] = [(number, each, place, filled)]
+                columns[axis] = [(number, each, points_work, filled)]
             for rows in _product(columns):
-                coords, inner, work, whole = zip(*rows)
-                target = tuple([place if axis < 0 else work[axis] for axis in self.work_axes])
-                yield coords, inner, target, False not in whole
+                coords, inner, work, covers = zip(*rows)
+                target = tuple([points_work if axis < 0 else work[axis] for axis in self.work_axes])
+                yield coords, inner, target, False not in covers
 
     def present(self, work: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Convert a work buffer to NumPy's result.

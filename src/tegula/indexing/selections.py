@@ -268,9 +268,9 @@ def _spread(arrays: dict[int, IntArray], outer: bool) -> dict[int, tuple[int, ..
     if len(shape) != len(arrays):
         return {-1: shape} if arrays else {}
     # arrays that form an open mesh, as `numpy.ix_` returns it, are an outer product
-    for place, array in enumerate(arrays.values()):
+    for position, array in enumerate(arrays.values()):
         lengths = [1] * len(shape)
-        lengths[place] = array.size
+        lengths[position] = array.size
         if (1,) * (len(shape) - array.ndim) + array.shape != tuple(lengths):
             return {-1: shape}
     return {axis: (array.size,) for axis, array in arrays.items()}
@@ -286,26 +286,26 @@ def _order(items: list[Any], group: list[int] | None) -> list[int | None]:
     group : list of int or None
         The axes of all arrays together; ``None`` leaves each array at its own position.
     """
-    found: list[int | None] = []
+    axes: list[int | None] = []
     axis = 0
-    places: list[int] = []  # positions of ints and arrays: NumPy treats ints as arrays if there are arrays
+    positions: list[int] = []  # positions of ints and arrays: NumPy treats ints as arrays if there are arrays
     first = 0
-    for place, item in enumerate(items):
+    for position, item in enumerate(items):
         if item is None or item is ... or isinstance(item, slice):
             if item is not ...:
-                found.append(None if item is None else axis)
+                axes.append(None if item is None else axis)
         elif group is None and isinstance(item, np.ndarray):
-            found.append(axis)
+            axes.append(axis)
         else:
-            if not places:
-                first = len(found)
-            places.append(place)
+            if not positions:
+                first = len(axes)
+            positions.append(position)
         axis += item is not None and item is not ...
     if group:
-        adjacent = places[-1] - places[0] == len(places) - 1
+        adjacent = positions[-1] - positions[0] == len(positions) - 1
         at = first if adjacent else 0
-        found[at:at] = group
-    return found
+        axes[at:at] = group
+    return axes
 
 
 def _view(

@@ -30,7 +30,7 @@ from tegula.metadata.chunk_grids import ChunkGrid
 from tegula.metadata.nodes import ArrayMetadata, GroupMetadata
 from tegula.stores import Store
 from tegula.stores.capabilities import Copying
-from tegula.targets.paths import place
+from tegula.targets.paths import location_of
 from tegula.targets.stores import options_of_both
 
 __all__ = ["CopyProgress", "CopyReport", "copy"]
@@ -131,7 +131,7 @@ class _Job:
     ) -> None:
         self.store, self.old, self.new_store, self.new, self.made = store, old, new_store, new, new
         self.ledger, self.progress = ledger, progress
-        self.plan = Plan("copy", {}, place(store, old), place(new_store, new))
+        self.plan = Plan("copy", {}, location_of(store, old), location_of(new_store, new))
         self.arrays: dict[str, Array] = {}
         self._sources: dict[str, Source] = {}
         self._unread = False  # whether there are nodes that are no units
@@ -216,7 +216,7 @@ class _Job:
         self.arrays = dict(sorted(self.arrays.items()))
         keys = self.store.list_prefix(self._prefix(self.old))
         if not self.arrays and not self.plan.groups and next(iter(keys), None) is None:
-            raise NotFoundError("there is no array or group", path=place(self.store, self.old))
+            raise NotFoundError("there is no array or group", path=location_of(self.store, self.old))
         for name, array in self.arrays.items():
             self.plan.add(name, array.shape, block_grid(array, array), fingerprint_of(array))
 
@@ -326,7 +326,7 @@ class _Rest(Copier):
         for prefix, array in self.recorded.items():
             if not isinstance(self._nodes.get(prefix), Source):  # it was not there when its group was listed
                 self.begun[array.path].check()
-                where = place(self.source, array.path)
+                where = location_of(self.source, array.path)
                 raise ConflictError("the source was moved away and back while it was copied; copy it again", path=where)
 
     def _array_at(self, path: str, metadata: ArrayMetadata) -> Source:

@@ -27,7 +27,7 @@ from typing import Any, Final
 
 from tegula.engine.concurrency.pool import gather
 from tegula.engine.documents.finding import JOB_DIRECTORY as DIRECTORY
-from tegula.engine.reading.far import delete_keys, delete_prefix
+from tegula.engine.reading.remote import delete_keys, delete_prefix
 from tegula.errors import AlreadyExistsError, ConflictError, MetadataError, TegulaError, UnsupportedError
 from tegula.formats.documents import load
 from tegula.jobs.owners import LATEST, Owner, owner_of
@@ -35,7 +35,7 @@ from tegula.jobs.plans import Piece, Plan, digest, is_plan
 from tegula.jobs.records import Records
 from tegula.stores import ABSENT, Generation, Store
 from tegula.stores.capabilities import EmptyDirectories, delete_if
-from tegula.targets.paths import place
+from tegula.targets.paths import location_of
 
 __all__ = ["COMPLETE", "DIRECTORY", "Ledger", "is_ledger_key", "is_shared", "share_of", "survives"]
 
@@ -113,7 +113,7 @@ class Ledger(Records):
             raise UnsupportedError(
                 "a job in an archive can't be resumed or shared, since the archive is written at the end; convert "
                 "to a directory or bucket",
-                path=place(store, path),
+                path=location_of(store, path),
             )
         super().__init__(store, f"{path}/{DIRECTORY}/".lstrip("/"), part)
         self.path = path
@@ -147,7 +147,7 @@ class Ledger(Records):
         return MetadataError(
             "a job was interrupted here whose plan can't be read, and it is not known to be this one; start again with "
             "overwrite=True, or remove it with `tegula jobs clean`",
-            path=place(self.store, self.path),
+            path=location_of(self.store, self.path),
         )
 
     def _lost_plan(self) -> dict[str, Any] | None:
@@ -243,7 +243,7 @@ class Ledger(Records):
             If the job there has another plan, or its source has changed; says what differs.
         """
         # the plan, stored by the process that begins
-        where = place(self.store, self.path)
+        where = location_of(self.store, self.path)
         self.expected = plan
         is_there, stored = self.found_plan()
         if not is_there and is_found:
@@ -302,7 +302,7 @@ class Ledger(Records):
         AlreadyExistsError
             If another process works on it, or a job was interrupted there.
         """
-        where = place(self.store, self.path)
+        where = location_of(self.store, self.path)
         if self.is_done:
             self.remove()
         if self.has_plan:

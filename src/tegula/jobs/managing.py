@@ -16,7 +16,7 @@ from tegula.jobs.ledger import DIRECTORY, Ledger, survives
 from tegula.jobs.owners import Owner
 from tegula.jobs.plans import LARGEST
 from tegula.stores import Store
-from tegula.targets.paths import clean, local_path, place
+from tegula.targets.paths import clean, local_path, location_of
 from tegula.targets.stores import store_of
 
 __all__ = ["JobState", "clean_job", "discard", "list_jobs", "refuse_running", "show_job"]
@@ -127,7 +127,7 @@ def list_jobs(target: Any, path: str = "", *, storage_options: Mapping[str, Any]
         if key == last or key.endswith(f"/{last}"):
             found.append(key)
     if is_empty and isinstance(target, str) and (here is None or clean(path)):
-        raise NotFoundError("nothing is stored here", path=place(store, clean(path)))
+        raise NotFoundError("nothing is stored here", path=location_of(store, clean(path)))
     states = [_state_of(store, key[: -len(last)].rstrip("/")) for key in sorted(found)]
     return [state for state in states if state is not None]
 
@@ -159,7 +159,7 @@ def show_job(target: Any, path: str = "", *, storage_options: Mapping[str, Any] 
     store = store_of(target, read_only=True, storage_options=storage_options)
     state = _state_of(store, clean(path))
     if state is None:
-        raise NotFoundError("no job is under way or was interrupted here", path=place(store, clean(path)))
+        raise NotFoundError("no job is under way or was interrupted here", path=location_of(store, clean(path)))
     return state
 
 
@@ -223,7 +223,7 @@ def refuse_running(store: Store, path: str) -> None:
     known = survives(store) and store.listable
     live = [owner for owner in Ledger(store, path).owners().values() if owner.is_alive] if known else []
     if live:
-        raise AlreadyExistsError(f"another job works on it ({live[0]})", path=place(store, path))
+        raise AlreadyExistsError(f"another job works on it ({live[0]})", path=location_of(store, path))
 
 
 def _state_of(store: Store, path: str) -> JobState | None:
@@ -232,7 +232,7 @@ def _state_of(store: Store, path: str) -> JobState | None:
     if is_there:
         ledger.read()
     if plan is None and is_there:
-        facts = "job whose plan can't be read", "", place(store, path), 0.0, 0
+        facts = "job whose plan can't be read", "", location_of(store, path), 0.0, 0
         return JobState(path, *facts, ledger.number_done(LARGEST), 0, 0, ledger.owners(), ledger.nbytes())
     if plan is None:
         return None

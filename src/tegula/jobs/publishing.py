@@ -13,7 +13,7 @@ from tegula.errors import AlreadyExistsError, TegulaError
 from tegula.formats import Format, find_format
 from tegula.metadata.nodes import ArrayMetadata, NodeMetadata
 from tegula.stores import Store
-from tegula.targets.paths import place
+from tegula.targets.paths import location_of
 
 __all__ = ["Place", "publish"]
 
@@ -96,7 +96,7 @@ def publish(
             target = new_array_of(store, path, item, metadata, False, **created)
             with completing(target):
                 return target
-    raise AlreadyExistsError("another process has created a node here", path=place(store, path))
+    raise AlreadyExistsError("another process has created a node here", path=location_of(store, path))
 
 
 def _is_beginning(node: NodeMetadata, final: ArrayMetadata) -> bool:

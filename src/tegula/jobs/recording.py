@@ -18,7 +18,7 @@ from tegula.jobs.managing import discard
 from tegula.jobs.plans import Plan, are_facts
 from tegula.stores import Store
 from tegula.stores.capabilities import Renaming
-from tegula.targets.paths import place
+from tegula.targets.paths import location_of
 
 __all__ = ["Recording", "claimed"]
 
@@ -223,7 +223,7 @@ class Recording:
         if self._is_under_way(overwrite=overwrite):
             if (stored := self.ledger.plan()) is None:
                 raise self.ledger.lost()
-            self.plan.check_same(stored, place(self.ledger.store, self.ledger.path))
+            self.plan.check_same(stored, location_of(self.ledger.store, self.ledger.path))
             self.ledger.read()
             return "resumes"
         return "begins" if self._completed(is_taken, overwrite=overwrite) is None else "is complete"
@@ -249,7 +249,7 @@ class Recording:
             if self._may_delete(overwrite):
                 return None
             what = f"the source has changed since: {found.what}" if found.in_source else found.what
-            where = place(self.ledger.store, self.ledger.path)
+            where = location_of(self.ledger.store, self.ledger.path)
             alone = self.ledger.part == (1, 1)
             advice = "pass overwrite=True to replace it" if alone else "delete it to begin anew"
             raise AlreadyExistsError(f"the target is complete, but {what}; {advice}", path=where)
@@ -273,7 +273,7 @@ class Recording:
         raise NotFoundError(
             "the job was removed while it was under way, by `tegula jobs clean` or overwrite=True, so the target may "
             "be incomplete; begin anew with overwrite=True",
-            path=place(self.ledger.store, self.ledger.path),
+            path=location_of(self.ledger.store, self.ledger.path),
         )
 
     def finish(
@@ -321,7 +321,7 @@ class Recording:
         """Raise an error if another part of the job has found that the source has changed."""
         stored = self.ledger.plan()
         if stored is not None:
-            self.plan.check_same(stored, place(self.ledger.store, self.ledger.path))
+            self.plan.check_same(stored, location_of(self.ledger.store, self.ledger.path))
 
     def _mark(self, is_taken: Callable[[], bool]) -> dict[str, Any] | None:
         """Return the note that the target is complete; it is in the first array that was not left out."""

@@ -19,7 +19,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from tegula.engine.concurrency.pool import gather
-from tegula.engine.reading.far import delete_keys
+from tegula.engine.reading.remote import delete_keys
 from tegula.errors import ConflictError, MetadataError
 from tegula.formats.documents import load
 from tegula.jobs.plans import LARGEST, is_count

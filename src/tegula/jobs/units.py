@@ -2,7 +2,7 @@
 
 In remote storage, several arrays of a hierarchy and several boxes of an array are processed at once:
 `tegula.engine.concurrency.pool.results_of` limits their number by the `concurrency` of the store, and
-`tegula.engine.reading.far.UNITS` limits their bytes.
+`tegula.engine.reading.remote.UNITS` limits their bytes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tegula.arrays.array import Array
 from tegula.engine.concurrency.pool import results_of
 from tegula.engine.copying.chunk_copies import part_of
 from tegula.engine.documents.implied_keys import members_unknown
-from tegula.engine.reading.far import UNITS
+from tegula.engine.reading.remote import UNITS
 from tegula.engine.stored.visiting import cells, in_order, is_inside
 from tegula.errors import NotFoundError, TegulaError
 from tegula.hierarchy.group import Group

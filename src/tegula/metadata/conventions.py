@@ -120,15 +120,15 @@ class Conventions:
         >>> marked.missing(np.array([1, -9], "i2"))
         array([False,  True])
         """
-        found: npt.NDArray[np.bool_] | None = None
+        is_missing: npt.NDArray[np.bool_] | None = None
         if values.dtype.kind in "fc":
-            found = np.isnan(values)
+            is_missing = np.isnan(values)
         elif values.dtype.kind in "mM":
-            found = np.isnat(values)
+            is_missing = np.isnat(values)
         for mask in self.masks:
             same = np.asarray(values == mask, bool)
-            found = same if found is None else found | same
-        return found if found is not None and found.any() else None
+            is_missing = same if is_missing is None else is_missing | same
+        return is_missing if is_missing is not None and is_missing.any() else None
 
     def decode(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Return stored values as what they stand for, missing ones as NaN or NaT, in the types that xarray chooses.
@@ -206,8 +206,8 @@ def conventions_of(metadata: ArrayMetadata, way: str) -> Conventions:
     >>> from tegula.metadata.nodes import ArrayMetadata
     >>> import tegula
     >>> a = tegula.create_array({}, shape=3, dtype="i2", attributes={"_FillValue": -9, "scale_factor": 0.5})
-    >>> found = conventions_of(a.metadata, "attribute")
-    >>> found.masks, found.scale
+    >>> conventions = conventions_of(a.metadata, "attribute")
+    >>> conventions.masks, conventions.scale
     ((array(-9, dtype=int16),), 0.5)
     """
     attributes, stored = metadata.attributes, metadata.data_type.numpy
@@ -231,14 +231,14 @@ def conventions_of(metadata: ArrayMetadata, way: str) -> Conventions:
 
 def _masks(metadata: ArrayMetadata, fill: Fill | None, read_as: np.dtype[Any]) -> tuple[Fill, ...]:
     """Return the values that mark missing elements, each once; times and structured elements have none."""
-    data_type, given = metadata.data_type, metadata.attributes.get("missing_value")
+    data_type, missing_value = metadata.data_type, metadata.attributes.get("missing_value")
     if data_type.numpy.kind in "mMV" or data_type.variable == "object":
         return ()
     if read_as != data_type.numpy:
         fill, data_type = None if fill is None else fill.view(read_as), as_data_type(read_as)
-    several = given if isinstance(given, list) and data_type.numpy.kind != "c" else [given]
-    found = [fill, *(fill_of_attribute(value, data_type) for value in several)]
-    masks = [mask for mask in found if mask is not None and not (mask.dtype.kind in "fc" and np.isnan(mask))]
+    several = missing_value if isinstance(missing_value, list) and data_type.numpy.kind != "c" else [missing_value]
+    candidates = [fill, *(fill_of_attribute(value, data_type) for value in several)]
+    masks = [mask for mask in candidates if mask is not None and not (mask.dtype.kind in "fc" and np.isnan(mask))]
     return tuple({mask.item(): mask for mask in masks}.values())
 
 
@@ -379,9 +379,9 @@ def _bytes(value: Any, length: int | None) -> bytes:
     """Return bytes: in base64, as xarray stores them, unless they are too long then."""
     text = value if isinstance(value, bytes) else str(value).encode()
     with suppress(binascii.Error, ValueError):
-        found = base64.b64decode(text, validate=True)
-        if length is None or len(found) <= length:
-            return found
+        raw = base64.b64decode(text, validate=True)
+        if length is None or len(raw) <= length:
+            return raw
     if length is not None and len(text) > length:
         raise ValueError("it is longer than the elements")
     return text

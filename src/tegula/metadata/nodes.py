@@ -198,7 +198,7 @@ class GroupMetadata(Frozen, kw_only=True):
         Names of the members in order, where the format lists them (the columns of a table).
     documents : mapping of str to bytes
         The documents that the node was read from, by key relative to the node; empty for a new or an implicit group.
-    copies : mapping of str to mapping, optional
+    consolidated : mapping of str to mapping, optional
         Consolidated metadata that these documents contain: documents of the members, by path below the group.
     """
 
@@ -206,7 +206,7 @@ class GroupMetadata(Frozen, kw_only=True):
     format: str
     members: tuple[str, ...] | None = None
     documents: Mapping[str, bytes] = field(default_factory=dict, repr=False, compare=False)
-    copies: Mapping[str, Mapping[str, bytes]] | None = field(default=None, repr=False, compare=False)
+    consolidated: Mapping[str, Mapping[str, bytes]] | None = field(default=None, repr=False, compare=False)
 
 
 NodeMetadata = ArrayMetadata | GroupMetadata

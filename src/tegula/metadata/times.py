@@ -40,7 +40,7 @@ _MOST: Final = 2**63 - 2**12  # ticks that NumPy holds, less the error of floati
 
 @dataclass(frozen=True, slots=True)
 class TimeUnits:
-    """What numbers mean that are times.
+    """The meaning of numbers that are times: their unit, and the date from which they count.
 
     Parameters
     ----------
@@ -102,28 +102,28 @@ class TimeUnits:
             else int(self.reference.astype("M8[ns]" if per_tick == 1 else "M8[us]").astype("i8"))
         )
         # whole units and parts of them, as ticks of the type
-        whole = np.floor(known) if known.dtype.kind == "f" else known
-        most = max((abs(int(end)) for end in (whole.min(), whole.max())), default=0) if whole.size else 0
+        integers = np.floor(known) if known.dtype.kind == "f" else known
+        most = max((abs(int(end)) for end in (integers.min(), integers.max())), default=0) if integers.size else 0
         if most * self.nanoseconds // per_tick + abs(first) >= _MOST:
             raise UnsupportedError("a time is out of range; read the numbers as they are stored")
         ticks = (
-            whole.astype("i8") * self.nanoseconds // per_tick
+            integers.astype("i8") * self.nanoseconds // per_tick
             if self.nanoseconds < per_tick
-            else (whole.astype("i8") * (self.nanoseconds // per_tick))
+            else (integers.astype("i8") * (self.nanoseconds // per_tick))
         )
         if known.dtype.kind == "f":
-            ticks += np.rint((known.astype("f8") - whole) * (self.nanoseconds / per_tick)).astype("i8")
-        found = (ticks + first).astype(self.dtype)
+            ticks += np.rint((known.astype("f8") - integers) * (self.nanoseconds / per_tick)).astype("i8")
+        dates = (ticks + first).astype(self.dtype)
         # dates before the reform are those of the Julian calendar, which NumPy does not know
         if self.reference is not None and self.calendar != "proleptic_gregorian":
-            known_dates = found[~is_missing]
+            known_dates = dates[~is_missing]
             if known_dates.size and known_dates.min() < _REFORM:
                 raise UnsupportedError(
                     f"a date is before the Gregorian reform in the calendar {self.calendar!r:.40}; read the numbers as "
                     "they are stored"
                 )
-        found[is_missing] = "NaT"
-        return found
+        dates[is_missing] = "NaT"
+        return dates
 
 
 def time_units(attributes: Mapping[str, Any]) -> TimeUnits | None:
@@ -152,11 +152,11 @@ def time_units(attributes: Mapping[str, Any]) -> TimeUnits | None:
 
 def _date(text: str, *, is_julian: bool) -> np.datetime64 | None:
     """Read a date, which before the Gregorian reform is one of the Julian calendar if the calendar is mixed."""
-    found = _DATE.fullmatch(text)
-    if found is None:
+    match = _DATE.fullmatch(text)
+    if match is None:
         return None
-    year, month, day = (int(item) for item in found.groups()[:3])
-    hour, minute, second = (int(item or 0) for item in found.groups()[3:6])
+    year, month, day = (int(item) for item in match.groups()[:3])
+    hour, minute, second = (int(item or 0) for item in match.groups()[3:6])
     if not 1 <= month <= 12 or not 1 <= day <= 31 or hour > 24 or minute > 59 or second > 60:
         return None
     if is_julian and (year, month, day) < (1582, 10, 15):
@@ -166,10 +166,10 @@ def _date(text: str, *, is_julian: bool) -> np.datetime64 | None:
             days = int(np.datetime64(f"{year:04}-{month:02}-{day:02}", "D").astype("i8"))
         except ValueError:
             return None
-    shift = (int(found[9]) * 60 + int(found[10] or 0)) * (1 if found[8] == "+" else -1) if found[8] else 0
+    shift = (int(match[9]) * 60 + int(match[10] or 0)) * (1 if match[8] == "+" else -1) if match[8] else 0
     seconds = days * 86400 + (hour * 60 + minute - shift) * 60 + second
     date = np.datetime64(seconds, "s")
-    fraction = int((found[7] or "").ljust(9, "0"))
+    fraction = int((match[7] or "").ljust(9, "0"))
     return (
         date + np.timedelta64(fraction // 1000, "us") if fraction % 1000 == 0 else date + np.timedelta64(fraction, "ns")
     )

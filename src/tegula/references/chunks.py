@@ -13,7 +13,7 @@ import numpy.typing as npt
 from tegula import config
 from tegula.codecs.equivalence import has_old_zstd
 from tegula.engine.concurrency.pool import gather
-from tegula.engine.reading.far import get_many
+from tegula.engine.reading.remote import get_many
 from tegula.engine.stored.array import StoredArray
 from tegula.engine.stored.visiting import cells, check_number, is_inside
 from tegula.errors import StoreError

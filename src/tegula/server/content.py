@@ -339,7 +339,7 @@ class Content:
     def _group_document(self, path: str, node: ShownGroup, to: str | None) -> bytes:
         """Return the document of a group with the documents of all its members, unless there are too many."""
         stored = node.metadata.documents.get(DOCUMENT) if node.metadata.format == _ZARR3.name else None
-        if stored is not None and node.metadata.copies is not None and to is None:
+        if stored is not None and node.metadata.consolidated is not None and to is None:
             return stored
         until, document = self._made.get((path, to), (0.0, b""))
         start = time.monotonic()

@@ -99,8 +99,8 @@ class ArrowRows:
         MetadataError, UnsupportedError
             If the stream fails, a value is missing, or NumPy has no type for a column.
         """
-        whole = self._next(rows)
-        return None if whole is None else columns_of_arrow(whole, self._fills, self._fixed_width)
+        rows_taken = self._next(rows)
+        return None if rows_taken is None else columns_of_arrow(rows_taken, self._fills, self._fixed_width)
 
     def empty(self) -> dict[str, Array]:
         """Return the columns without rows."""
@@ -112,9 +112,9 @@ class ArrowRows:
         file = TemporaryFile()  # noqa: SIM115 - closed with the last batch read from it
         try:
             with arrow.ipc.new_stream(file, self._schema) as writer:
-                while (whole := self._next(None)) is not None:
-                    writer.write_table(whole)
-                    yield columns_of_arrow(whole, self._fills, self._fixed_width)
+                while (table := self._next(None)) is not None:
+                    writer.write_table(table)
+                    yield columns_of_arrow(table, self._fills, self._fixed_width)
             file.seek(0)
         except BaseException:
             file.close()
@@ -124,22 +124,22 @@ class ArrowRows:
     def _next(self, rows: int | None) -> Any:
         """Return the next rows as a table of pyarrow, or ``None`` after the last."""
         arrow = library("pyarrow")
-        found, self._rest = self._rest, []
-        count, size = sum(map(len, found)), sum(part.nbytes for part in found)
+        parts, self._rest = self._rest, []
+        count, size = sum(map(len, parts)), sum(part.nbytes for part in parts)
         with _reading():
             while size < _PIECE_BYTES and (rows is None or count < rows):
                 batch = next(self._batches, None)
                 if batch is None:
                     break
-                found.append(arrow.Table.from_batches([batch]))
+                parts.append(arrow.Table.from_batches([batch]))
                 count, size = count + len(batch), size + batch.nbytes
-        if not found and self._started:
+        if not parts and self._started:
             return None
         self._started = True
-        whole = arrow.concat_tables(found) if found else self._schema.empty_table()
+        table = arrow.concat_tables(parts) if parts else self._schema.empty_table()
         if rows is not None and self.is_stream and count > rows:
-            self._rest, whole = [whole.slice(rows)], whole.slice(0, rows)
-        return whole
+            self._rest, table = [table.slice(rows)], table.slice(0, rows)
+        return table
 
 
 def _batches_in(file: BinaryIO) -> Iterator[Any]:
@@ -261,11 +261,11 @@ def _fixed_text(column: Any) -> Array:
     """Return text or byte strings in an array of fixed width."""
     types, kind = library("pyarrow").types, column.type
     is_text = types.is_string(kind) or types.is_large_string(kind)
-    _, places, content = column.buffers()
+    _, offset_bytes, content = column.buffers()
     if not len(column):
         return np.empty(0, "U1" if is_text else "S1")
     wide = types.is_large_string(kind) or types.is_large_binary(kind)
-    offsets = np.frombuffer(places, "i8" if wide else "i4")[column.offset : column.offset + len(column) + 1]
+    offsets = np.frombuffer(offset_bytes, "i8" if wide else "i4")[column.offset : column.offset + len(column) + 1]
     codes = np.frombuffer(content or b"", np.uint8)[: offsets[-1]]
     lengths = np.diff(offsets)
     if not codes[offsets[1:][lengths > 0] - 1].all():

@@ -147,10 +147,10 @@ def _array(values: Array, kind: Any) -> Any:
         return _text(values, kind)
     if dtype.kind in "mM":
         values = _times(values)
-    found = arrow.array(values.astype(values.dtype.newbyteorder("="), copy=False), type=kind)
-    if isinstance(found, arrow.ChunkedArray):
+    array = arrow.array(values.astype(values.dtype.newbyteorder("="), copy=False), type=kind)
+    if isinstance(array, arrow.ChunkedArray):
         raise OverflowError(_TOO_LONG)
-    return found
+    return array
 
 
 def _bytes(values: Array) -> Any:

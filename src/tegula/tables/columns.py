@@ -66,8 +66,8 @@ def arrays_of_one_length(store: Store, path: str, format: str) -> tuple[str, ...
     prefix = f"{path}/" if path else ""
     names = sorted(child[len(prefix) : -1] for child in children(store, prefix))
     documents = documents_of(store, [prefix + name for name in names], find_format(format).keys)
-    found = {name: engine.read_metadata(store, prefix + name, format, own) for name, own in zip(names, documents)}
-    shapes = {name: node.shape for name, node in found.items() if isinstance(node, ArrayMetadata)}
+    nodes = {name: engine.read_metadata(store, prefix + name, format, own) for name, own in zip(names, documents)}
+    shapes = {name: node.shape for name, node in nodes.items() if isinstance(node, ArrayMetadata)}
     if len({shape[:1] for shape in shapes.values()}) > 1 or () in shapes.values():
         raise MetadataError(f"the group is not a table: its arrays have the shapes {shapes}"[:400])
     return tuple(shapes)
@@ -149,10 +149,10 @@ def new_column(
             chunks = usual_chunks(find_format(format), shape, data_type.itemsize)
         # rows are added below, since creating an array with rows stores every chunk in some formats
         overwrite, has_parent = creation.pop("overwrite", False), creation.pop("has_parent", False)
-        with replacing(store, path, find_format(format), overwrite, "memory", has_parent=has_parent) as place:
+        with replacing(store, path, find_format(format), overwrite, "memory", has_parent=has_parent) as replacement:
             array = new_array(
-                place.store, place.path, shape=(0, *inner), dtype=data_type, chunks=chunks, format=format,
-                extra={"expectedlen": shape[0]}, filled=False, **creation, **place.options,
+                replacement.store, replacement.path, shape=(0, *inner), dtype=data_type, chunks=chunks, format=format,
+                extra={"expectedlen": shape[0]}, filled=False, **creation, **replacement.options,
             )  # fmt: skip
             try:
                 with completing(array):
@@ -161,12 +161,12 @@ def new_column(
                     elif rows:
                         array.append(parts)
             except BaseException:
-                delete_node(place.store, place.path)
+                delete_node(replacement.store, replacement.path)
                 raise
     except TegulaError as error:
         error.within(path=path, field=name)
         raise
-    return replaced(place, array)
+    return replaced(replacement, array)
 
 
 def _type_of(values: npt.NDArray[Any], format: str) -> Any:
@@ -195,10 +195,10 @@ def new_table(
     **options: Any,
 ) -> GroupMetadata:
     """Create a table in a store and return its metadata; see `tegula.create_table` for the parameters."""
-    item = writable_format(format, store)
+    fmt = writable_format(format, store)
     if attributes is not None and not isinstance(attributes, Mapping):
         raise MetadataError(f"attributes must be a mapping, not {attributes!r:.80}", field="attributes")
-    members = () if item.has_tables else None
+    members = () if fmt.has_tables else None
     metadata = with_names(GroupMetadata(format=format, attributes=dict(attributes or {}), members=members), ())
     source = ArrowRows(columns, fill_values, fixed_width=format == "bcolz") if is_arrow(columns) else None
     widths = _text_widths(source, format) if source else {}
@@ -209,22 +209,22 @@ def new_table(
     described: dict[str, dict[str, Any]] = {}
     for name, values in data.items():
         dtype = widths[name] if name in widths else _type_of(values, format)
-        given = {key: _of_column(value, name) for key, value in options.items()}
+        of_column = {key: _of_column(value, name) for key, value in options.items()}
         fill = {} if fill_values is None or name not in fill_values else {"fill_value": fill_values[name]}
         described[name] = {
-            "dtype": dtype, "format": format, "allow_pickle": allow_pickle, **given, **fill,
+            "dtype": dtype, "format": format, "allow_pickle": allow_pickle, **of_column, **fill,
         }  # fmt: skip
         # everything is checked before anything is written
         new_column(MemoryStore(), name, values[:0], **described[name])
-    with replacing(store, path, item, overwrite, "lazy" if source else "memory") as place:
-        create_node(place.store, place.path, item, metadata, **place.options)
-        return _filled(place.store, place.path, item, metadata, data, described, source)
+    with replacing(store, path, fmt, overwrite, "lazy" if source else "memory") as replacement:
+        create_node(replacement.store, replacement.path, fmt, metadata, **replacement.options)
+        return _filled(replacement.store, replacement.path, fmt, metadata, data, described, source)
 
 
 def _filled(
     store: Store,
     path: str,
-    item: Format,
+    fmt: Format,
     metadata: GroupMetadata,
     data: dict[str, Any],
     described: dict[str, dict[str, Any]],
@@ -249,7 +249,7 @@ def _filled(
     except BaseException:
         for below in created:
             delete_node(store, below)
-        for key in engine.fetch_documents(store, path, item.keys):
+        for key in engine.fetch_documents(store, path, fmt.keys):
             store.delete(f"{path}/{key}" if path else key)
         engine.forget(store, f"{path}/" if path else "")
         raise

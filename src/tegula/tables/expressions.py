@@ -457,8 +457,8 @@ def _comparison(node: ast.Compare, values: Mapping[str, Any]) -> Any:
     result = None
     for op, other in zip(node.ops, node.comparators):
         if isinstance(other, ast.List):
-            found = _isin(left, [cast(ast.Constant, item).value for item in other.elts])
-            return np.logical_not(found) if isinstance(op, ast.NotIn) else found
+            matches = _isin(left, [cast(ast.Constant, item).value for item in other.elts])
+            return np.logical_not(matches) if isinstance(op, ast.NotIn) else matches
         right = _value(other, values)
         part = _compared(_COMPARISONS[type(op)], left, right)
         result = part if result is None else np.logical_and(result, part)
@@ -489,13 +489,13 @@ def _compared_times(compare: np.ufunc, left: Any, right: Any) -> Any:
     if both[coarse].ndim == 0:  # before or after all times of the finer unit
         sides = [0, 0]
         sides[coarse] = int(both[coarse].astype(np.int64))
-        found = compare(*sides)
-    else:  # compare in the coarser unit, and where these are equal the ticks of the finer one that are left
+        result = compare(*sides)
+    else:  # compare in the coarser unit, and where these are equal, the remaining ticks of the finer one
         steps = [max(factors) // factor for factor in factors]
-        whole = [values.astype(np.int64) // step for values, step in zip(both, steps)]
-        rest = [values.astype(np.int64) % step for values, step in zip(both, steps)]
-        found = np.where(whole[0] != whole[1], compare(*whole), compare(*rest))
-    return np.where(np.isnat(left) | np.isnat(right), compare is np.not_equal, found)
+        days = [values.astype(np.int64) // step for values, step in zip(both, steps)]
+        parts_of_day = [values.astype(np.int64) % step for values, step in zip(both, steps)]
+        result = np.where(days[0] != days[1], compare(*days), compare(*parts_of_day))
+    return np.where(np.isnat(left) | np.isnat(right), compare is np.not_equal, result)
 
 
 def _in_days(values: Any) -> Any:

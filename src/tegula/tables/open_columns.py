@@ -13,7 +13,7 @@ from tegula.formats import find_format
 from tegula.metadata.nodes import ArrayMetadata, GroupMetadata
 from tegula.stores import Store
 from tegula.tables.columns import arrays_of_one_length, column_names
-from tegula.targets.paths import place
+from tegula.targets.paths import location_of
 
 __all__ = ["OpenColumns"]
 
@@ -129,7 +129,7 @@ class OpenColumns:
 
     @property
     def _location(self) -> str:
-        return place(self._store, self._path)
+        return location_of(self._store, self._path)
 
     def _description(self, name: str) -> ArrayMetadata:
         if name in self._opened:
@@ -145,7 +145,7 @@ class OpenColumns:
         paths = [self.path(name) for name in missing]
         keys = find_format(self._format).keys
         for name, path, documents in zip(missing, paths, documents_of(self._store, paths, keys)):
-            found = engine.read_metadata(self._store, path, self._format, documents)
-            if not isinstance(found, ArrayMetadata) or not found.shape:
+            metadata = engine.read_metadata(self._store, path, self._format, documents)
+            if not isinstance(metadata, ArrayMetadata) or not metadata.shape:
                 raise MetadataError(f"the column {name!r:.80} is missing, or is not an array", path=self._location)
-            self._described[name] = found
+            self._described[name] = metadata

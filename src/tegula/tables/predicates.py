@@ -94,11 +94,11 @@ def _of_pyarrow(where: Any, columns: Mapping[str, Column]) -> ForeignPredicate:
 
 
 def _fields(columns: Mapping[str, Column], names: list[str]) -> dict[str, Any]:
-    found = {}
+    fields = {}
     for name in names:
         with suppress(UnsupportedError):  # no condition can use this column
-            found[name] = arrow_field(name, columns[name])
-    return found
+            fields[name] = arrow_field(name, columns[name])
+    return fields
 
 
 def fields_used(expression: Any, fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -170,7 +170,7 @@ def _is_by_row(where: Any, fields: Mapping[str, Any]) -> bool:
 
     frame = library("polars.io.plugins").register_io_source(read, schema=empty.schema)
     try:
-        # one expression, so that polars can't push down only a part of it
+        # a single expression, of which polars can't push down only a part
         frame.filter(polars.when(where).then(True).otherwise(False)).collect()
     except Exception as error:  # polars raises errors of its own
         raise MetadataError(f"the condition can't be computed: {error}", field="where") from error

@@ -90,8 +90,8 @@ def rows_at(column: Any, numbers: npt.NDArray[np.intp]) -> npt.NDArray[Any]:
     if is_sparse(numbers):
         return np.asarray(column[numbers])
     first = int(numbers[0])
-    found = np.asarray(column[first : int(numbers[-1]) + 1])
-    return found if len(found) == len(numbers) else found[numbers - first]
+    rows = np.asarray(column[first : int(numbers[-1]) + 1])
+    return rows if len(rows) == len(numbers) else rows[numbers - first]
 
 
 def _stored_rows(column: Array, numbers: npt.NDArray[np.intp]) -> npt.NDArray[Any]:
@@ -188,8 +188,8 @@ def read_into(
     columns: Mapping[str, Array], selection: Any, out: Mapping[str, npt.NDArray[Any]] | npt.NDArray[Any]
 ) -> None:
     """Read rows of several columns at once into the fields of an array."""
-    far = any(column.store.is_remote for column in columns.values())
-    if not far and sum(out[name].nbytes for name in columns) < _SMALL_BYTES:
+    is_remote = any(column.store.is_remote for column in columns.values())
+    if not is_remote and sum(out[name].nbytes for name in columns) < _SMALL_BYTES:
         for name, column in columns.items():
             out[name][...] = column[selection]
         return
@@ -235,8 +235,8 @@ def rows_that_match(
     limit, skip = _row_count(limit, "limit"), _row_count(skip, "skip") or 0
     if predicate.reduces:
         raise UnsupportedError("an expression for rows can't contain reductions such as sum", field="expression")
-    given = {name: _variable(name, variables[name], length) for name in predicate.names if name in variables}
-    used = {name: _column(columns, name) for name in predicate.names if name not in given}
+    values = {name: _variable(name, variables[name], length) for name in predicate.names if name in variables}
+    used = {name: _column(columns, name) for name in predicate.names if name not in values}
     step = _block_rows(used)
     buffers = {name: np.empty((min(step, length), *column.shape[1:]), column.dtype) for name, column in used.items()}
     last = length if stop is None else stop
@@ -246,7 +246,7 @@ def rows_that_match(
         start, stop = max(start, block), min(block + step, last)
         read = {name: buffer[: stop - start] for name, buffer in buffers.items()}
         read_into(used, slice(start, stop), read)
-        parts = {name: value[start:stop] if _is_long(value) else value for name, value in given.items()}
+        parts = {name: value[start:stop] if _is_long(value) else value for name, value in values.items()}
         inside = np.flatnonzero(_mask(predicate.evaluate({**read, **parts}), stop - start))
         if skip:
             skip, inside = max(0, skip - len(inside)), inside[skip:]

@@ -116,8 +116,8 @@ def _items(row: Any, names: tuple[str, ...]) -> Sequence[Any]:
     """Return the values of one row in the order of the columns."""
     if isinstance(row, (np.ndarray, np.void)) and row.shape == () and row.dtype.names is not None:
         if {*row.dtype.names} != {*names}:
-            given, wanted = ", ".join(row.dtype.names), ", ".join(names)
-            raise MetadataError(f"the values are not rows: a record has the fields {given:.200}, not {wanted:.200}")
+            fields, wanted = ", ".join(row.dtype.names), ", ".join(names)
+            raise MetadataError(f"the values are not rows: a record has the fields {fields:.200}, not {wanted:.200}")
         record = _unmasked(row)[()]
         return [record[name] for name in names]
     if not isinstance(row, tuple):
@@ -165,13 +165,13 @@ def fitted_rows(rows: Any, columns: Mapping[str, Any]) -> dict[str, Array]:
     MetadataError
         If something does not fit; the message names the column.
     """
-    given = as_columns(rows, [*columns])
-    missing = [name for name in columns if name not in given]
-    unknown = [name for name in given if name not in columns]
+    values = as_columns(rows, [*columns])
+    missing = [name for name in columns if name not in values]
+    unknown = [name for name in values if name not in columns]
     if missing or unknown:
         what = f"there is no column {unknown[0]!r:.80}" if unknown else f"the column {missing[0]!r:.80} is missing"
         raise MetadataError(f"{what}; the table has {', '.join(columns)}", field=(unknown or missing)[0])
-    parts = {name: fitted(name, given[name], column.metadata.data_type) for name, column in columns.items()}
+    parts = {name: fitted(name, values[name], column.metadata.data_type) for name, column in columns.items()}
     if all(part.ndim == columns[name].ndim - 1 for name, part in parts.items()):
         parts = {name: part[None] for name, part in parts.items()}
     for name, part in parts.items():
@@ -314,19 +314,19 @@ def _converted(array: Array, dtype: np.dtype[Any]) -> Array:
 
 def _times(array: Array, dtype: np.dtype[Any]) -> Array:
     """Convert to times of the column's unit: they must lie on its ticks, and within its range."""
-    found = array
+    times = array
     if array.dtype.kind == "O":
         items = [_time_of(item, dtype) for item in array.flat]
-        found = np.array(items, f"{dtype.kind}8").reshape(array.shape)  # in the unit that these values need
+        times = np.array(items, f"{dtype.kind}8").reshape(array.shape)  # in the unit that these values need
     elif array.dtype.kind in "US" and dtype.kind == "M":
-        found, seconds = array.astype("M8"), array.astype("M8[s]")
+        times, seconds = array.astype("M8"), array.astype("M8[s]")
         # years that are out of the range of the unit that others need
-        _check_exact((found.astype("M8[s]") == seconds) | np.isnat(seconds), array, dtype)
-    if found.dtype.kind not in f"biuf{dtype.kind}" and array.size:
+        _check_exact((times.astype("M8[s]") == seconds) | np.isnat(seconds), array, dtype)
+    if times.dtype.kind not in f"biuf{dtype.kind}" and array.size:
         raise MetadataError(f"{array.dtype} is given for a column of {dtype}")
-    converted = found.astype(dtype)
-    back = converted.astype(found.dtype if found.dtype.kind == dtype.kind else np.int64)
-    _check_exact((back == found) | (np.isnat(converted) & np.isnan(found)), array, dtype)
+    converted = times.astype(dtype)
+    back = converted.astype(times.dtype if times.dtype.kind == dtype.kind else np.int64)
+    _check_exact((back == times) | (np.isnat(converted) & np.isnan(times)), array, dtype)
     return converted
 
 
@@ -342,13 +342,13 @@ def _time_of(item: Any, dtype: np.dtype[Any]) -> Any:
 
 def _records(array: Array, dtype: np.dtype[Any]) -> Array:
     """Convert records field by field: by name if they have the same names, otherwise in order."""
-    names, given = dtype.names or (), array.dtype.names or ()
+    names, fields = dtype.names or (), array.dtype.names or ()
     if array.dtype.kind == "O" or not array.size:
         return array.astype(dtype)
-    if len(given) != len(names):
+    if len(fields) != len(names):
         raise MetadataError(f"{array.dtype} is given for a column of {dtype}")
     out = np.zeros(array.shape, dtype)
-    for name, old in zip(names, names if {*given} == {*names} else given):
+    for name, old in zip(names, names if {*fields} == {*names} else fields):
         part = _exact(array[old], dtype[name].base)
         if part.shape != out[name].shape:
             raise MetadataError(f"{array.dtype} is given for a column of {dtype}")

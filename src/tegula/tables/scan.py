@@ -47,8 +47,8 @@ class Scan:
         Values of other names in the condition.
     batch_rows : int, optional
         Maximum number of rows in a batch.
-    place : str
-        The table's place, for messages.
+    location : str
+        Where the table is, for messages.
 
     Examples
     --------
@@ -71,7 +71,7 @@ class Scan:
         where: Any = None,
         variables: Mapping[str, Any] | None = None,
         batch_rows: int | None = None,
-        place: str = "",
+        location: str = "",
     ) -> None:
         if batch_rows is not None and (not is_number(batch_rows) or batch_rows < 1):
             raise SelectionError(f"batch_rows must be a number of rows, not {batch_rows!r:.80}", field="batch_rows")
@@ -82,7 +82,7 @@ class Scan:
         self._predicate = None if where is None else as_predicate(where, known)
         self._variables = variables or {}
         self._batch_rows = batch_rows
-        self._place = place
+        self._location = location
 
     @cached_property
     def schema(self) -> Any:
@@ -104,15 +104,15 @@ class Scan:
                     stop = min(start + step, count)
                     yield _batch(schema, {name: part[start:stop] for name, part in block.items()}, stop - start)
         except TegulaError as error:
-            error.within(path=self._place)
+            error.within(path=self._location)
             raise
 
     def _blocks(self) -> Iterator[tuple[int, Mapping[str, npt.NDArray[Any]]]]:
         """Yield blocks of rows: the number of rows, and their columns."""
         rows = self._rows
         if self._predicate is not None:
-            given = self._known, self._length, self._predicate, self._variables
-            for matches in rows_that_match(*given, start=rows.start, stop=rows.stop):
+            query = self._known, self._length, self._predicate, self._variables
+            for matches in rows_that_match(*query, start=rows.start, stop=rows.stop):
                 yield len(matches.inside), matches.columns(self._columns)
             return
         step = self._block_rows()
@@ -151,7 +151,7 @@ class Scan:
         return self.schema.__arrow_c_schema__()
 
     def __repr__(self) -> str:
-        return f"<tegula.tables.Scan of {', '.join(self._columns)} in {self._place!r}>"
+        return f"<tegula.tables.Scan of {', '.join(self._columns)} in {self._location!r}>"
 
 
 def _finished(block: tuple[int, Mapping[str, Any]]) -> tuple[int, dict[str, npt.NDArray[Any]]]:

@@ -174,11 +174,11 @@ class Table(Node):
         MetadataError
             If the table or one of its columns no longer exists.
         """
-        found = engine.read_metadata(self._store, self._path, self.format)
-        if not isinstance(found, GroupMetadata):
+        metadata = engine.read_metadata(self._store, self._path, self.format)
+        if not isinstance(metadata, GroupMetadata):
             raise MetadataError("the table has been deleted or replaced", path=self.location)
-        self._metadata = found
-        self.open_columns.refresh(found)
+        self._metadata = metadata
+        self.open_columns.refresh(metadata)
 
     @contextmanager
     def _locating(self) -> Iterator[None]:
@@ -281,11 +281,11 @@ class Table(Node):
         >>> t.where("a >= least", ["b"], variables={"least": 2})["b"].tolist()
         ['y', 'z']
         """
-        found = [*self.where_blocks(expression, columns, variables=variables, limit=limit, skip=skip)]
-        if len(found) == 1:
-            return found[0]
-        rows = np.empty(sum(map(len, found)), row_dtype(self.open_columns.select(columns)))
-        return np.concatenate(found, out=rows) if found else rows
+        blocks = [*self.where_blocks(expression, columns, variables=variables, limit=limit, skip=skip)]
+        if len(blocks) == 1:
+            return blocks[0]
+        rows = np.empty(sum(map(len, blocks)), row_dtype(self.open_columns.select(columns)))
+        return np.concatenate(blocks, out=rows) if blocks else rows
 
     def where_blocks(
         self,
@@ -435,7 +435,7 @@ class Table(Node):
             known = LazyColumns(self.names, self.open_columns.column)
             return Scan(
                 self.open_columns.select(columns), known, rows, len(self),
-                where=where, variables=variables, batch_rows=batch_rows, place=self.location,
+                where=where, variables=variables, batch_rows=batch_rows, location=self.location,
             )  # fmt: skip
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
@@ -474,9 +474,9 @@ class Table(Node):
             return
         chosen = self._chosen(selection)
         with self._locating():
-            given = as_rows(values, self.dtype)
-            columns = self.open_columns.select([*given])
-            parts = {name: fitted(name, given[name], column.metadata.data_type) for name, column in columns.items()}
+            rows = as_rows(values, self.dtype)
+            columns = self.open_columns.select([*rows])
+            parts = {name: fitted(name, rows[name], column.metadata.data_type) for name, column in columns.items()}
             gather(lambda name: columns[name].__setitem__(chosen, parts[name]), columns, self._store.concurrency)
 
     def append(self, rows: Any) -> int:
@@ -690,7 +690,7 @@ class Table(Node):
 
 
 def _reopen(store: Store, path: str, format: str, mark: bytes, read_only: bool, allow_pickle: bool) -> Table:
-    metadata = engine.read_copied(store, path, format, mark)
+    metadata = engine.read_unpickled(store, path, format, mark)
     if not isinstance(metadata, GroupMetadata):
         raise NotFoundError("the table no longer exists", path=path or store.url)
     return Table(store, path, metadata, read_only=read_only, allow_pickle=allow_pickle)

@@ -83,12 +83,12 @@ def recognise(path: str) -> Foreign | None:
             return None
         with open(path, "rb") as file:
             head = file.read(_HEAD)
-        found = next((item for magic, item in _MAGIC if head.startswith(magic)), None)
-        if found is _HDF5 and (path.endswith((".nc", ".nc4", ".cdf")) or b"_NCProperties" in head):
+        kind = next((item for magic, item in _MAGIC if head.startswith(magic)), None)
+        if kind is _HDF5 and (path.endswith((".nc", ".nc4", ".cdf")) or b"_NCProperties" in head):
             return _NETCDF4
-        if found is None and head[:2] == b"PK":
+        if kind is None and head[:2] == b"PK":
             return _archive(path)
-        return found
+        return kind
     return None
 
 
@@ -125,8 +125,6 @@ def refuse_foreign(path: str | None) -> None:
     UnsupportedError
         If it has such a format.
     """
-    found = recognise(path) if path is not None else None
-    if found is not None:
-        raise UnsupportedError(
-            f"this is {found.name}, not an array or group of Zarr or bcolz: {found.advice}", path=path
-        )
+    kind = recognise(path) if path is not None else None
+    if kind is not None:
+        raise UnsupportedError(f"this is {kind.name}, not an array or group of Zarr or bcolz: {kind.advice}", path=path)

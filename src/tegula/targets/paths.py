@@ -26,10 +26,10 @@ __all__ = [
     "is_remote",
     "links",
     "local_path",
+    "location_of",
     "may_be_local",
     "name_below",
     "path_text",
-    "place",
     "refuse_missing",
     "refuse_overlap",
     "scheme_of",
@@ -69,8 +69,8 @@ def split_inner(target: str) -> tuple[str, str]:
     >>> split_inner("zip::s3://bucket/x.zip::era/t"), split_inner("simplecache::https://host/x.zarr")
     (('zip::s3://bucket/x.zip', 'era/t'), ('simplecache::https://host/x.zarr', ''))
     """
-    found = _parts(target) if "::" in target else None
-    return (found[1], found[2] or "") if found else (target, "")
+    match = _parts(target) if "::" in target else None
+    return (match[1], match[2] or "") if match else (target, "")
 
 
 @lru_cache(256)
@@ -96,12 +96,12 @@ def path_text(target: str | os.PathLike[Any]) -> str:
         path = os.fsdecode(path)
     if not path.startswith("~") or not isinstance(target, str):
         return path
-    whole = os.path.expanduser(path)
-    if whole.startswith("~"):
+    expanded = os.path.expanduser(path)
+    if expanded.startswith("~"):
         raise MetadataError(
             f"{path!r} begins with the home directory of an unknown user; write './{path}' for a name with a tilde"
         )
-    return whole
+    return expanded
 
 
 def local_path(target: Any) -> str | None:
@@ -178,7 +178,7 @@ def clean(path: str) -> str:
     return path.strip("/")
 
 
-def place(store: Store, path: str) -> str:
+def location_of(store: Store, path: str) -> str:
     """Return the URL of a node, for errors."""
     return f"{store.url}/{path}" if path else store.url
 
@@ -225,12 +225,12 @@ def refuse_overlap(store: Store, path: str, target: Store, target_path: str) -> 
     if inside or nested:
         raise MetadataError(
             "the target is the source, lies within it or contains it; choose another target",
-            path=place(target, target_path),
+            path=location_of(target, target_path),
         )
 
 
 def name_below(store: Store, path: str, target: Store, target_path: str) -> str | None:
-    """Return the path of a node below a place; ``None`` if it is elsewhere, or that is not known.
+    """Return the path of a node below a node or prefix; ``None`` if it is elsewhere or if that is unknown.
 
     Examples
     --------

@@ -88,57 +88,57 @@ def open_references(target: str, options: Mapping[str, Any], *, read_only: bool)
         raise MetadataError(
             f"there is no option {unknown[0]!r:.60} for references; there are {known}", field=unknown[0]
         )
-    place = _place(target, words)
-    if isinstance(place, Mapping):
+    source = _source(target, words)
+    if isinstance(source, Mapping):
         files = Files(words.get("remote_protocol"), words.get("remote_options") or {}, local=True)
-        return ReferenceStore(JsonReferences(place, words.get("template_overrides")), files, "reference://fo")
+        return ReferenceStore(JsonReferences(source, words.get("template_overrides")), files, "reference://fo")
     settings = words.get("target_options") or words.get("ref_storage_args") or {}
-    scheme = scheme_of(place)
+    scheme = scheme_of(source)
     local = scheme is None or scheme[1].lower() in _LOCAL
     files = Files(words.get("remote_protocol"), words.get("remote_options") or {}, local=local)
-    shown = f"reference::{plain_url(place)}"
+    shown = f"reference::{plain_url(source)}"
     try:
-        found = _load(place, settings, words.get("template_overrides"))
+        references = _load(source, settings, words.get("template_overrides"))
     except TegulaError as error:
-        error.within(path=plain_url(place))
+        error.within(path=plain_url(source))
         raise
-    return ReferenceStore(found, files, shown)
+    return ReferenceStore(references, files, shown)
 
 
-def _place(target: str, words: Mapping[str, Any]) -> str | Mapping[str, Any]:
+def _source(target: str, words: Mapping[str, Any]) -> str | Mapping[str, Any]:
     """Return the path or URL of the references, or the references themselves."""
-    rest = target.partition(":")[2].removeprefix(":") if target.lower().startswith("reference:") else target
-    rest = rest.removeprefix("//") if target.lower().startswith("reference://") else rest
-    found = words.get("fo", rest or None)
-    if isinstance(found, os.PathLike):
-        found = os.fspath(found)
-    if isinstance(found, Mapping):
-        return found
-    if not isinstance(found, str) or not found:
+    address = target.partition(":")[2].removeprefix(":") if target.lower().startswith("reference:") else target
+    address = address.removeprefix("//") if target.lower().startswith("reference://") else address
+    source = words.get("fo", address or None)
+    if isinstance(source, os.PathLike):
+        source = os.fspath(source)
+    if isinstance(source, Mapping):
+        return source
+    if not isinstance(source, str) or not source:
         raise MetadataError("reference:// needs the option fo, a path or URL of references", field="fo")
     protocol = words.get("target_protocol")
-    return f"{protocol}://{found}" if protocol and scheme_of(found) is None else found
+    return f"{protocol}://{source}" if protocol and scheme_of(source) is None else source
 
 
-def _load(place: str, settings: Mapping[str, Any], templates: Mapping[str, str] | None) -> ReferenceSet:
-    scheme = scheme_of(place)
+def _load(source: str, settings: Mapping[str, Any], templates: Mapping[str, str] | None) -> ReferenceSet:
+    scheme = scheme_of(source)
     if scheme is None or scheme[1].lower() in _LOCAL:
-        path = path_text(place) if scheme is None else place.partition("://")[2]
+        path = path_text(source) if scheme is None else source.partition("://")[2]
         if os.path.isdir(path):
             return ParquetReferences(LocalStore(path, read_only=True))
         folder, name = os.path.split(os.path.abspath(path))
         store: Store = LocalStore(folder, read_only=True)
     else:
         settings = obstore_words(scheme[1].lower(), settings)
-        if url_path(place).rstrip("/").lower().endswith(_SUFFIXES[1:]):
-            return ParquetReferences(store_of_url(place, settings, read_only=True, archives=False))
-        folder, name = split_url(place)
+        if url_path(source).rstrip("/").lower().endswith(_SUFFIXES[1:]):
+            return ParquetReferences(store_of_url(source, settings, read_only=True, archives=False))
+        folder, name = split_url(source)
         store = store_of_url(folder, settings, read_only=True, archives=False)
     size = store.size(name)
     if size is None:
-        listed = scheme is not None and len(links(place)) == 1 and scheme[1].lower() not in WEB
+        listed = scheme is not None and len(links(source)) == 1 and scheme[1].lower() not in WEB
         if listed and not name.lower().endswith(".json"):
-            return ParquetReferences(store_of_url(place, settings, read_only=True, archives=False))
+            return ParquetReferences(store_of_url(source, settings, read_only=True, archives=False))
         raise NotFoundError("there is no such file of references")
     check_size(size, "a document of references")
     return JsonReferences.parse(store.get(name) or b"", templates)
@@ -200,11 +200,11 @@ class Files:
                 "these references come from elsewhere and name a file on this machine; if that is intended, pass "
                 "remote_protocol='file' in storage_options"
             )
-        whole = os.path.abspath(_of_drive(r"\1", path))
-        drive, rest = os.path.splitdrive(whole)
+        absolute = os.path.abspath(_of_drive(r"\1", path))
+        drive, path_on_drive = os.path.splitdrive(absolute)
         if drive not in self._stores:
             self._stores[drive] = LocalStore(drive + os.sep, read_only=True, follow_symlinks=True)
-        return self._stores[drive], rest.replace(os.sep, "/").lstrip("/")
+        return self._stores[drive], path_on_drive.replace(os.sep, "/").lstrip("/")
 
     @staticmethod
     def _split(scheme: str, url: str) -> tuple[str, str]:

@@ -18,7 +18,7 @@ __all__ = ["new_format"]
 _SUFFIXES: Final[Mapping[str, tuple[str, ...]]] = {".bcolz": ("bcolz",), ".zarr": ("zarr3", "zarr2", "zarr1")}
 
 
-def new_format(target: Any, path: str, given: str | None, usual: str) -> str:
+def new_format(target: Any, path: str, stated: str | None, usual: str) -> str:
     """Return the format of a new node: the given one, or the one that the suffix of its name implies.
 
     The last name with a suffix counts; names in the store come after that of the store.
@@ -27,10 +27,10 @@ def new_format(target: Any, path: str, given: str | None, usual: str) -> str:
     ----------
     target, path
         The store, and the path of the node in it.
-    given : str, optional
+    stated : str, optional
         The requested format.
     usual : str
-        The format if neither `given` nor a suffix decides.
+        The format if neither `stated` nor a suffix decides.
 
     Raises
     ------
@@ -42,20 +42,20 @@ def new_format(target: Any, path: str, given: str | None, usual: str) -> str:
     >>> new_format("prices.bcolz", "", None, "zarr3"), new_format("s3://b/data.zarr.zip", "a", None, "bcolz")
     ('bcolz', 'zarr3')
     """
-    if given is not None:
-        find_format(given)
+    if stated is not None:
+        find_format(stated)
     name, formats = next(_names_with_suffix(target, path), ("", ()))
     if not formats:
-        return usual if given is None else given
-    if given is None:
+        return usual if stated is None else stated
+    if stated is None:
         return usual if usual in formats else formats[0]
-    if given not in formats:
+    if stated not in formats:
         raise MetadataError(
-            f"the format {given} contradicts the name {name!r}, which is one for {' or '.join(formats)}; "
+            f"the format {stated} contradicts the name {name!r}, which is one for {' or '.join(formats)}; "
             "choose another name, or leave out the format",
             field="format",
         )
-    return given
+    return stated
 
 
 def _names_with_suffix(target: Any, path: str) -> Iterator[tuple[str, tuple[str, ...]]]:

@@ -55,8 +55,8 @@ def store_of_url(url: str, options: Mapping[str, Any], *, read_only: bool, archi
     """
     if not archives:
         return _open(url, options, read_only)
-    outer, *rest = links(url)
-    inner = "::".join(rest)
+    outer, *inner_links = links(url)
+    inner = "::".join(inner_links)
     if inner and outer.lower() in ("zip", "zip://"):
         scheme = inner.partition(":")[0].lower()
         return _archive(inner, _options_of(scheme, options), read_only)
@@ -67,13 +67,13 @@ def store_of_url(url: str, options: Mapping[str, Any], *, read_only: bool, archi
 
 def _options_of(scheme: str, options: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the options for one scheme of a chain: those named after it, or all."""
-    found = options.get(scheme)
-    return found if isinstance(found, Mapping) else options
+    own = options.get(scheme)
+    return own if isinstance(own, Mapping) else options
 
 
 def _open(url: str, options: Mapping[str, Any], read_only: bool) -> Store:
-    found = scheme_of(url)
-    scheme = found[1].lower() if found else ""
+    match = scheme_of(url)
+    scheme = match[1].lower() if match else ""
     chain = len(links(url)) > 1
     if "://" not in url and not chain:
         if scheme in _OPENERS or _fsspec_knows(scheme):

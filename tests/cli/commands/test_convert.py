@@ -167,7 +167,7 @@ def test_a_dry_run_in_little_memory_prints_the_passes(tmp_path: Path) -> None:
     assert last.startswith("/: 2 passes through a temporary array of chunks ("), last
 
 
-def test_a_changed_source_is_not_answered_with_the_advice_to_repeat_the_command(tmp_path: Path) -> None:
+def test_error_for_a_changed_source_does_not_advise_to_repeat(tmp_path: Path) -> None:
     group = tegula.create_group(tmp_path / "x")
     array, *_ = (group.create_array(name, shape=9, chunks=1, dtype="i4") for name in "abcd")
     arguments = ["convert", tmp_path / "x", tmp_path / "y", "--chunks", "3", "--part", "1/2"]

@@ -1,4 +1,4 @@
-"""Opening nodes of a far store again: how many requests it takes, and that it sees what has changed."""
+"""Opening nodes of a remote store again: how many requests it takes, and that it sees what has changed."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ CODECS: list[Any] = [
 
 
 class Far(MemoryStore):
-    """A store that is asked as one that is far away, and counts what it is asked for."""
+    """A store that is asked as a remote one, and counts what it is asked for."""
 
     concurrency = 8
 

@@ -1,4 +1,4 @@
-"""The documents that a far store is asked for when a node is opened."""
+"""The documents that a remote store is asked for when a node is opened."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def leave_behind(store: Watched, rows: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("executor", ["auto", "reference"])
-@pytest.mark.parametrize("concurrency", [0, 8], ids=["near", "far"])
+@pytest.mark.parametrize("concurrency", [0, 8], ids=["local", "remote"])
 @pytest.mark.parametrize("layout", LAYOUTS)
 @settings(max_examples=25, deadline=None)
 @given(steps=STEPS, left=st.integers(0, 30))
@@ -84,7 +84,7 @@ def test_old_chunks_are_never_seen(executor: str, concurrency: int, layout: str,
 
 
 @pytest.mark.parametrize("axis", [0, 1])
-@pytest.mark.parametrize("concurrency", [0, 8], ids=["near", "far"])
+@pytest.mark.parametrize("concurrency", [0, 8], ids=["local", "remote"])
 def test_an_append_looks_beyond_what_earlier_ones_have_looked_at(concurrency: int, axis: int) -> None:
     store = Watched(concurrency=concurrency)
     array = tegula.create_array(store, shape=(4, 4), chunks=(4, 4), dtype="u1", fill_value=0)

@@ -381,7 +381,7 @@ class StoreOfAKilledProcess(tegula.MemoryStore):
         return done
 
 
-def test_a_further_append_that_is_killed_shows_nothing_of_an_interrupted_shrink_of_another_process() -> None:
+def test_killed_append_shows_nothing_of_another_interrupted_shrink() -> None:
     store = StoreOfAKilledProcess()
     array = tegula.create_array(store, shape=4, chunks=2, dtype="i4")
     array.append([1, 1])
@@ -401,7 +401,7 @@ def test_a_further_append_that_is_killed_shows_nothing_of_an_interrupted_shrink_
 
 @pytest.mark.parametrize("format", ["zarr2", "zarr3"])
 @pytest.mark.parametrize("grow", ["resize", "append"])
-def test_growing_a_column_again_shows_nothing_of_a_killed_append_to_its_table(format: str, grow: str) -> None:
+def test_growing_a_column_shows_nothing_of_a_killed_table_append(format: str, grow: str) -> None:
     store = MemoryStore()
     tegula.create_table(store, {"a": np.arange(5), "b": np.arange(5) / 2}, path="t", format=format, chunks=8)
     a = tegula.open_array(store, path="t/a", mode="r+")

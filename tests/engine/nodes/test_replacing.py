@@ -366,7 +366,7 @@ def test_one_of_two_writers_wins(kind: str, tmp_path: Path) -> None:
 
 
 class Overtaken(RevalidatingWaveStore):
-    """A far store in which another process replaces an array when its first chunk is written."""
+    """A remote store in which another process replaces an array when its first chunk is written."""
 
     overtaken = 0
 
@@ -379,7 +379,7 @@ class Overtaken(RevalidatingWaveStore):
 
 
 @pytest.mark.parametrize("there", [True, False])
-def test_an_array_that_others_replace_while_it_is_filled_is_stored_again_as_a_whole(there: bool) -> None:
+def test_array_replaced_while_being_filled_is_stored_again_completely(there: bool) -> None:
     store = Overtaken()
     if there:
         tegula.create_array(store.values, path="x", data=np.arange(3))
@@ -391,7 +391,7 @@ def test_an_array_that_others_replace_while_it_is_filled_is_stored_again_as_a_wh
     assert np.array_equal(found[...], np.arange(30))
 
 
-def test_an_array_that_can_not_be_filled_leaves_one_that_has_taken_its_place() -> None:
+def test_failed_fill_leaves_the_array_that_replaced_it() -> None:
     store = Overtaken()
     with suppress(KeyboardInterrupt), new_array_from(store, "x", "memory", shape=(30,), dtype="i2", chunks=10) as new:
         new[0][...] = 1

@@ -1,4 +1,4 @@
-"""Windows into large uncompressed chunks far away: the same values as in memory, and only the bytes around them."""
+"""Windows into large uncompressed chunks in remote stores: values as in memory, from the bytes around them only."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from waves import RangedWaveStore, WaveStore, of_chunks
 
 import tegula
 from tegula.engine.reading import windows
-from tegula.engine.reading.far import IN_FLIGHT, ShardReader
+from tegula.engine.reading.remote import IN_FLIGHT, ShardReader
 from tegula.engine.reading.windows import window_of
 from tegula.errors import CodecError, TegulaError
 

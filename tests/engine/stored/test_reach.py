@@ -5,7 +5,7 @@ from __future__ import annotations
 from tegula.engine.stored.reach import Reach
 
 
-def test_what_was_found_holds_for_one_generation_and_one_axis() -> None:
+def test_reach_holds_for_one_generation_and_one_axis() -> None:
     reach = Reach()
     reach.begin("a")
     reach.extend(1, 8)

@@ -71,7 +71,7 @@ def contents(target: Any, path: str) -> Any:
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("place", STORES)
 @pytest.mark.parametrize("new", NEW)
-def test_a_handle_of_a_replaced_array_neither_reads_nor_changes_the_new_one(
+def test_handle_of_a_replaced_array_neither_reads_nor_changes_the_new(
     executor: Any, format: str, place: str, new: str, tmp_path: Path
 ) -> None:
     target, path = STORES[place](tmp_path), "g/a" if place == "below a root" else ""
@@ -224,9 +224,7 @@ def test_reads_beside_directories_that_are_exchanged_see_one_of_them(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("executor", EXECUTORS)
-def test_missing_chunks_of_an_array_that_is_moved_away_and_back_are_never_those_of_another(
-    executor: Any, tmp_path: Path
-) -> None:
+def test_missing_chunks_of_an_array_moved_and_back_are_its_own(executor: Any, tmp_path: Path) -> None:
     place, aside = tmp_path / "x", tmp_path / "aside"
     array = tegula.create_array(place, shape=64, chunks=8, dtype="i4", fill_value=9)
     array[...] = 1
@@ -264,7 +262,7 @@ class ReplacedBeforeChunk(MemoryStore):
 
 
 @pytest.mark.parametrize("executor", EXECUTORS)
-def test_a_chunk_in_memory_that_is_replaced_during_the_read_is_not_called_damaged(executor: Any) -> None:
+def test_chunk_in_memory_replaced_during_a_read_is_not_called_damaged(executor: Any) -> None:
     with config.configure(executor=executor):
         store = ReplacedBeforeChunk()
         array = tegula.create_array(store, data=np.arange(10, dtype="i4"), chunks=5, codecs=None)
@@ -326,7 +324,7 @@ def test_an_array_is_found_while_another_format_takes_its_place(
 
 
 class LateAnswers(RevalidatingStore):
-    """A far store in which another process replaces an array between the answers to two requests of one wave."""
+    """A remote store in which another process replaces an array between the answers to two requests of one wave."""
 
     changes: Any = property(lambda self: None, lambda self, value: None)  # other processes can change it
     new: dict[str, bytes] | None = None
@@ -372,7 +370,7 @@ def values_of(**options: Any) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("executor", EXECUTORS)
-def test_a_far_chunk_of_a_new_array_is_not_called_damaged_after_the_old_document_was_seen(executor: Any) -> None:
+def test_remote_chunk_of_a_replacing_array_is_not_called_damaged(executor: Any) -> None:
     with config.configure(executor=executor):
         store = LateAnswers(values_of(data=np.arange(10, dtype="i4"), codecs=None))
         array = tegula.open_array(store)
@@ -383,7 +381,7 @@ def test_a_far_chunk_of_a_new_array_is_not_called_damaged_after_the_old_document
 
 
 @pytest.mark.parametrize("executor", EXECUTORS)
-def test_a_far_chunk_that_was_missing_before_an_equal_array_took_the_place_is_read_again(executor: Any) -> None:
+def test_missing_remote_chunk_is_read_again_after_a_replacement(executor: Any) -> None:
     with config.configure(executor=executor):
         data = np.arange(10, dtype="i4") + 1
         store = LateAnswers(values_of(data=data))

@@ -139,7 +139,7 @@ def test_the_default_of_a_time_without_a_unit_is_not_written_as_zero() -> None:
     assert json.loads(a.store.get("meta/storage") or b"")["dflt"] is None
 
 
-def test_a_default_that_differs_within_a_row_is_kept_and_gives_no_fill_value() -> None:
+def test_default_that_differs_within_a_row_is_kept_without_fill_value() -> None:
     metadata = parsed({"dflt": [1, 2]}, {"shape": [25, 2]})
     assert metadata.fill_value is None
     assert BCOLZ.serialize(metadata) == metadata.documents

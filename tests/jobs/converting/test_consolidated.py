@@ -67,7 +67,7 @@ def test_a_dry_run_writes_none(tmp_path: Path) -> None:
     assert (report.ok, [*tmp_path.iterdir()]) == (True, [])
 
 
-def test_names_with_two_underscores_are_allowed_in_zarr2_and_kept_in_zarr3_with_a_note() -> None:
+def test_double_underscore_names_are_kept_and_noted_in_zarr3() -> None:
     store = MemoryStore()
     root = tegula.create_group(store, format="zarr2")
     root.create_array("__categories/cell", shape=2, dtype="u1")[:] = [1, 2]

@@ -108,9 +108,7 @@ def test_no_unit_needs_more_than_the_memory(problem: dict[str, Any]) -> None:
 
 
 @given(problems(), st.integers(1, 10))
-def test_the_plan_is_never_dearer_than_one_pass_and_in_plenty_of_memory_there_is_one_unit(
-    problem: dict[str, Any], factor: int
-) -> None:
+def test_plan_costs_at_most_one_pass_and_is_one_unit_in_ample_memory(problem: dict[str, Any], factor: int) -> None:
     single = planned(problem, two=False)
     assert len(single.passes) == 1
     assert planned(problem).cost <= single.cost

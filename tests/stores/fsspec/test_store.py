@@ -409,7 +409,7 @@ def test_a_web_server(ranges: bool, http_server: Any, plain_server: str, tmp_pat
             listing()
 
 
-def test_an_option_that_a_web_server_does_not_take_is_no_absence(http_server: Any) -> None:
+def test_rejected_web_option_is_an_error_not_a_missing_value(http_server: Any) -> None:
     bucket = http_server.bucket()
     (http_server.directory(bucket) / "a").write_bytes(b"1")
     store = tegula.store_of(f"{bucket.url}?version=1", read_only=True, storage_options={"retries": 1})

@@ -125,9 +125,7 @@ def test_a_value_that_was_deleted_and_made_again_is_another_one(
     assert store.get("a") == b"2"
 
 
-def test_equal_values_are_told_apart_where_nothing_but_the_time_does(
-    tmp_path: Path, rounding: Callable[[int, bool], None]
-) -> None:
+def test_equal_values_differ_in_generation_by_time_alone(tmp_path: Path, rounding: Callable[[int, bool], None]) -> None:
     rounding(2 * 10**9, False)
     store = LocalStore(tmp_path)
     before = time.time()

@@ -510,7 +510,7 @@ def test_keys_that_differ_in_case_only_are_found_out(store, monkeypatch):
     assert folding.get("foo/bar") == b"3"
 
 
-def test_a_directory_that_has_not_changed_is_not_asked_again_whether_it_ignores_case(store, monkeypatch):
+def test_case_sensitivity_of_an_unchanged_directory_is_tested_once(store, monkeypatch):
     store.set("foo/bar", b"1")
     assert LocalStore(store.root).ignores_case is None
     assert LocalStore(store.root).get("foo/bar") == b"1"
@@ -678,7 +678,7 @@ print("tegula._kernel" in sys.modules)
 
 @pytest.mark.slow
 @pytest.mark.skipif(executors.kernel() is None, reason="the kernel was not built")
-def test_the_first_write_of_the_main_thread_loads_the_kernel_and_others_import_nothing(tmp_path: Path) -> None:
+def test_first_write_of_main_thread_loads_the_kernel_and_others_nothing(tmp_path: Path) -> None:
     environment = {**os.environ, "TEGULA_EXECUTOR": "auto"}
     command = [sys.executable, "-c", LOADED, str(tmp_path)]
     done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)

@@ -77,7 +77,7 @@ def test_an_outdated_condition_leaves_the_object(crude: CrudeS3) -> None:
         store.delete("a", if_generation=new)
 
 
-def test_without_a_signature_or_behind_a_proxy_nothing_is_deleted_on_condition(crude: CrudeS3) -> None:
+def test_no_conditional_delete_without_signature_or_behind_a_proxy(crude: CrudeS3) -> None:
     crude.deletes = "hold"
     where = {"endpoint": crude.endpoint, "region": "us-east-1"}
     for store in (

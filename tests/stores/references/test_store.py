@@ -519,7 +519,7 @@ def test_a_grid_of_any_size_costs_what_is_stored(record_size: int) -> None:
     assert store.get(f"x/{10**15 - 1}") is None
 
 
-def test_rows_of_a_store_that_cannot_be_listed_are_asked_for_up_to_the_budget() -> None:
+def test_unlisted_store_requests_rows_up_to_the_budget() -> None:
     raw = written({"path": ["a.bin"] * 2})
     small, large = (with_rows(raw, shape, 2) for shape in (5, 10**15))
     assert sorted(of_parquet(Unlisted({key: small.get(key) for key in small.list()})).list())[2:] == ["x/0", "x/1"]
@@ -528,7 +528,7 @@ def test_rows_of_a_store_that_cannot_be_listed_are_asked_for_up_to_the_budget() 
         [*store.list()]
 
 
-def test_rows_that_are_named_like_others_are_none() -> None:
+def test_parquet_files_with_similar_names_are_not_references() -> None:
     store = with_rows(written({"path": ["a.bin"]}), 9, 1)
     for name in ("x/refs.00.parq", "x/refs.9.parq", "x/refs.x.parq", "y/refs.0.parq", "refs.0.parq", "x/refs.1.parq.x"):
         store.set(name, written({"path": ["b/c.bin"]}))

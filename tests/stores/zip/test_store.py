@@ -301,7 +301,7 @@ def test_a_pickled_store_reads_what_was_set(path):
 
 
 @pytest.mark.slow
-def test_whatever_follows_the_last_commit_is_not_read_and_cut_off_by_the_next(path):
+def test_bytes_after_the_last_commit_are_ignored_and_cut_off_by_the_next(path):
     inner = io.BytesIO()
     with zipfile.ZipFile(inner, "w") as archive:
         archive.writestr("inner", b"?")
@@ -711,7 +711,7 @@ def test_lies_are_errors(path, method, fields, reason, reader):
 
 @pytest.mark.slow
 @readers
-def test_a_bomb_is_stopped_at_the_declared_size_and_a_declared_one_at_the_setting(path, reader):
+def test_zip_bomb_is_stopped_at_its_declared_size_or_at_the_setting(path, reader):
     write(path, {"a": bytes(50_000_000)}, compression=zipfile.ZIP_DEFLATED)
     with config.configure(max_chunk_bytes=1_000_000), pytest.raises(StoreError, match="max_chunk_bytes"):
         reader(path).get("a")
@@ -721,7 +721,7 @@ def test_a_bomb_is_stopped_at_the_declared_size_and_a_declared_one_at_the_settin
 
 
 @readers
-def test_a_member_that_becomes_many_times_as_long_costs_what_it_becomes(path, reader):
+def test_budget_counts_the_decompressed_size_of_a_member(path, reader):
     write(path, {"a": bytes(10_000_000), "b": os.urandom(1000) * 3}, compression=zipfile.ZIP_DEFLATED)
     with config.configure(max_input_bytes=2**20):
         with pytest.raises(StoreError, match="max_input_bytes") as caught:

@@ -47,10 +47,10 @@ _NEEDS_KERNEL: Final = f"only tegula's compiled kernel reads it; where it is mis
 
 def _numcodecs() -> ModuleType:
     """Return the library, and import what it would otherwise import at its first use, maybe in a thread of a pool."""
-    found = library("numcodecs.blosc")
+    module = library("numcodecs.blosc")
     with suppress(UnsupportedError):
         library("multiprocessing.synchronize")
-    return found
+    return module
 
 
 class Blosc(BufferCodec):
@@ -71,19 +71,27 @@ class Blosc(BufferCodec):
     """
 
     def __init__(
-        self, name: str, cname: str, *, clevel: int, shuffle: int, blocksize: int, typesize: int | None, given: int = 1
+        self,
+        name: str,
+        cname: str,
+        *,
+        clevel: int,
+        shuffle: int,
+        blocksize: int,
+        typesize: int | None,
+        itemsize: int = 1,
     ) -> None:
         self.name = name
         self.cname = cname
         self.settings = (cname.encode(), clevel, shuffle, blocksize, typesize)
-        self.given = typesize or given
+        self.itemsize = typesize or itemsize
 
     @property
     def native(self) -> NativeBlosc:
         _, clevel, shuffle, blocksize, _ = self.settings
         if shuffle < 0:
-            shuffle = 2 if self.given == 1 else 1
-        typesize = self.given if self.given <= _MAX_TYPESIZE else 1  # c-blosc does not shuffle larger elements
+            shuffle = 2 if self.itemsize == 1 else 1
+        typesize = self.itemsize if self.itemsize <= _MAX_TYPESIZE else 1  # c-blosc does not shuffle larger elements
         return NativeBlosc(self.cname, clevel, shuffle, blocksize, typesize)
 
     def load(self) -> None:
@@ -210,7 +218,7 @@ def build(spec: CodecSpec, context: Context) -> Blosc:
         shuffle = option(spec, "shuffle", 1, between(-1, 2))
         typesize = option(spec, "typesize", None, _is_typesize)
     return Blosc(
-        spec.name, cname, clevel=clevel, shuffle=shuffle, blocksize=blocksize, typesize=typesize, given=context.unit
+        spec.name, cname, clevel=clevel, shuffle=shuffle, blocksize=blocksize, typesize=typesize, itemsize=context.unit
     )
 
 

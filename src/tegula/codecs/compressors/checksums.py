@@ -69,8 +69,8 @@ class Checksum(BufferCodec):
 
     def encode(self, data: Data) -> bytes:
         data = flat(data)
-        found = self.function(data).to_bytes(4, "little")
-        return b"".join((found, data) if self.at_start else (data, found))
+        checksum = self.function(data).to_bytes(4, "little")
+        return b"".join((checksum, data) if self.at_start else (data, checksum))
 
     def decoder(self, size: int | None, limit: int) -> Decoder:
         name, function = self.name, self.function
@@ -82,10 +82,10 @@ class Checksum(BufferCodec):
             if size is not None and len(data) != size + 4:
                 raise wrong_size(len(data) - 4, size, name)
             view = memoryview(data)
-            rest = view[content]
-            if function(rest) != int.from_bytes(view[stored], "little"):
+            checked = view[content]
+            if function(checked) != int.from_bytes(view[stored], "little"):
                 raise CodecError("the checksum does not match the data", codec=name)
-            return rest
+            return checked
 
         return decode
 

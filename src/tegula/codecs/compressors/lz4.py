@@ -48,10 +48,10 @@ class Lz4(BufferCodec):
         def decode(data: Data) -> Data:
             if len(data) < 5:
                 raise CodecError("the LZ4 data is truncated", codec="numcodecs.lz4")
-            found = int.from_bytes(data[:4], "little")
-            if found > limit or (size is not None and found != size):
-                raise wrong_size(found, limit, "numcodecs.lz4")
-            if found > _BEST_RATIO * len(data):
+            nbytes = int.from_bytes(data[:4], "little")
+            if nbytes > limit or (size is not None and nbytes != size):
+                raise wrong_size(nbytes, limit, "numcodecs.lz4")
+            if nbytes > _BEST_RATIO * len(data):
                 raise CodecError("the decoded size in the LZ4 data is impossible", codec="numcodecs.lz4")
             return decompress(data)
 

@@ -54,10 +54,10 @@ class Zstd(BufferCodec):
 
         def decode(data: Data) -> Data:
             known = size and content_size(data) == size
-            found = decompress(data) if known else b"".join(_frames(data, limit, name))
-            if size is not None and len(found) != size:
-                raise wrong_size(len(found), size, name)
-            return found
+            decoded = decompress(data) if known else b"".join(_frames(data, limit, name))
+            if size is not None and len(decoded) != size:
+                raise wrong_size(len(decoded), size, name)
+            return decoded
 
         return decode
 
@@ -116,11 +116,11 @@ def _frames(data: Data, limit: int, name: str) -> Iterator[bytes]:
         frame, view = view[:end], view[end:]
         if known == 0 or bound == 0:
             continue
-        found = bytes(library("numcodecs.zstd").decompress(frame))
-        limit -= len(found)
+        decoded = bytes(library("numcodecs.zstd").decompress(frame))
+        limit -= len(decoded)
         if limit < 0:
             raise CodecError("the zstd frames hold more than a chunk does", codec=name)
-        yield found
+        yield decoded
 
 
 def walk_frame(view: memoryview, name: str) -> tuple[int, int]:

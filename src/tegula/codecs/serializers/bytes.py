@@ -111,7 +111,7 @@ def _string_fields(dtype: np.dtype[Any]) -> Iterator[tuple[str, ...]]:
     dtype = dtype.base
     if dtype.names is not None:
         for name in dtype.names:
-            yield from ((name, *rest) for rest in _string_fields(dtype[name]))
+            yield from ((name, *path) for path in _string_fields(dtype[name]))
     elif dtype.kind == "U" and dtype.itemsize:
         yield ()
 

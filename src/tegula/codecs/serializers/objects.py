@@ -85,12 +85,12 @@ class Listed(Serializer):
                 raise CodecError(f"there are {prod(stored)} elements where the chunk has {count}", codec=name)
 
             # flatten the nested lists, which must have that shape
-            found: list[Any] = items[:-tail]
+            elements: list[Any] = items[:-tail]
             for length in stored[1:]:
-                found = [inner for outer in found for inner in _nested(outer, length, name)]
-            if len(found) != count:
-                raise CodecError(f"there are {len(found)} elements where the chunk has {count}", codec=name)
-            return _as_array(found, self.dtype).reshape(shape)
+                elements = [inner for outer in elements for inner in _nested(outer, length, name)]
+            if len(elements) != count:
+                raise CodecError(f"there are {len(elements)} elements where the chunk has {count}", codec=name)
+            return _as_array(elements, self.dtype).reshape(shape)
 
         return decode
 
@@ -125,11 +125,11 @@ class Pickled(Serializer):
         count, dtype = prod(shape), self.dtype
 
         def decode(data: Data) -> Chunk:
-            found = pickle.loads(data)
-            if not isinstance(found, np.ndarray) or found.size != count or found.dtype != dtype:
+            array = pickle.loads(data)
+            if not isinstance(array, np.ndarray) or array.size != count or array.dtype != dtype:
                 raise CodecError(f"the pickle is not of {count} elements of type {dtype}", codec="numcodecs.pickle")
             # zarr 2 pickled chunks in Fortran order without reordering them
-            return found.reshape(-1, order="A").reshape(shape)
+            return array.reshape(-1, order="A").reshape(shape)
 
         return decode
 

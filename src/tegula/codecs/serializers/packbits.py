@@ -89,12 +89,12 @@ class Packbits(Serializer):
                 raise wrong_size(len(data), size, _NAME)
             packed = np.frombuffer(data, "u1")
             if self.padding != "none":
-                place = 0 if self.padding == "first_byte" else -1
-                if packed[place] != spare:
+                position = 0 if self.padding == "first_byte" else -1
+                if packed[position] != spare:
                     raise CodecError(
-                        f"the data has {packed[place]} bits of padding where the chunk has {spare}", codec=_NAME
+                        f"the data has {packed[position]} bits of padding where the chunk has {spare}", codec=_NAME
                     )
-                packed = packed[1:] if place == 0 else packed[:-1]
+                packed = packed[1:] if position == 0 else packed[:-1]
             width = len(self.kept)
             columns = np.unpackbits(packed, count=count * width, bitorder="little").reshape(count, width)
             return self._values(columns).reshape(shape)
@@ -116,8 +116,8 @@ def build(spec: CodecSpec, context: Context) -> Packbits:
     """Build the codec with the options ``padding_encoding``, ``first_bit`` and ``last_bit``."""
     check_options(spec, "padding_encoding", "first_bit", "last_bit")
     dtype = context.data_type.numpy
-    whole = (dtype.kind in "iufc" and dtype.itemsize <= 16) or dtype in EXTENDED_DTYPES
-    if context.data_type.variable or not (whole or dtype.kind == "b"):
+    is_number = (dtype.kind in "iufc" and dtype.itemsize <= 16) or dtype in EXTENDED_DTYPES
+    if context.data_type.variable or not (is_number or dtype.kind == "b"):
         raise MetadataError(f"{context.data_type} can't be packed", field="codecs", codec=_NAME)
     bits = _BITS.get(dtype.name) or 8 * dtype.itemsize // (2 if dtype.kind == "c" else 1)
     padding = option(spec, "padding_encoding", "none", _PADDINGS)

@@ -320,11 +320,11 @@ def inner_specs(spec: CodecSpec, name: str) -> list[CodecSpec]:
     MetadataError
         If it is not a list of codecs.
     """
-    found = []
+    specs = []
     default = REQUIRED if name == "codecs" else _INDEX_CODECS
     for item in option(spec, name, default, lambda value: isinstance(value, (list, tuple))):
         if isinstance(item, CodecSpec):
-            found.append(item)
+            specs.append(item)
             continue
         parts = {"name": item} if isinstance(item, str) else item
         if not isinstance(parts, Mapping) or not isinstance(parts.get("name"), str):
@@ -332,5 +332,5 @@ def inner_specs(spec: CodecSpec, name: str) -> list[CodecSpec]:
         configuration = parts.get("configuration", {})
         if not isinstance(configuration, Mapping):
             raise MetadataError("a configuration must be an object", field=f"codecs.{name}", codec=parts["name"])
-        found.append(CodecSpec(parts["name"], configuration, parts.get("must_understand") is not False))
-    return found
+        specs.append(CodecSpec(parts["name"], configuration, parts.get("must_understand") is not False))
+    return specs

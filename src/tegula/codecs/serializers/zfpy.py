@@ -64,14 +64,14 @@ class Zfpy(Serializer):
         count, stored = prod(shape), self.dtype.newbyteorder("<")
 
         def decode(data: Data) -> Chunk:
-            found = header(data)
-            if found is None or np.dtype(found[0]) != stored or prod(found[1]) != count:
+            stated = header(data)
+            if stated is None or np.dtype(stated[0]) != stored or prod(stated[1]) != count:
                 raise CodecError(f"the zfp header is not that of {count} elements of type {stored}", codec=_NAME)
-            blocks = prod(-(-length // 4) for length in found[1])
+            blocks = prod(-(-length // 4) for length in stated[1])
             if _least_bits(data, blocks) > 8 * len(data):
                 raise CodecError("the zfp data is truncated", codec=_NAME)
             # a block has 4 values along each axis, and no value takes more than twice its size in memory
-            most = 2 * blocks * 4 ** len(found[1]) * stored.itemsize
+            most = 2 * blocks * 4 ** len(stated[1]) * stored.itemsize
             array = self.codec.decode(bytes(data) + bytes(most + 4096))
             return np.asarray(array).reshape(-1).astype(self.dtype, copy=False).reshape(shape)
 

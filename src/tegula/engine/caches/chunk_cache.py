@@ -76,18 +76,18 @@ class Held:
 
     Attributes
     ----------
-    place : str
+    where : str
         Where the array is stored: the location of its prefix.
     description : tuple
         Codecs, data type, grid and keys, by which chunks are decoded. If an array with another description is created
-        at the place, the cached chunks are not used for it.
+        there, the cached chunks are not used for it.
     records : dict of str to Record
         By key without the prefix of the array, which depends on the root of the store.
     changes : int
         How often chunks were dropped because an operation of this process changed them.
     """
 
-    place: str
+    where: str
     description: tuple[Any, ...]
     records: dict[str, Record] = field(default_factory=dict)
     changes: int = 0
@@ -130,15 +130,15 @@ class ChunkCache:
 
     def of(self, array: StoredArray) -> Held:
         """Return the entry of an array; the caller keeps a reference to it while it reads chunks of the array."""
-        place = location(array.store.identity, array.prefix)
+        where = location(array.store.identity, array.prefix)
         metadata = array.metadata
         description = metadata.codecs, metadata.data_type, metadata.grid, metadata.keys
         with self._lock:
-            held = self._held.get(place)
+            held = self._held.get(where)
             if held is None or not _same(held.description, description):
                 if held is not None:
                     self._drop_all(held)
-                held = self._held[place] = Held(place, description)
+                held = self._held[where] = Held(where, description)
             return held
 
     def find(self, held: Held, key: str, part: Coords) -> Entry | None:
@@ -150,21 +150,21 @@ class ChunkCache:
                 self._entries.move_to_end((held, key, part))
             return entry
 
-    def put(self, held: Held, key: str, found: tuple[Generation, Moment, int], parts: dict[Coords, Entry]) -> None:
+    def put(self, held: Held, key: str, state: tuple[Generation, Moment, int], parts: dict[Coords, Entry]) -> None:
         """Keep chunks, unless they have been changed since they were requested, or are larger than the budget.
 
         Parameters
         ----------
         held, key
             The entry of the array, and the key that the chunks were read from.
-        found : (generation, moment, changes)
+        state : (generation, moment, changes)
             Their generation, the moment of the request, and `Held.changes` before the request.
         parts : dict
             The inner chunks by their coordinates in the shard; a chunk that is not a shard has the coordinates ``()``.
         """
-        generation, checked, changes = found
+        generation, checked, changes = state
         with self._lock:
-            if held.changes != changes or self._held.get(held.place) is not held:
+            if held.changes != changes or self._held.get(held.where) is not held:
                 return
             record = held.records.get(key)
             if record is not None and record.generation != generation:
@@ -193,9 +193,9 @@ class ChunkCache:
         self._entries[name] = nbytes
         self.nbytes += nbytes
 
-    def confirm(self, held: Held, key: str, found: tuple[Generation, Moment, int]) -> None:
+    def confirm(self, held: Held, key: str, state: tuple[Generation, Moment, int]) -> None:
         """Note that a key still has the generation that was read."""
-        self.put(held, key, found, {})
+        self.put(held, key, state, {})
 
     def discard(self, held: Held, key: str) -> None:
         """Drop the chunks of a key, since the store has another generation of it."""
@@ -214,7 +214,7 @@ class ChunkCache:
     @contextmanager
     def loading(self, held: Held, key: str) -> Iterator[None]:
         """Let one thread at a time load chunks of a key; the other threads then find them in the cache."""
-        name = held.place, key
+        name = held.where, key
         with self._lock:
             known = self._loading.setdefault(name, [threading.Lock(), 0])
             known[1] += 1
@@ -239,23 +239,23 @@ class ChunkCache:
         if plan.nchunks > len(held.records):
             self._forget(held, None)
         else:
-            self._forget(held, [array.key(item[0])[len(array.prefix) :] for item in plan])
+            self._forget(held, [array.key(projection[0])[len(array.prefix) :] for projection in plan])
 
     def forget(self, store: Store, name: str) -> None:
         """Drop a key that has been written or deleted, or all keys of a prefix, which ends in ``/`` or is empty.
 
         The key may belong to an array at any prefix of it.
         """
-        place = location(store.identity, name)
+        changed = location(store.identity, name)
         # by weak references, since iterating over the values fails if another thread drops an array
         known = [held for reference in self._held.valuerefs() if (held := reference()) is not None]
         for held in known:
-            below = place[len(held.place) :]
-            if held.place.startswith(place):
+            below = changed[len(held.where) :]
+            if held.where.startswith(changed):
                 self._forget(held, None)
-            elif place.startswith(held.place) and place.endswith("/"):
+            elif changed.startswith(held.where) and changed.endswith("/"):
                 self._forget(held, [key for key in [*held.records] if key.startswith(below)])
-            elif place.startswith(held.place):
+            elif changed.startswith(held.where):
                 self._forget(held, [below])
 
     def _forget(self, held: Held, keys: Iterable[str] | None) -> None:

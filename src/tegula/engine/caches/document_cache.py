@@ -34,7 +34,7 @@ _changes = 0  # how often documents were dropped; a document that was requested 
 
 
 def applies(store: Store) -> bool:
-    """Return whether caching documents saves time: in a far store that confirms generations, or need not do so."""
+    """Return whether caching documents saves time: in a remote store that confirms generations, or need not do so."""
     return store.is_remote and (isinstance(store, Revalidating) or config.current().recheck not in ("open", "always"))
 
 
@@ -56,16 +56,16 @@ def fetch(store: Any, prefix: str, keys: Sequence[str], known: Mapping[str, byte
     """
     settings, moment, changes = config.current(), now(), _changes
     rule = settings.recheck
-    found: dict[str, bytes | None] = {}
+    documents: dict[str, bytes | None] = {}
     stale: list[tuple[str, Generation | None]] = []
-    place = location(store.identity, prefix)
+    where = location(store.identity, prefix)
     keys = [*filterfalse(known.__contains__, keys)]
-    entries = KEPT.get_below(place, keys)
+    entries = KEPT.get_below(where, keys)
     decided = keys[0] in entries and [*map(itemgetter(0), entries.values())].count(None) < len(entries)
     for key in entries if decided else next_keys(keys, known):
         entry = entries.get(key)
         if entry is not None:
-            found[key] = entry[0]
+            documents[key] = entry[0]
         if entry is None or not (rule == "never" or (not isinstance(rule, str) and entry[2][1] > clock() - rule)):
             stale.append((key, None if entry is None else entry[1]))
 
@@ -74,27 +74,29 @@ def fetch(store: Any, prefix: str, keys: Sequence[str], known: Mapping[str, byte
         if generation is not None and isinstance(store, Revalidating):
             answer = store.get_if_changed(prefix + key, generation)
             if answer is not None:
-                found[key], generation = answer
+                documents[key], generation = answer
             elif isinstance(rule, str):  # no matter when it was requested
                 return
         else:
-            found[key], generation = store.get(prefix + key, (0, settings.max_input_bytes + 1), with_generation=True)
-        _keep(place + key, (found[key], generation, moment), changes)
+            documents[key], generation = store.get(
+                prefix + key, (0, settings.max_input_bytes + 1), with_generation=True
+            )
+        _keep(where + key, (documents[key], generation, moment), changes)
 
     for_each(ask, stale, len(stale) > 1, (), store.concurrency)
-    return found
+    return documents
 
 
 def settle(store: Store, prefix: str, keys: Iterable[str]) -> None:
     """Drop the cached documents that did not determine a node, by their keys relative to its prefix."""
-    place = location(store.identity, prefix)
-    KEPT.drop(*[place + key for key in keys])
+    where = location(store.identity, prefix)
+    KEPT.drop(*[where + key for key in keys])
 
 
-def _keep(place: str, entry: _Entry, changes: int) -> None:
+def _keep(name: str, entry: _Entry, changes: int) -> None:
     with KEPT.lock:
         if changes == _changes:
-            KEPT.put(place, entry)
+            KEPT.put(name, entry)
 
 
 def known(store: Store, keys: Iterable[str]) -> list[tuple[bytes | None, Generation]] | None:
@@ -102,18 +104,18 @@ def known(store: Store, keys: Iterable[str]) -> list[tuple[bytes | None, Generat
     if not applies(store):
         return None
     keys = [*keys]
-    found = KEPT.get_below(location(store.identity, ""), keys)
-    return None if len(found) < len(keys) else [*map(itemgetter(0, 1), found.values())]
+    entries = KEPT.get_below(location(store.identity, ""), keys)
+    return None if len(entries) < len(keys) else [*map(itemgetter(0, 1), entries.values())]
 
 
 def keep(store: Store, read: Callable[[], dict[str, tuple[bytes | None, Generation]]]) -> Any:
     """Call `read`, which returns documents and their generations by key, and cache and return its result."""
     moment, changes = now(), _changes
-    found = read()
-    if applies(store) and any(raw is not None for raw, _ in found.values()):
-        for key, (raw, generation) in found.items():
+    documents = read()
+    if applies(store) and any(raw is not None for raw, _ in documents.values()):
+        for key, (raw, generation) in documents.items():
             _keep(location(store.identity, key), (raw, generation, moment), changes)
-    return found
+    return documents
 
 
 def replace(store: Store, key: str, old: Generation, written: tuple[bytes, Generation]) -> None:
@@ -125,14 +127,14 @@ def replace(store: Store, key: str, old: Generation, written: tuple[bytes, Gener
     global _changes
     if not store.is_remote:
         return
-    place, moment = location(store.identity, key), now()
+    name, moment = location(store.identity, key), now()
     with KEPT.lock:
         _changes += 1
-        before = KEPT.get(place)
+        before = KEPT.get(name)
         if before is not None and before[1] == old:
-            KEPT.put(place, (*written, moment))
+            KEPT.put(name, (*written, moment))
         else:
-            KEPT.drop(place)
+            KEPT.drop(name)
 
 
 def forget(store: Store, name: str) -> None:

@@ -39,8 +39,8 @@ class KeptValues(Generic[T]):
     Examples
     --------
     >>> kept = KeptValues(10_000, len)
-    >>> for place in ["a/x", "a/y", "b/z"]:
-    ...     kept.put(place, b"12")
+    >>> for name in ["a/x", "a/y", "b/z"]:
+    ...     kept.put(name, b"12")
     >>> kept.drop_all("a/")
     >>> kept.get("a/x"), kept.get("b/z")
     (None, b'12')
@@ -62,51 +62,51 @@ class KeptValues(Generic[T]):
     def __len__(self) -> int:
         return len(self.entries)
 
-    def get(self, place: str) -> T | None:
+    def get(self, name: str) -> T | None:
         """Return the entry of a location, and mark it as used."""
         with self.lock:
-            entry = self.entries.get(place)
+            entry = self.entries.get(name)
             if entry is not None:
-                self.entries.move_to_end(place)
+                self.entries.move_to_end(name)
             return entry
 
-    def get_below(self, place: str, keys: Iterable[str]) -> dict[str, T]:
-        """Return the entries that there are of keys below a location, by key, and mark them as used."""
-        found: dict[str, T] = {}
+    def get_below(self, prefix: str, keys: Iterable[str]) -> dict[str, T]:
+        """Return those entries of keys below a location that are cached, by key, and mark them as used."""
+        entries: dict[str, T] = {}
         with self.lock:
             for key in keys:
-                entry = self.entries.get(place + key)
+                entry = self.entries.get(prefix + key)
                 if entry is not None:
-                    self.entries.move_to_end(place + key)
-                    found[key] = entry
-        return found
+                    self.entries.move_to_end(prefix + key)
+                    entries[key] = entry
+        return entries
 
-    def put(self, place: str, entry: T) -> None:
-        """Keep an entry, in place of the previous entry of its location."""
+    def put(self, name: str, entry: T) -> None:
+        """Keep an entry, instead of the previous entry of that name."""
         size = self._length(entry) + OVERHEAD
         with self.lock:
-            if place in self.entries:
-                self.drop(place)
+            if name in self.entries:
+                self.drop(name)
             if size > self.budget // 4:
                 return
-            self.entries[place] = entry
+            self.entries[name] = entry
             self.nbytes += size
             while self.nbytes > self.budget:
                 self.drop(next(iter(self.entries)))
 
-    def drop(self, *places: str) -> None:
-        """Drop the entries of locations that have one."""
+    def drop(self, *names: str) -> None:
+        """Drop the entries of these locations."""
         with self.lock:
-            for place in places:
-                entry = self.entries.pop(place, None)
+            for name in names:
+                entry = self.entries.pop(name, None)
                 if entry is not None:
                     self.nbytes -= self._length(entry) + OVERHEAD
 
-    def drop_all(self, place: str) -> None:
+    def drop_all(self, name: str) -> None:
         """Drop the entry of a location, or all entries below a location that ends in ``/``."""
         with self.lock:
-            below = place.endswith("/")
-            self.drop(*[known for known in self.entries if known.startswith(place)] if below else [place])
+            below = name.endswith("/")
+            self.drop(*[known for known in self.entries if known.startswith(name)] if below else [name])
 
 
 _all: weakref.WeakSet[KeptValues[Any]] = weakref.WeakSet()

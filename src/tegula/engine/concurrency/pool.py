@@ -1,6 +1,6 @@
-"""Thread pools: for the chunks of an operation, for requests to a far store, and for operations in the background.
+"""Thread pools: for the chunks of an operation, for requests to a remote store, and for operations in the background.
 
-In a far store (`Readable.is_remote`) an operation takes as long as its longest chain of requests that wait for each
+In a remote store (`Readable.is_remote`) an operation takes as long as its longest chain of requests that wait for each
 other. So requests that do not depend on an earlier answer are sent together, in a *wave*: by `for_each` and `gather`
 with `requests`.
 """
@@ -35,7 +35,7 @@ def in_background(run: Callable[[], object], requests: int = 0) -> None:
     `requests` is the `concurrency` of the store if the function does little more than wait for the store.
     """
     threads = _MOST if requests else max(4, config.current().threads)
-    Pool.named("far operation" if requests else "operation", threads).start_or_make(Call(run))
+    Pool.named("remote operation" if requests else "operation", threads).start_or_make(Call(run))
 
 
 async def awaited(work: Callable[[], T], requests: int = 0) -> T:
@@ -69,12 +69,12 @@ async def awaited(work: Callable[[], T], requests: int = 0) -> T:
             loop.call_soon_threadsafe(settle, result, error)
 
     in_background(run, requests)
-    found: T = await done
-    return found
+    answer: T = await done
+    return answer
 
 
 def begin(work: Callable[[], T]) -> Callable[[], T | None]:
-    """Start a call that waits for a far store, and return a function that waits for the call and returns its result.
+    """Start a call that waits for a remote store, and return a function that waits for the call and returns its result.
 
     The result is ``None`` if the call has failed, or if no thread has begun it yet; in that case it is cancelled.
     """
@@ -98,13 +98,13 @@ def gather(work: Callable[[T], R], items: Iterable[T], requests: int) -> list[R]
     if not requests:
         return [*map(work, items)]
     wanted: Sequence[T] = [*items]
-    found: list[Any] = [None] * len(wanted)
+    results: list[Any] = [None] * len(wanted)
 
     def fill(number: int) -> None:
-        found[number] = work(wanted[number])
+        results[number] = work(wanted[number])
 
     for_each(fill, range(len(wanted)), parallel=False, requests=requests)
-    return found
+    return results
 
 
 def results_of(work: Callable[[T], R], items: Iterable[T], requests: int) -> Iterator[R]:
@@ -130,13 +130,13 @@ def results_of(work: Callable[[T], R], items: Iterable[T], requests: int) -> Ite
     if not requests:
         yield from map(work, items)
         return
-    left: list[bool] = []
+    stopped: list[bool] = []
     outer = waiting.is_over
 
     def run(item: T) -> R:
         before = waiting.is_over
         try:
-            waiting.is_over = lambda: bool(left) or outer()
+            waiting.is_over = lambda: bool(stopped) or outer()
             return work(item)
         finally:
             waiting.is_over = before
@@ -154,7 +154,7 @@ def results_of(work: Callable[[T], R], items: Iterable[T], requests: int) -> Ite
             yield calls[0].result()
             calls.popleft()
     finally:
-        left.append(True)
+        stopped.append(True)
         finish(calls)
 
 
@@ -200,7 +200,7 @@ def for_each(
     for chain in chains:
         chain.load()
 
-    # what the threads share: the iterator, the lock for taking from it, and whether one has failed
+    # the threads share the iterator, the lock for taking from it, and whether one of them has failed
     source = iter(items)
     drawing = Lock()
     failed: list[bool] = []
@@ -225,7 +225,7 @@ def for_each(
                 work(item)
         except GaveUp:
             if not failed:
-                raise  # else the error of the other thread is raised
+                raise  # if not, the error of the other thread is raised
         finally:
             waiting.is_over = before
 

@@ -25,7 +25,7 @@ _find_mark = re.compile(rb"[ \t]{%d}\Z" % _BITS).search
 
 
 def needs_reservation(store: Store) -> bool:
-    """Return whether writers wait for each other's reservations: in a far store, or one without fresh generations.
+    """Return whether writers wait for each other's reservations: in a remote store, or one without fresh generations.
 
     In other stores a lost race costs less than waiting.
 
@@ -58,8 +58,8 @@ def keep_mark(old: bytes, new: bytes) -> bytes:
     >>> keep_mark(reserved, b'{"a": 1}') == b'{"a": 1}' + reserved[2:], keep_mark(b"{}", b"[]")
     (True, b'[]')
     """
-    found = _find_mark(old)
-    return unmarked(new) + found[0] if found else new
+    match = _find_mark(old)
+    return unmarked(new) + match[0] if match else new
 
 
 class Reservation:
@@ -97,9 +97,9 @@ class Reservation:
 
     def may_start(self, raw: bytes) -> bool:
         """Return whether a document has no reservation, or that of this operation or of a stalled writer."""
-        found = _find_mark(raw)
-        if found is None or self.marks(raw):
+        match = _find_mark(raw)
+        if match is None or self.marks(raw):
             return True
-        if found[0] != self._seen:
-            self._seen, self._seen_at = found[0], time.monotonic()
+        if match[0] != self._seen:
+            self._seen, self._seen_at = match[0], time.monotonic()
         return time.monotonic() - self._seen_at > PATIENCE

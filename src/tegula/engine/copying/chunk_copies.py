@@ -12,7 +12,7 @@ from tegula.codecs.serializers.sharding import Sharding
 from tegula.engine.documents.forgetting import forget
 from tegula.engine.reading.chunks import index_range
 from tegula.engine.reading.executors import read, write
-from tegula.engine.reading.far import UNITS
+from tegula.engine.reading.remote import UNITS
 from tegula.engine.stored.array import StoredArray
 from tegula.errors import StoreError, TegulaError
 from tegula.indexing import basic
@@ -55,14 +55,14 @@ class ChunkCopies:
         self.transfer: Transfer | None = None
         if self.sharding is None:
             self.transfer = transfer(source.chain, source.metadata.codecs, target.chain, target.metadata.codecs)
-        # in a far store the chunks of several arrays are under way at the same time
-        self.far = source.store.is_remote
-        self.room = source.chunk_nbytes if self.far or target.store.is_remote else 0
+        # in a remote store the chunks of several arrays are under way at the same time
+        self.is_remote = source.store.is_remote
+        self.room = source.chunk_nbytes if self.is_remote or target.store.is_remote else 0
         keeps = self.transfer is None or self.transfer.keeps
         self.by_storage = keeps and isinstance(target.store, Copying) and target.store.copies_from(source.store)
         # whether a value can be judged without being read
         self.unread = self.by_storage and (
-            self.transfer is None or self.transfer.has_size or (self.transfer.may_be_unseen and self.far)
+            self.transfer is None or self.transfer.has_size or (self.transfer.may_be_unseen and self.is_remote)
         )
         # threads can append, but not add
         self.moved: list[tuple[bool, int, int]] = []
@@ -122,19 +122,19 @@ class ChunkCopies:
         except TegulaError as error:
             source.locate(error, key)
             raise
-        if not self._store_copy(coords, key, nbytes):
+        if not self._copy_in_storage(coords, key, nbytes):
             return False
         self.moved.append((True, nbytes, nbytes))
         return True
 
     def _is_sound(self, key: str, nbytes: int, shape: Coords) -> bool:
-        """Return whether a value can be copied undecoded, by a shard's index, or in a far store by its size alone."""
+        """Return whether a value can be copied undecoded, judged by a shard's index or by its size."""
         if self.sharding is not None:
             raw = self.source.store.get(key, index_range(self.sharding, shape))
             return raw is not None and _holds_index(self.sharding, raw, shape, nbytes)
         assert self.transfer is not None
         size = self.transfer.size(shape)
-        return nbytes == size if size is not None else self.transfer.may_be_unseen and self.far
+        return nbytes == size if size is not None else self.transfer.may_be_unseen and self.is_remote
 
     def _converted(self, data: bytes, coords: Coords) -> Any:
         """Return the bytes to store; ``None`` if the chunk is damaged, or has to be decoded and encoded again."""
@@ -160,9 +160,9 @@ class ChunkCopies:
 
     def _store(self, coords: Coords, data: Any, key: str = "") -> None:
         """Store a value; `key` is its key in the source if it is unchanged, so that the storage itself may copy it."""
-        # a small value is written faster from memory, a large one perhaps shared by the file system
-        by_storage = self.by_storage and key and not self.far and len(data) >= _LARGE
-        if by_storage and self._store_copy(coords, key, len(data)):
+        # a small value is written faster from memory; a large one may share blocks in the file system
+        by_storage = self.by_storage and key and not self.is_remote and len(data) >= _LARGE
+        if by_storage and self._copy_in_storage(coords, key, len(data)):
             return
         key = self.target.key(coords)
         try:
@@ -173,7 +173,7 @@ class ChunkCopies:
         finally:
             forget(self.target.store, key)
 
-    def _store_copy(self, coords: Coords, old: str, nbytes: int) -> bool:
+    def _copy_in_storage(self, coords: Coords, old: str, nbytes: int) -> bool:
         store: Any = self.target.store
         key = self.target.key(coords)
         try:

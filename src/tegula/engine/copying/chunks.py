@@ -104,12 +104,12 @@ def copy_chunks(copier: ChunkCopies, chosen: Iterable[Coords]) -> Iterator[Moved
     source, target, units = copier.source, copier.target, copier.units
     visited = iter(chosen)
     mover = copier.anew()  # several threads may copy with one copier
-    # in a far store, as many chunks are under way at once as there is room for
+    # in a remote store, as many chunks are under way at once as there is room for
     requests = max(source.store.concurrency, target.store.concurrency)
-    far = source.store.is_remote or target.store.is_remote
-    nbytes = config.current().buffer_bytes if far else _BATCH_BYTES
+    is_remote = source.store.is_remote or target.store.is_remote
+    nbytes = config.current().buffer_bytes if is_remote else _BATCH_BYTES
     most = min(_BATCH, max(1, nbytes // max(1, units.chunk_nbytes)))
-    size, parallel = most if far else _FIRST, False
+    size, parallel = most if is_remote else _FIRST, False
     while batch := [*islice(visited, size)]:
         start = perf_counter()
         try:
@@ -124,7 +124,7 @@ def copy_chunks(copier: ChunkCopies, chosen: Iterable[Coords]) -> Iterator[Moved
             copied, stored, before, after = copied + is_copy, stored + (new > 0), before + old, after + new
         mover.moved.clear()
         yield Moved(copied, stored, before, after)
-    source.check_exists()  # chunks of a deleted array are absent, too, and must not be copied as fill values
+    source.check_exists()  # a deleted array has no chunks either, and these must not be copied as fill values
 
 
 def chunks_with_values(source: StoredArray, units: StoredArray) -> Iterator[Coords]:

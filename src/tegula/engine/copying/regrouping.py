@@ -17,7 +17,7 @@ from tegula.codecs.equivalence import decode_alike, transfer
 from tegula.codecs.serializers.sharding import Sharding
 from tegula.engine.copying.chunk_copies import ChunkCopies, part_of, stores_all
 from tegula.engine.reading.chunks import index_range
-from tegula.engine.reading.far import ShardReader, get_many
+from tegula.engine.reading.remote import ShardReader, get_many
 from tegula.engine.stored.array import StoredArray
 from tegula.errors import CodecError, StoreError, TegulaError
 from tegula.metadata.nodes import inner_codecs
@@ -26,7 +26,7 @@ from tegula.stores.capabilities import blocked_by
 __all__ = ["Regrouping", "can_regroup"]
 
 Coords = tuple[int, ...]
-Found = tuple[Coords, Any]
+StoredChunk = tuple[Coords, Any]
 _AT_ONCE: Final = 256  # chunks that are requested together
 
 
@@ -70,7 +70,7 @@ class Regrouping(ChunkCopies):
         self.transfer = transfer(one, inner_codecs(source.metadata.codecs), other, inner_codecs(target.metadata.codecs))
         self.reader = ShardReader(source.store)
         self.room = self.units.chunk_nbytes if source.store.is_remote or target.store.is_remote else 0
-        self.by_storage = self.unread = self.far = False
+        self.by_storage = self.unread = self.is_remote = False
         self.blank: Any = None
         self.moved: list[tuple[bool, int, int]] = []
 
@@ -140,7 +140,7 @@ class Regrouping(ChunkCopies):
         """Return the coordinates of the inner chunks that a part of the array touches, along each axis."""
         return [range(part.start // size, -(-part.stop // size)) for part, size in zip(region, self.shape)]
 
-    def _chunks(self, region: tuple[slice, ...]) -> Iterator[Found]:
+    def _chunks(self, region: tuple[slice, ...]) -> Iterator[StoredChunk]:
         """Yield coordinates and bytes of the stored inner chunks of a part of the array."""
         cells = product(*self._cells(region))
         if self.old is None:
@@ -154,7 +154,7 @@ class Regrouping(ChunkCopies):
             both = [range(max(a.start, b.start), min(a.stop, b.stop)) for a, b in zip(inside, wanted)]
             yield from self._of_shard(self.old, coords, inside, product(*both))
 
-    def _plain(self, cells: Iterable[Coords]) -> Iterator[Found]:
+    def _plain(self, cells: Iterable[Coords]) -> Iterator[StoredChunk]:
         """Yield the inner chunks that the source stores as single chunks."""
         source = self.source
         every = iter(cells)
@@ -168,7 +168,7 @@ class Regrouping(ChunkCopies):
 
     def _of_shard(
         self, sharding: Sharding, coords: Coords, inside: list[range], cells: Iterable[Coords]
-    ) -> Iterator[Found]:
+    ) -> Iterator[StoredChunk]:
         """Yield the inner chunks that one shard of the source holds."""
         source, key = self.source, self.source.key(coords)
         shape = source.metadata.grid.chunk_shape(coords)
@@ -181,17 +181,17 @@ class Regrouping(ChunkCopies):
             if len(raw) != sharding.index_nbytes(shape):
                 raise CodecError("the shard is shorter than its index", codec="sharding_indexed")
             index = sharding.decode_index(raw, shape)
-            found: list[Coords] = []
+            stored_cells: list[Coords] = []
             ranges: list[tuple[int, int]] = []
             for cell in cells:
                 offset, nbytes = map(int, index[tuple(n - axis.start for n, axis in zip(cell, inside))])
                 if offset != EMPTY:
-                    found.append(cell)
+                    stored_cells.append(cell)
                     ranges.append((offset, nbytes))
             for number, data in self.reader.fetch(key, generation, ranges):
                 if len(data) != ranges[number][1]:
                     raise CodecError("an inner chunk lies outside its shard", codec="sharding_indexed")
-                yield found[number], data
+                yield stored_cells[number], data
         except TegulaError as error:
             source.locate(error, key)
             raise

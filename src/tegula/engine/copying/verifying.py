@@ -24,7 +24,7 @@ from tegula.stores import ByteRange, Generation
 __all__ = ["Fault", "Verdict", "ends_with_length", "verify_chunk"]
 
 _WHOLE: Final = 2**24  # a shard of up to this many bytes is read as a whole; a larger one by single inner chunks,
-# or by this many bytes at once in a far store
+# or by this many bytes at once in a remote store
 _MOST_FAULTS: Final = 1000  # the most faults of one shard to report
 _RETRIES: Final = 100
 
@@ -150,25 +150,25 @@ def _verify_shard(array: StoredArray, sharding: Sharding, coords: Shape, key: st
         size = array.store.size(key)
         if size is None:
             return None
-        whole = b""
+        loaded = b""
         if size <= _WHOLE:
-            found = array.store.get(key)
-            if found is None:
+            value = array.store.get(key)
+            if value is None:
                 return None
-            whole, size = found, len(found)
+            loaded, size = value, len(value)
 
-        def get(byte_range: ByteRange, seen: set[Generation] = seen, whole: bytes = whole) -> bytes:
+        def get(byte_range: ByteRange, seen: set[Generation] = seen, loaded: bytes = loaded) -> bytes:
             start, length = byte_range
-            if whole:
-                return whole[start : start + (length or 0)]
+            if loaded:
+                return loaded[start : start + (length or 0)]
             data, generation = array.store.get(key, byte_range, with_generation=True)
             seen.add(generation)
             return data or b""
 
-        along: GetRange = get if whole or not array.store.is_remote else _read_along(get, size)
+        along: GetRange = get if loaded or not array.store.is_remote else _read_along(get, size)
         verdict = Verdict(stored=size)
         _verify_inner(sharding, along, (0, size), shape, verdict, "")
-        if len(seen) <= 1:  # otherwise the shard was replaced during the read
+        if len(seen) <= 1:  # if not, the shard was replaced during the read
             return verdict
         back_off(attempt)
     return None  # other processes keep writing the shard, so it can't be verified now
@@ -190,10 +190,10 @@ def _read_along(get: GetRange, size: int) -> GetRange:
 
 
 def _verify_inner(
-    sharding: Sharding, get: GetRange, place: tuple[int, int], shape: Shape, verdict: Verdict, where: str
+    sharding: Sharding, get: GetRange, extent: tuple[int, int], shape: Shape, verdict: Verdict, where: str
 ) -> None:
-    """Verify a shard: its index, and each inner chunk. `place` is its start and size in the value that `get` reads."""
-    start, size = place
+    """Verify a shard: its index, and each inner chunk. `extent` is its start and size in the value that `get` reads."""
+    start, size = extent
     needed = sharding.index_nbytes(shape)
     if size < needed:
         verdict.add("damaged-index", f"{where}a shard of {size} bytes has no room for its index of {needed}")

@@ -33,7 +33,7 @@ def implicit_group(store: Store, path: str, format: str | None, *, deep: bool = 
     or 200 listings. In a store that can't be listed, only consolidated metadata make an implicit group.
     """
     if not store.listable:
-        return _of_copies(store, path, format)
+        return _of_consolidated(store, path, format)
     wanted = [find_format(format)] if format else [*FORMATS.values()]
     level = [f"{path}/" if path else ""]
     listings = _LISTINGS
@@ -48,17 +48,17 @@ def implicit_group(store: Store, path: str, format: str | None, *, deep: bool = 
                     return []  # the directory may belong to another user or program
                 raise
 
-        def is_there(place: tuple[str, Format], depth: int = depth) -> bool:
-            return has_node(store, *place) and (not depth or is_node(store, *place))
+        def is_there(child: tuple[str, Format], depth: int = depth) -> bool:
+            return has_node(store, *child) and (not depth or is_node(store, *child))
 
         below: list[str] = []
         for some in _batched(level[:listings], store):
-            found = [child for found in gather(listed, some, store.concurrency) for child in found]
-            places = [(child, item) for child in found for item in wanted]
-            for _, item in _chosen(store, places, is_there):
-                return _without_document(store, path, item)
-            below += found
-        wanted = [item for item in wanted if not item.has_groups]
+            prefixes = [child for prefixes in gather(listed, some, store.concurrency) for child in prefixes]
+            candidates = [(child, fmt) for child in prefixes for fmt in wanted]
+            for _, fmt in _chosen(store, candidates, is_there):
+                return _without_document(store, path, fmt)
+            below += prefixes
+        wanted = [fmt for fmt in wanted if not fmt.has_groups]
         listings -= len(level)
         level = below
         if not wanted or listings <= 0:
@@ -66,27 +66,27 @@ def implicit_group(store: Store, path: str, format: str | None, *, deep: bool = 
     return None
 
 
-def _without_document(store: Store, path: str, item: Format) -> GroupMetadata:
+def _without_document(store: Store, path: str, fmt: Format) -> GroupMetadata:
     """Return a group whose document is missing, with the attributes that the format keeps in another one."""
-    key = item.attributes_at[0] if item.attributes_at is not None else ""
-    if not key or key in item.node_keys:
-        return GroupMetadata(format=item.name)
-    return GroupMetadata(format=item.name, attributes=load_attributes(fetch_documents(store, path, [key]), key))
+    key = fmt.attributes_at[0] if fmt.attributes_at is not None else ""
+    if not key or key in fmt.node_keys:
+        return GroupMetadata(format=fmt.name)
+    return GroupMetadata(format=fmt.name, attributes=load_attributes(fetch_documents(store, path, [key]), key))
 
 
-def _of_copies(store: Store, path: str, format: str | None) -> GroupMetadata | None:
-    """Return the group whose document is missing, but whose consolidated metadata are there, in one of their own."""
-    for item in [find_format(format)] if format else FORMATS.values():
-        key = item.consolidated_key
-        if key and key not in item.keys and item.consolidated is not None:
+def _of_consolidated(store: Store, path: str, format: str | None) -> GroupMetadata | None:
+    """Return a group that has no document of its own, but a document of consolidated metadata."""
+    for fmt in [find_format(format)] if format else FORMATS.values():
+        key = fmt.consolidated_key
+        if key and key not in fmt.keys and fmt.consolidated is not None:
             documents = fetch_documents(store, path, [key])
-            if item.consolidated(documents) is not None:
-                return _without_document(store, path, item)
+            if fmt.consolidated(documents) is not None:
+                return _without_document(store, path, fmt)
     return None
 
 
 def _batched(items: Sequence[T], store: Store) -> Iterator[Sequence[T]]:
-    """Yield items in groups that are looked up together; single items if the store is not far away."""
+    """Yield items in groups that are looked up together; single items if the store is not remote."""
     size = _AHEAD * store.concurrency if store.is_remote else 1
     return (items[start : start + size] for start in range(0, len(items), size))
 
@@ -96,7 +96,7 @@ def children(store: Store, prefix: str) -> list[str]:
     return without_jobs(prefix, store.list_dir(prefix)[1])
 
 
-def without_jobs(prefix: str, found: Sequence[str]) -> list[str]:
+def without_jobs(prefix: str, children: Sequence[str]) -> list[str]:
     """Return the prefixes found directly below a prefix, without those of jobs.
 
     Examples
@@ -104,7 +104,7 @@ def without_jobs(prefix: str, found: Sequence[str]) -> list[str]:
     >>> without_jobs("a/", ["a/.tegula_job/", "a/x/"])
     ['a/x/']
     """
-    return [child for child in found if not child.startswith(JOB_DIRECTORY, len(prefix))]
+    return [child for child in children if not child.startswith(JOB_DIRECTORY, len(prefix))]
 
 
 def _chosen(store: Store, items: Sequence[T], test: Callable[[T], bool]) -> Iterator[T]:
@@ -113,44 +113,44 @@ def _chosen(store: Store, items: Sequence[T], test: Callable[[T], bool]) -> Iter
         yield from (item for item, passes in zip(some, gather(test, some, store.concurrency)) if passes)
 
 
-def is_node(store: Store, prefix: str, item: Format) -> bool:
-    """Return whether the documents under a prefix are those of a node, and no other files of that name."""
+def is_node(store: Store, prefix: str, fmt: Format) -> bool:
+    """Return whether the documents under a prefix are those of a node, not other files with such names."""
     try:
-        return item.parse(fetch_documents(store, prefix[:-1], item.keys)) is not None
+        return fmt.parse(fetch_documents(store, prefix[:-1], fmt.keys)) is not None
     except TegulaError:
         return False
 
 
-def nodes_below(store: Store, prefix: str, item: Format) -> Iterator[str]:
+def nodes_below(store: Store, prefix: str, fmt: Format) -> Iterator[str]:
     """Yield, sorted, the prefixes directly below a prefix at which the format has a node."""
-    if not store.is_remote and not any("/" in key for key in item.node_keys):
-        return store.prefixes_with(prefix, item.node_keys)
-    return _chosen(store, children(store, prefix), lambda child: has_node(store, child, item))
+    if not store.is_remote and not any("/" in key for key in fmt.node_keys):
+        return store.prefixes_with(prefix, fmt.node_keys)
+    return _chosen(store, children(store, prefix), lambda child: has_node(store, child, fmt))
 
 
 def members_of_folder(store: Store, prefix: str) -> Iterator[str]:
     """Yield, sorted, the prefixes directly below a folder without documents that hold nodes of any format."""
     formats = [*FORMATS.values()]
-    found: set[str] = set()
+    prefixes: set[str] = set()
     if not store.is_remote:  # `prefixes_with` may be faster than a lookup for each child
-        found = {*store.prefixes_with(prefix, [key for item in formats for key in item.node_keys if "/" not in key])}
-        formats = [item for item in formats if any("/" in key for key in item.node_keys)]
+        prefixes = {*store.prefixes_with(prefix, [key for fmt in formats for key in fmt.node_keys if "/" not in key])}
+        formats = [fmt for fmt in formats if any("/" in key for key in fmt.node_keys)]
 
     def is_member(child: str) -> bool:
         return (
-            child in found
-            or next(_chosen(store, formats, lambda item: has_node(store, child, item)), None) is not None
+            child in prefixes
+            or next(_chosen(store, formats, lambda fmt: has_node(store, child, fmt)), None) is not None
             or implicit_group(store, child[:-1], None, deep=True) is not None
         )
 
     return _chosen(store, children(store, prefix), is_member)
 
 
-def has_node(store: Store, prefix: str, item: Format) -> bool:
+def has_node(store: Store, prefix: str, fmt: Format) -> bool:
     """Return whether the format has a node at a prefix, without reading its documents."""
     if store.is_remote:
-        return any(gather(lambda key: has_document(store, prefix, key), item.node_keys, store.concurrency))
-    return any(has_document(store, prefix, key) for key in item.node_keys)
+        return any(gather(lambda key: has_document(store, prefix, key), fmt.node_keys, store.concurrency))
+    return any(has_document(store, prefix, key) for key in fmt.node_keys)
 
 
 def has_document(store: Store, prefix: str, key: str) -> bool:

@@ -8,7 +8,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 from tegula.engine.caches import document_cache, shard_indexes
 from tegula.engine.caches.chunk_cache import CHUNKS
-from tegula.engine.documents import copies
+from tegula.engine.documents import unpickled
 from tegula.engine.stored.array import StoredArray
 from tegula.engine.stored.states import REPLACEMENTS
 from tegula.stores import Store
@@ -40,8 +40,8 @@ def forget(store: Store, name: str, *, documents: bool = True) -> None:
         CHUNKS.forget(store, name)
     if shard_indexes.KEPT.entries:
         shard_indexes.forget(store, name)
-    if copies.KNOWN:
-        copies.forget_copies(store, name)
+    if unpickled.KNOWN:
+        unpickled.forget_unpickled(store, name)
     if documents and store.is_remote:
         document_cache.forget(store, name)
 

@@ -60,31 +60,31 @@ class ImpliedKeys(WrappingStore):
 
     def list_prefix(self, prefix: str) -> Iterator[str]:
         """Yield every known key that starts with `prefix`; each chunk is first looked up."""
-        for place, node in self._nodes.items():
-            if not (place.startswith(prefix) or prefix.startswith(place)):
+        for below, node in self._nodes.items():
+            if not (below.startswith(prefix) or prefix.startswith(below)):
                 continue
-            yield from (key for key in self._documents(place, node) if key.startswith(prefix))
+            yield from (key for key in self._documents(below, node) if key.startswith(prefix))
             if isinstance(node, ArrayMetadata):
-                yield from (key for _, key in stored_in_grid(self.store, place, node) if key.startswith(prefix))
+                yield from (key for _, key in stored_in_grid(self.store, below, node) if key.startswith(prefix))
 
     def list_dir(self, prefix: str) -> tuple[list[str], list[str]]:
         """Return the known keys and prefixes directly below `prefix`; chunks only below arrays."""
         node = self._nodes.get(prefix)
         if isinstance(node, GroupMetadata):
             keys = self._documents(prefix, node)
-            return split_children([*keys, *(f"{place}x" for place in self._nodes if place != prefix)], prefix)
+            return split_children([*keys, *(f"{known}x" for known in self._nodes if known != prefix)], prefix)
         return split_children(self.list_prefix(prefix), prefix)
 
     def prefixes_with(self, prefix: str, names: Sequence[str]) -> Iterator[str]:
         """Yield the known prefixes under which one of `names` has a value; see `Store.prefixes_with`."""
         return Store.prefixes_with(self, prefix, names)
 
-    def _documents(self, place: str, node: _Node) -> list[str]:
+    def _documents(self, prefix: str, node: _Node) -> list[str]:
         formats = [find_format(node.format)] if isinstance(node, (ArrayMetadata, GroupMetadata)) else FORMATS.values()
-        names = dict.fromkeys(key for item in formats for key in (*item.keys, item.consolidated_key))
-        keys = [place + key for key in names if key]
-        found = gather(self.store.exists, keys, self.concurrency)
-        return [key for key, exists in zip(keys, found) if exists]
+        names = dict.fromkeys(key for fmt in formats for key in (*fmt.keys, fmt.consolidated_key))
+        keys = [prefix + key for key in names if key]
+        exist = gather(self.store.exists, keys, self.concurrency)
+        return [key for key, exists in zip(keys, exist) if exists]
 
 
 def listable(store: Store, path: str, *, damaged: bool = False) -> Store:
@@ -115,13 +115,15 @@ def _prefix(path: str) -> str:
 
 def _members(store: Store, prefix: str, root: GroupMetadata) -> dict[str, _Node]:
     """Return the nodes below a group by prefix: the columns of a table, or the nodes in consolidated metadata."""
-    item = find_format(root.format)
+    fmt = find_format(root.format)
     if root.members is not None:
-        columns = read_many(store, [prefix + name for name in root.members], item.name)
-        found: Mapping[str, Any] = dict(zip(root.members, columns))
+        columns = read_many(store, [prefix + name for name in root.members], fmt.name)
+        nodes: Mapping[str, Any] = dict(zip(root.members, columns))
     else:
-        copies = item.consolidated and item.consolidated(fetch_documents(store, prefix[:-1], [item.consolidated_key]))
-        if copies is None:
+        consolidated = fmt.consolidated and fmt.consolidated(
+            fetch_documents(store, prefix[:-1], [fmt.consolidated_key])
+        )
+        if consolidated is None:
             raise members_unknown(store, prefix[:-1])
-        found = {name: _attempt(partial(item.parse, documents)) for name, documents in copies.items() if name}
-    return {f"{prefix}{name}/": node for name, node in found.items() if node is not None}
+        nodes = {name: _attempt(partial(fmt.parse, documents)) for name, documents in consolidated.items() if name}
+    return {f"{prefix}{name}/": node for name, node in nodes.items() if node is not None}

@@ -18,20 +18,20 @@ from tegula.stores.interface import Store
 
 if TYPE_CHECKING:
     from tegula.engine.caches import document_cache
-    from tegula.engine.reading import far
+    from tegula.engine.reading import remote
 else:
-    document_cache, far = Later("tegula.engine.caches.document_cache"), Later("tegula.engine.reading.far")
+    document_cache, remote = Later("tegula.engine.caches.document_cache"), Later("tegula.engine.reading.remote")
 
 __all__ = ["documents_of", "fetch_documents", "read_many", "read_metadata"]
 
 _LARGE = 2**15  # bytes of a document from which on its generation is worth knowing
 _PINS = 8  # how often the directory of a node is opened, if it is missing for a moment
-_LOOKS = 2  # how often a directory is looked at before it has no node
+_LOOKS = 2  # how often a directory is looked at before it is said to have no node
 # By key: which documents of a node in local files the kernel reads in one call. If there is no `zarr.json`, it reads
 # all documents of Zarr v2; if there are none of these either, it reads the main documents of all other formats.
 _second, *_others = [*FORMATS.values()][1:]
 _TOGETHER = dict.fromkeys(_second.keys, _second.keys)
-_TOGETHER.update(dict.fromkeys(keys := tuple(key for item in _others for key in item.node_keys), keys))
+_TOGETHER.update(dict.fromkeys(keys := tuple(key for fmt in _others for key in fmt.node_keys), keys))
 
 
 class _Documents(Mapping[str, bytes]):
@@ -41,10 +41,10 @@ class _Documents(Mapping[str, bytes]):
     ----------
     store, path
         Where the node is.
-    found : dict of str to bytes or None, optional
+    known : dict of str to bytes or None, optional
         Documents that have been fetched already; ``None`` stands for one that does not exist.
     keys : sequence of str, optional
-        Keys of the documents that can determine the node, if the store is far: it is asked for `next_keys` of them.
+        Keys of the documents that can determine the node, if the store is remote: it is asked for `next_keys` of them.
     kept : bool
         Whether this process caches the documents.
 
@@ -60,14 +60,14 @@ class _Documents(Mapping[str, bytes]):
         self,
         store: Store,
         path: str,
-        found: dict[str, bytes | None] | None = None,
+        known: dict[str, bytes | None] | None = None,
         keys: Sequence[str] = (),
         *,
         kept: bool = False,
     ) -> None:
         self._store = store
         self._prefix = f"{path}/" if path else ""
-        self._found: dict[str, bytes | None] = {} if found is None else found
+        self._known: dict[str, bytes | None] = {} if known is None else known
         self._keys = keys
         self._kept = self._together = kept
         self._used: set[str] = set()
@@ -77,11 +77,11 @@ class _Documents(Mapping[str, bytes]):
     def _fetch_kept(self, key: str) -> None:
         """Fetch documents together until that of a key is among them."""
         try:
-            while key not in self._found:
-                found = document_cache.fetch(self._store, self._prefix, self._keys, self._found)
-                if not found:
+            while key not in self._known:
+                cached = document_cache.fetch(self._store, self._prefix, self._keys, self._known)
+                if not cached:
                     break
-                self._found.update(found)
+                self._known.update(cached)
         except StoreError:
             self._together = False  # each document is requested by itself and raises its own error
 
@@ -89,27 +89,27 @@ class _Documents(Mapping[str, bytes]):
         """Cache only the documents that determined the node, and those of its format; none if there is no node."""
         if self._kept:
             used = self._used.union(find_format(node.format).keys) if node is not None else set()
-            if unused := self._found.keys() - used:
+            if unused := self._known.keys() - used:
                 document_cache.settle(self._store, self._prefix, unused)
 
     def get(self, key: str, default: Any = None) -> Any:
         """Return a document, or `default` if it does not exist; each one is fetched when it is first used."""
-        if key not in self._found:
-            if self._by_kernel and self._found and key in _TOGETHER:
+        if key not in self._known:
+            if self._by_kernel and self._known and key in _TOGETHER:
                 self._read_together(_TOGETHER[key])
-            if self._together and key in self._keys and (key in COMMON_KEYS or not is_common(self._found)):
+            if self._together and key in self._keys and (key in COMMON_KEYS or not is_common(self._known)):
                 self._fetch_kept(key)
-            if self._keys and key not in self._found and key not in COMMON_KEYS and is_common(self._found):
-                return default  # a far store is not asked for it, since the node has a common format
-        if key not in self._found:
+            if self._keys and key not in self._known and key not in COMMON_KEYS and is_common(self._known):
+                return default  # a remote store is not asked for it, since the node has a common format
+        if key not in self._known:
             try:
-                self._found[key] = self._read(self._prefix + key)
+                self._known[key] = self._read(self._prefix + key)
             except StoreError as error:
                 if "/" not in key or not isinstance(error.__cause__, NotADirectoryError):
                     raise
-                self._found[key] = None  # a document of another format stands in place of its directory
+                self._known[key] = None  # a document of another format stands in place of its directory
         self._used.add(key)
-        raw = self._found[key]
+        raw = self._known[key]
         return default if raw is None else raw
 
     def _read_together(self, names: Sequence[str]) -> None:
@@ -119,7 +119,7 @@ class _Documents(Mapping[str, bytes]):
             if raw is False:
                 self._by_kernel = False  # the kernel is not in use, or leaves this store to Python
             elif raw is None or len(raw) < _LARGE:
-                self._found.setdefault(key, raw)
+                self._known.setdefault(key, raw)
 
     def _read(self, key: str) -> bytes | None:
         """Return a document, and note the generation of a large one if the store returns it at no cost."""
@@ -153,16 +153,17 @@ def documents_of(
 ) -> list[Mapping[str, bytes]]:
     """Return the documents of nodes, by key relative to the node.
 
-    If the store is far or has its own `get_many`, all documents are fetched together, except for a single node in local
-    files. Otherwise, and after an error, each document is fetched when it is first used, and raises its own error.
+    If the store is remote or has its own `get_many`, all documents are fetched together, except for a single node in
+    local files. Otherwise, and after an error, each document is fetched when it is first used, and raises its own
+    error.
 
     Parameters
     ----------
     store, paths
         Where the nodes are.
     keys : sequence of str, optional
-        The keys of the documents; by default those of all formats. A far store is asked for the default keys in up to
-        two waves, as `next_keys` says.
+        The keys of the documents; by default those of all formats. A remote store is asked for the default keys in up
+        to two waves, as `next_keys` says.
     kept : bool
         Whether the documents of a single node may come from the cache of this process, as the setting ``recheck``
         allows.
@@ -173,35 +174,35 @@ def documents_of(
     wanted = ALL_KEYS if keys is None else keys
     if kept and len(paths) == 1 and store.is_remote and document_cache.applies(store):
         return [_Documents(store, paths[0], keys=wanted, kept=True)]
-    found: list[dict[str, bytes | None]] = [{} for _ in paths]
+    values: list[dict[str, bytes | None]] = [{} for _ in paths]
     if not store.is_remote:
         if type(store).get_many is not Store.get_many and not single:
-            _fetch(store, paths, found, [wanted] * len(paths))
-        return [_Documents(store, path, known) for path, known in zip(paths, found)]
+            _fetch(store, paths, values, [wanted] * len(paths))
+        return [_Documents(store, path, known) for path, known in zip(paths, values)]
     if keys is not None:
-        _fetch(store, paths, found, [wanted] * len(paths))
+        _fetch(store, paths, values, [wanted] * len(paths))
     else:
-        while any(waves := [next_keys(wanted, known) for known in found]) and _fetch(store, paths, found, waves):
+        while any(waves := [next_keys(wanted, known) for known in values]) and _fetch(store, paths, values, waves):
             pass
-    return [_Documents(store, path, known, () if keys is not None else wanted) for path, known in zip(paths, found)]
+    return [_Documents(store, path, known, () if keys is not None else wanted) for path, known in zip(paths, values)]
 
 
 def _fetch(
-    store: Store, paths: Sequence[str], found: Sequence[dict[str, bytes | None]], keys: Sequence[Sequence[str]]
+    store: Store, paths: Sequence[str], documents: Sequence[dict[str, bytes | None]], keys: Sequence[Sequence[str]]
 ) -> bool:
-    """Fetch documents of nodes together, given the keys for each node, and add them to `found`; return success."""
-    # a large document of a near store is read when it is used, with its generation
+    """Fetch documents of nodes together, given the keys for each node, and add them to `documents`; return success."""
+    # a large document of a local store is read when it is used, with its generation
     limit = config.current().max_input_bytes
     most = limit + 1 if store.is_remote or store.single_writer else _LARGE
-    places = [(number, key) for number, each in enumerate(keys) for key in each]
+    numbered = [(number, key) for number, each in enumerate(keys) for key in each]
     prefixes = [f"{path}/" if path else "" for path in paths]
     try:
-        answers = far.get_many(store, [(prefixes[number] + key, (0, most)) for number, key in places])
+        answers = remote.get_many(store, [(prefixes[number] + key, (0, most)) for number, key in numbered])
     except StoreError:
         return False
-    for (number, key), raw in zip(places, answers):
+    for (number, key), raw in zip(numbered, answers):
         if raw is None or len(raw) < most or most > limit:
-            found[number][key] = raw
+            documents[number][key] = raw
     return True
 
 
@@ -240,27 +241,27 @@ def read_metadata(
     """
     fetched = documents is None
     try:
-        item = None if format is None else find_format(format)
+        fmt = None if format is None else find_format(format)
         if documents is None:
-            documents = documents_of(store, [path], None if item is None else item.keys, kept=kept)[0]
-        found = (
+            documents = documents_of(store, [path], None if fmt is None else fmt.keys, kept=kept)[0]
+        node = (
             parse(documents)
-            if item is None
-            else item.parse({key: raw for key in item.keys if (raw := documents.get(key)) is not None})
+            if fmt is None
+            else fmt.parse({key: raw for key in fmt.keys if (raw := documents.get(key)) is not None})
         )
         if isinstance(documents, _Documents):
-            documents.settle(found)
-            copies: Any = found.copies if isinstance(found, GroupMetadata) else None
-            if copies is not None:
-                copies.generation = documents.generation
-        if found is None and kept and fetched and isinstance(store, Pinning):
+            documents.settle(node)
+            consolidated: Any = node.consolidated if isinstance(node, GroupMetadata) else None
+            if consolidated is not None:
+                consolidated.generation = documents.generation
+        if node is None and kept and fetched and isinstance(store, Pinning):
             # perhaps one node took the place of another, and the documents of each were looked up in the other one
             with suppress(FileNotFoundError):
                 for _ in range(_LOOKS):  # they are deleted from a directory that was held while it was replaced
                     with store.pin(f"{path}/" if path else "") as view:
-                        if (found := read_metadata(view, path, format, _Documents(view, path))) is not None:
+                        if (node := read_metadata(view, path, format, _Documents(view, path))) is not None:
                             break
-        return found
+        return node
     except TegulaError as error:
         prefix = f"{path}/" if path else ""
         # perhaps the documents are of two nodes, one in the place of the other
@@ -280,38 +281,38 @@ def read_many(store: Store, paths: Sequence[str], format: str | None = None) -> 
 
     With `format` the result is ``None`` where there are no documents of that format, even if there are others.
     """
-    item = None if format is None else find_format(format)
-    keys = None if item is None else _keys_of_arrays(item)
-    found: list[NodeMetadata | TegulaError | None] = [None] * len(paths)
+    fmt = None if format is None else find_format(format)
+    keys = None if fmt is None else _keys_of_arrays(fmt)
+    nodes: list[NodeMetadata | TegulaError | None] = [None] * len(paths)
     undecided: dict[int, dict[str, bytes]] = {}
     for number, documents in enumerate(documents_of(store, paths, keys)):
         try:
             known = {key: documents[key] for key in keys or ALL_KEYS if key in documents}
         except TegulaError as error:
-            found[number] = error
+            nodes[number] = error
             continue
-        if item is not None and known.keys().isdisjoint(item.node_keys):
+        if fmt is not None and known.keys().isdisjoint(fmt.node_keys):
             continue
         node = None
         with suppress(TegulaError):
             node = parse(known)
         if isinstance(node, ArrayMetadata):
-            found[number] = node
+            nodes[number] = node
         else:
             undecided[number] = known
     # the other documents, where an array of an older format may be beside a group
     others = [key for key in COMMON_KEYS if keys is not None and key not in keys]
-    rest = documents_of(store, [paths[number] for number in undecided], others)
-    for (number, known), documents in zip(undecided.items(), rest):
+    fetched = documents_of(store, [paths[number] for number in undecided], others)
+    for (number, known), documents in zip(undecided.items(), fetched):
         try:
             more = {key: documents[key] for key in others if key in documents}
-            found[number] = read_metadata(store, paths[number], documents={**known, **more})
+            nodes[number] = read_metadata(store, paths[number], documents={**known, **more})
         except TegulaError as error:
-            found[number] = error
-    return found
+            nodes[number] = error
+    return nodes
 
 
-def _keys_of_arrays(item: Format) -> tuple[str, ...]:
+def _keys_of_arrays(fmt: Format) -> tuple[str, ...]:
     """Return the keys of the documents that can make an array: those of a format, and of newer ones before it."""
     formats = [*FORMATS.values()]
-    return tuple(key for one in formats[: formats.index(item) + 1] for key in one.keys)
+    return tuple(key for one in formats[: formats.index(fmt) + 1] for key in one.keys)

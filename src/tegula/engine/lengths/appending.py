@@ -3,7 +3,7 @@
 The shape is changed by a conditional write, so each of several processes that append at the same time gets its own
 part. Arrays that store every chunk are appended to by `tegula.engine.lengths.atomic_append` instead.
 
-In a far store, the chunks that the append changes are read while the new shape is stored, and each is written on
+In a remote store, the chunks that the append changes are read while the new shape is stored, and each is written on
 condition that it has not changed since. While the chunks are written, the append also searches for old chunks where the
 next append will write, so that the next one need not wait for that.
 """
@@ -34,7 +34,7 @@ __all__ = ["append"]
 
 Shape = tuple[int, ...]
 Update = Callable[[Change], StoredArray]
-Found = dict[str, tuple[bytes | None, Generation]]
+Known = dict[str, tuple[bytes | None, Generation]]
 _FEW: Final = 64  # chunks to look up for the next append
 
 
@@ -75,7 +75,7 @@ def append(
         meantime.
     """
     start = 0
-    chunks: Callable[[], Found] = dict
+    chunks: Callable[[], Known] = dict
 
     def part(metadata: ArrayMetadata) -> Plan:
         bounds = (slice(start if a == axis else 0, n) for a, n in enumerate(metadata.shape))
@@ -145,8 +145,8 @@ def _look_further(array: StoredArray, axis: int, added: int, reach: Reach, gener
     if prod(stop - first for first, stop in part) > _FEW:
         return
     keys = [*map(array.key, cells(part))]
-    found = look_up(array.store, keys, [(0, 0)] * len(keys))
-    if all(raw is None for raw, _ in found.values()):
+    values = look_up(array.store, keys, [(0, 0)] * len(keys))
+    if all(raw is None for raw, _ in values.values()):
         reach.looked_further(generation, axis, [*ends_of(grid, further)][axis])
 
 

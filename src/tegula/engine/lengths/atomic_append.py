@@ -12,10 +12,10 @@ If several writers append at the same time, at most one of them passes step 4; t
 killed leaves the old length. The rows beyond it are never read, and the next append overwrites them. A writer that
 fails deletes them, since it may have failed because the disk is full.
 
-In a far store, an append reads the chunks and all lengths in one wave, before it reserves the length. The reservation
-is made on condition that the length still has the generation that was read, so it also replaces the comparison of step
-3: a writer that reserves the length later also writes its chunks later, after this writer has read them. Comparing
-clocks could not replace step 3, since a machine that has been paused can't tell for how long.
+In a remote store, an append reads the chunks and all lengths in one wave, before it reserves the length. The
+reservation is made on condition that the length still has the generation that was read, so it also replaces the
+comparison of step 3: a writer that reserves the length later also writes its chunks later, after this writer has read
+them. Comparing clocks could not replace step 3, since a machine that has been paused can't tell for how long.
 
 Step 3 needs a new generation for each write. If a generation is a hash, two attempts to add the same rows to a chunk
 leave the same generation, and a writer that has read the chunk between them could overwrite rows that the second
@@ -25,7 +25,7 @@ The first of several arrays leads: its length is read first, is the length of al
 
 A program that appends again starts from the lengths that it wrote last, without reading them (step 1). If another
 writer has changed one since then, step 3 or the condition of a write fails, and the next attempt reads the lengths.
-In a near store, the executor takes steps 2 and 3 for the first and the last chunk of all arrays in one call, and
+In a local store, the executor takes steps 2 and 3 for the first and the last chunk of all arrays in one call, and
 creates the whole chunks between them. It need not read a chunk that this array object has stored in its last append:
 if another writer has changed the file since then, the condition of the write fails.
 """
@@ -187,7 +187,7 @@ def _lock_key(lead: StoredArray) -> str:
 def _read_together(columns: Sequence[Column], added: int) -> list[LengthDocument]:
     """Read all lengths, and the chunks to which `added` rows go if the first length is still the known one."""
     rows = columns[0][0].metadata.shape[0]
-    items = [(array, item) for array, _ in columns for item in _few_chunks(array, rows, added)]
+    items = [(array, projection) for array, _ in columns for projection in _few_chunks(array, rows, added)]
 
     def read(wanted: Any) -> Any:
         if isinstance(wanted[1], str):
@@ -197,10 +197,10 @@ def _read_together(columns: Sequence[Column], added: int) -> list[LengthDocument
         except TegulaError:  # it is read again later, which raises the error
             return None, (None, ABSENT)
 
-    found = gather(read, [*columns, *items], columns[0][0].store.concurrency)
-    lengths: list[LengthDocument] = found[: len(columns)]
+    results = gather(read, [*columns, *items], columns[0][0].store.concurrency)
+    lengths: list[LengthDocument] = results[: len(columns)]
     if lengths[0].rows == rows:
-        lengths[0].chunks = dict(found[len(columns) :])
+        lengths[0].chunks = dict(results[len(columns) :])
     return lengths
 
 
@@ -242,7 +242,7 @@ def _write_chunks(lengths: list[LengthDocument], writers: list[RowWriter]) -> No
     """Write the new rows into their chunks, as long as the length of the lead is unchanged."""
     lead = lengths[0]
     requests = lead.array.store.concurrency
-    # in a near store the executor writes what it can
+    # in a local store the executor writes what it can
     chunks = all_chunks(writers) if lead.array.store.is_remote else left_by_executor(writers, lead.holds)
     if not chunks:
         return
@@ -253,8 +253,11 @@ def _write_chunks(lengths: list[LengthDocument], writers: list[RowWriter]) -> No
     for batch in batches(chunks, _BATCH):
         missing = [pair for pair in batch if chunk_name(pair[0].array, pair[1]) not in lead.chunks]
         fetched = gather(lambda pair: read_chunk(pair[0].array, pair[1]), missing, requests)
-        lead.chunks.update((chunk_name(pair[0].array, pair[1]), found) for pair, found in zip(missing, fetched))
-        work = [(writer, (item, *lead.chunks.pop(chunk_name(writer.array, item)))) for writer, item in batch]
+        lead.chunks.update((chunk_name(pair[0].array, pair[1]), chunk) for pair, chunk in zip(missing, fetched))
+        work = [
+            (writer, (projection, *lead.chunks.pop(chunk_name(writer.array, projection))))
+            for writer, projection in batch
+        ]
         if missing and not lead.holds():  # the others were read before the length was reserved
             raise ConflictError("another writer has reserved the length")
         parallel = len(work) > 1 and nbytes >= _PARALLEL_BYTES
@@ -281,8 +284,8 @@ def _unequal(lengths: list[LengthDocument]) -> TegulaError:
     """Return the error for arrays that differ in length; a `ConflictError` if another writer is changing them now."""
     if not _hold(*lengths):
         return ConflictError("another writer has reserved the length")
-    found = ", ".join(f"{length.path or '/'} has {length.rows}" for length in lengths)
-    return MetadataError(f"the arrays differ in length, so they can only be cut to the shortest: {found}")
+    stated = ", ".join(f"{length.path or '/'} has {length.rows}" for length in lengths)
+    return MetadataError(f"the arrays differ in length, so they can only be cut to the shortest: {stated}")
 
 
 def _resize(lengths: list[LengthDocument], rows: int) -> list[LengthDocument]:

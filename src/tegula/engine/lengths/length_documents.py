@@ -112,9 +112,9 @@ class LengthDocument:
     def write(self, new: ArrayMetadata, *, hold: bool = False) -> LengthDocument:
         """Write the document that holds the length."""
         old = self.array.metadata
-        item = FORMATS[old.format]
-        raw = unmarked(item.serialize(new)[item.shape_key])
-        new = frozen.replace(new, documents={**old.documents, item.shape_key: raw})
+        fmt = FORMATS[old.format]
+        raw = unmarked(fmt.serialize(new)[fmt.shape_key])
+        new = frozen.replace(new, documents={**old.documents, fmt.shape_key: raw})
         if hold and self.reservation is not None:
             raw = self.reservation.renew(raw)
         generation = self._set(raw)
@@ -124,9 +124,9 @@ class LengthDocument:
 
 def read_length(array: StoredArray, path: str) -> LengthDocument:
     """Read the present length of an array, and check that it is still the array that was opened."""
-    found, raw, generation = current_length(array)
-    is_draft = FORMATS[found.metadata.format].is_draft(raw)
-    return LengthDocument(found, path, raw, generation, is_draft=is_draft)
+    current, raw, generation = current_length(array)
+    is_draft = FORMATS[current.metadata.format].is_draft(raw)
+    return LengthDocument(current, path, raw, generation, is_draft=is_draft)
 
 
 def known_lengths(columns: Sequence[tuple[StoredArray, str]]) -> list[LengthDocument]:

@@ -13,8 +13,8 @@ import numpy.typing as npt
 from tegula import frozen
 from tegula.engine.documents.forgetting import forget
 from tegula.engine.reading.executors import create_chunks
-from tegula.engine.reading.far import IN_FLIGHT
 from tegula.engine.reading.preferred import PREFERRED
+from tegula.engine.reading.remote import IN_FLIGHT
 from tegula.engine.stored.array import NewRows, StoredArray
 from tegula.engine.stored.visiting import batches
 from tegula.errors import ConflictError, StoreError, TegulaError
@@ -92,14 +92,14 @@ class RowWriter:
         self.added += sum(self._changes)
         self._changes.clear()
 
-    def write(self, item: Any, old: bytes | None, generation: Generation) -> None:
+    def write(self, projection: Any, old: bytes | None, generation: Generation) -> None:
         """Write the new rows of one chunk on condition that it has this generation; `old` holds the rows that stay."""
-        coords, selection, place, _ = item
+        coords, selection, work_selection, _ = projection
         array = self.array
         key = array.key(coords)
         try:
             with IN_FLIGHT.hold(array.chunk_nbytes if array.store.is_remote else 0):
-                new = self._encoded(coords, selection, self.values[place], old)
+                new = self._encoded(coords, selection, self.values[work_selection], old)
                 array.target.set(key, new, if_generation=generation)
             self._changes.append(len(new) - len(old or b""))
         except ConflictError:
@@ -139,21 +139,21 @@ def plan_of_rows(array: StoredArray, start: int, stop: int) -> Plan:
     return basic(slice(start, None), (stop, *array.metadata.shape[1:]), array.metadata.grid)
 
 
-def chunk_name(array: StoredArray, item: Projection) -> tuple[int, str]:
+def chunk_name(array: StoredArray, projection: Projection) -> tuple[int, str]:
     """Return a name for a chunk that is unique among columns in different stores, which may have the same keys."""
-    return id(array.store), array.key(item[0])
+    return id(array.store), array.key(projection[0])
 
 
-def read_chunk(array: StoredArray, item: Projection) -> tuple[bytes | None, Generation]:
+def read_chunk(array: StoredArray, projection: Projection) -> tuple[bytes | None, Generation]:
     """Return the present bytes of a chunk if some of its rows are kept, else ``None``; and its generation."""
-    keeps = item[1][0].start > 0
-    old, generation = array.store.get(array.key(item[0]), None if keeps else (0, 0), with_generation=True)
+    keeps = projection[1][0].start > 0
+    old, generation = array.store.get(array.key(projection[0]), None if keeps else (0, 0), with_generation=True)
     return old if keeps else None, generation
 
 
 def all_chunks(writers: Iterable[RowWriter]) -> Iterator[tuple[RowWriter, Projection]]:
     """Yield the chunks of all new rows, each with its writer."""
-    return ((writer, item) for writer in writers for item in writer.plan)
+    return ((writer, projection) for writer in writers for projection in writer.plan)
 
 
 def left_by_executor(writers: Sequence[RowWriter], holds: Callable[[], bool]) -> Iterable[tuple[RowWriter, Projection]]:
@@ -192,10 +192,10 @@ def _extend(chunks: list[tuple[RowWriter, int]], holds: Callable[[], bool]) -> l
     finally:
         for array, coords, *_ in rows:
             forget(array.store, array.key(coords))
-    left = []
+    remaining = []
     for (writer, _), (_, coords, *_), nbytes in zip(chunks, rows, grown):
         if nbytes is not None:
             writer.added += nbytes
-        elif (item := writer.plan.at(coords)) is not None:
-            left.append((writer, item))
-    return left
+        elif (projection := writer.plan.at(coords)) is not None:
+            remaining.append((writer, projection))
+    return remaining

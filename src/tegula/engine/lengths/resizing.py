@@ -149,18 +149,18 @@ def make_room(
     boxes = {part: box for part, box in boxes.items() if grown.executor.may_hold_chunks(grown, part)}
     if boxes:
         # it extends beyond the array as the document has it
-        whole = replace(grown, metadata=replace(grown.metadata, shape=ends), document=None, shared={})
+        enlarged = replace(grown, metadata=replace(grown.metadata, shape=ends), document=None, shared={})
         small = _number(boxes.values()) * array.dtype.itemsize <= _SMALL
         if array.store.is_remote:
-            _make_room_far(array, whole, boxes, small, path, holds)
-        elif not (small and all(_is_blank(whole, box) for box in boxes.values())):
+            _make_room_remote(array, enlarged, boxes, small, path, holds)
+        elif not (small and all(_is_blank(enlarged, box) for box in boxes.values())):
             keys = ((coords, array.key(coords)) for part in boxes for coords in cells(part))
             _clear(array, path, holds, ((coords, key) for coords, key in keys if array.store.exists(key)))
     if reach is not None:
         reach.extend(axis, ends[axis])
 
 
-def _make_room_far(
+def _make_room_remote(
     array: StoredArray,
     grown: StoredArray,
     boxes: Mapping[Box, Box],
@@ -168,7 +168,7 @@ def _make_room_far(
     path: str,
     holds: Holds | None,
 ) -> None:
-    """Do what `make_room` does in a far store: look at all chunks in one wave, then clear old elements.
+    """Do what `make_room` does in a remote store: look at all chunks in one wave, then clear old elements.
 
     The shape of `grown` extends to the ends of its last chunks.
     """
@@ -289,11 +289,17 @@ def _is_blank(array: StoredArray, box: Box) -> bool:
 
 def _clear(array: StoredArray, path: str, holds: Holds | None, chunks: Iterable[tuple[Coords, str]]) -> None:
     grid, shape = array.metadata.grid, array.metadata.shape
-    affected = (item for item in chunks if _reach(grid, item[0], shape) != "inside")
+    affected = (projection for projection in chunks if _reach(grid, projection[0], shape) != "inside")
     for batch in batches(affected):
         changes = any(_reach(grid, coords, shape) == "across" for coords, _ in batch)
         chains = [array.chain] if changes else []
-        for_each(lambda item: _clear_chunk(array, path, holds, *item), batch, True, chains, array.store.concurrency)
+        for_each(
+            lambda projection: _clear_chunk(array, path, holds, *projection),
+            batch,
+            True,
+            chains,
+            array.store.concurrency,
+        )
 
 
 def _reach(grid: ChunkGrid, coords: Coords, shape: Shape) -> str:

@@ -11,9 +11,9 @@ from tegula.engine.caches import document_cache
 from tegula.engine.concurrency.pool import gather
 from tegula.engine.concurrency.reservations import keep_mark
 from tegula.engine.concurrency.retries import back_off
-from tegula.engine.documents.copies import forget_copies
 from tegula.engine.documents.finding import has_document, is_node
 from tegula.engine.documents.forgetting import forget
+from tegula.engine.documents.unpickled import forget_unpickled
 from tegula.errors import AlreadyExistsError, ConflictError, MetadataError, NotFoundError, StoreError, TegulaError
 from tegula.formats import FORMATS, Format, find_format, keys_of_array
 from tegula.formats.members import with_shape
@@ -35,7 +35,7 @@ Node = TypeVar("Node", bound=NodeMetadata)
 def create_documents(
     store: Store,
     path: str,
-    item: Format,
+    fmt: Format,
     metadata: NodeMetadata,
     overwrite: bool,
     documents: dict[str, bytes] | None = None,
@@ -44,12 +44,12 @@ def create_documents(
 
     Parameters
     ----------
-    store, path, item, metadata
+    store, path, fmt, metadata
         Where and in which format to write the node, and its description.
     overwrite : bool
         Whether an existing node is overwritten.
     documents : dict of str to bytes, optional
-        The result of ``item.serialize(metadata)``, if the caller has it already.
+        The result of ``fmt.serialize(metadata)``, if the caller has it already.
 
     Returns
     -------
@@ -62,13 +62,13 @@ def create_documents(
         If the node exists and `overwrite` is false.
     """
     prefix = f"{path}/" if path else ""
-    documents = item.serialize(metadata) if documents is None else documents
+    documents = fmt.serialize(metadata) if documents is None else documents
     result = documents
 
     def write() -> dict[str, tuple[bytes | None, Generation]]:
         nonlocal result
-        result, found = _create_documents(store, path, item, metadata, overwrite, documents)
-        return {prefix + key: answer for key, answer in found.items()}
+        result, written = _create_documents(store, path, fmt, metadata, overwrite, documents)
+        return {prefix + key: answer for key, answer in written.items()}
 
     forget(store, prefix)
     try:
@@ -82,30 +82,30 @@ def create_documents(
 
 
 def _create_documents(
-    store: Store, path: str, item: Format, metadata: NodeMetadata, overwrite: bool, documents: dict[str, bytes]
+    store: Store, path: str, fmt: Format, metadata: NodeMetadata, overwrite: bool, documents: dict[str, bytes]
 ) -> tuple[dict[str, bytes], dict[str, tuple[bytes | None, Generation]]]:
     """Do what `create_documents` does, but return each document by key with its generation, if known."""
     prefix = f"{path}/" if path else ""
-    main = next(key for key in item.node_keys if key in documents)
-    later = item.keys[item.keys.index(main) + 1 :]
+    main = next(key for key in fmt.node_keys if key in documents)
+    later = fmt.keys[fmt.keys.index(main) + 1 :]
     others = [key for key in later if "/" not in key or key in documents]
-    others.sort(key=lambda key: key == item.shape_key)  # written last, since no array opens without it
+    others.sort(key=lambda key: key == fmt.shape_key)  # written last, since no array opens without it
     before = {key: generation for key, (_, generation) in _with_generations(store, prefix, others).items()}
-    if before.get(item.shape_key, ABSENT) != ABSENT and not store.exists(prefix + main):
+    if before.get(fmt.shape_key, ABSENT) != ABSENT and not store.exists(prefix + main):
         # a leftover of another node: together with a new document it would make a readable array
         with suppress(ConflictError):
-            delete_if(store, prefix + item.shape_key, before[item.shape_key])
-            before[item.shape_key] = ABSENT
+            delete_if(store, prefix + fmt.shape_key, before[fmt.shape_key])
+            before[fmt.shape_key] = ABSENT
     # the document that makes the node is written first and decides the race, so that the loser changes nothing else
-    made = store.set(prefix + main, documents[main]) if overwrite else _create_main(store, path, item, main, documents)
-    found: dict[str, tuple[bytes | None, Generation]] = {main: (documents[main], made)}
+    made = store.set(prefix + main, documents[main]) if overwrite else _create_main(store, path, fmt, main, documents)
+    written: dict[str, tuple[bytes | None, Generation]] = {main: (documents[main], made)}
     try:
 
         def store_one(key: str) -> None:
-            found[key] = None, ABSENT
+            written[key] = None, ABSENT
             if key in documents:
                 raw = documents[key]
-                found[key] = raw, store.set(prefix + key, raw, if_generation=before[key])
+                written[key] = raw, store.set(prefix + key, raw, if_generation=before[key])
             elif before[key] != ABSENT:
                 delete_if(store, prefix + key, before[key])  # a leftover of another node
 
@@ -114,10 +114,10 @@ def _create_documents(
     except ConflictError:  # another process has opened the new node and set attributes
         mine = metadata.attributes
         current = update_documents(
-            store, path, metadata, lambda found: replace(found, attributes={**mine, **found.attributes}), item=item
+            store, path, metadata, lambda written: replace(written, attributes={**mine, **written.attributes}), fmt=fmt
         )
         return {**documents, **current.documents}, {}
-    return documents, found
+    return documents, written
 
 
 def _with_generations(store: Store, prefix: str, keys: Sequence[str]) -> dict[str, tuple[bytes | None, Generation]]:
@@ -125,7 +125,7 @@ def _with_generations(store: Store, prefix: str, keys: Sequence[str]) -> dict[st
     return dict(zip(keys, gather(lambda key: store.get(prefix + key, with_generation=True), keys, store.concurrency)))
 
 
-def _create_main(store: Store, path: str, item: Format, main: str, documents: Mapping[str, bytes]) -> Generation:
+def _create_main(store: Store, path: str, fmt: Format, main: str, documents: Mapping[str, bytes]) -> Generation:
     """Write the document that makes a node, unless there is a node of any format; return the document's generation.
 
     If two creators of different formats see each other's document, both delete their own and try again.
@@ -136,12 +136,12 @@ def _create_main(store: Store, path: str, item: Format, main: str, documents: Ma
             mine = store.set(prefix + main, documents[main], if_generation=ABSENT)
         except ConflictError:
             break
-        if not _has_rival(store, path, item, documents):
+        if not _has_rival(store, path, fmt, documents):
             return mine
         with suppress(ConflictError):
             delete_if(store, prefix + main, mine)
         back_off(attempt + 1)
-        if _has_rival(store, path, item, documents):
+        if _has_rival(store, path, fmt, documents):
             break
     raise AlreadyExistsError(
         "something already exists at this path; pass overwrite=True to replace it",
@@ -150,7 +150,7 @@ def _create_main(store: Store, path: str, item: Format, main: str, documents: Ma
     )
 
 
-def _has_rival(store: Store, path: str, item: Format, documents: Mapping[str, bytes]) -> bool:
+def _has_rival(store: Store, path: str, fmt: Format, documents: Mapping[str, bytes]) -> bool:
     """Return whether there are documents of a node other than those in `documents`."""
     prefix = f"{path}/" if path else ""
     if store.is_remote:  # read all in one wave; most often there is none
@@ -158,8 +158,8 @@ def _has_rival(store: Store, path: str, item: Format, documents: Mapping[str, by
         if not any(gather(lambda key: has_document(store, prefix, key), keys, store.concurrency)):
             return False
     for other in FORMATS.values():
-        found = any(has_document(store, prefix, key) for key in other.node_keys if key not in documents)
-        if found and (other.name == item.name or is_node(store, prefix, other)):
+        exists = any(has_document(store, prefix, key) for key in other.node_keys if key not in documents)
+        if exists and (other.name == fmt.name or is_node(store, prefix, other)):
             return True
     return False
 
@@ -171,14 +171,14 @@ def update_documents(
     change: Callable[[Node], Node],
     *,
     shape_only: bool = False,
-    item: Format | None = None,
+    fmt: Format | None = None,
     reach: Reach | None = None,
     array: StoredArray | None = None,
 ) -> Node:
     """Read a node's documents, change the metadata and write the documents that differ; start again after a lost race.
 
     With `shape_only`, `change` may change only the shape and the grid of an array, and the documents are not parsed
-    again if they are the ones from which `metadata` was read. `item` is the format that reads and writes the documents,
+    again if they are the ones from which `metadata` was read. `fmt` is the format that reads and writes the documents,
     by default that of `metadata`. `reach` receives the generations of the document that holds the shape. `array` is the
     array that `metadata` belongs to.
 
@@ -187,24 +187,26 @@ def update_documents(
     NotFoundError
         If the node is gone, or another one has taken its place.
     """
-    item = item or find_format(metadata.format)
+    fmt = fmt or find_format(metadata.format)
     prefix = f"{path}/" if path else ""
-    near_array = isinstance(metadata, ArrayMetadata) and not store.is_remote
-    keys = keys_of_array(item) if near_array else item.keys  # a far store returns all in one wave, and they are cached
+    local_array = isinstance(metadata, ArrayMetadata) and not store.is_remote
+    keys = (
+        keys_of_array(fmt) if local_array else fmt.keys
+    )  # a remote store returns all in one wave, and they are cached
 
     check = partial(node.check, store) if array is not None and (node := array.node) is not None else bool
 
-    def decide(found: Mapping[str, tuple[bytes | None, Generation]]) -> tuple[Node, dict[str, bytes]]:
+    def decide(stored_documents: Mapping[str, tuple[bytes | None, Generation]]) -> tuple[Node, dict[str, bytes]]:
         """Return the changed metadata, and the new bytes of the documents to write."""
-        documents = {key: raw for key, (raw, _) in found.items() if raw is not None}
+        documents = {key: raw for key, (raw, _) in stored_documents.items() if raw is not None}
         same = shape_only and documents and documents == metadata.documents
-        current = metadata if same else item.parse(documents)
+        current = metadata if same else fmt.parse(documents)
         if reach is not None:
-            reach.begin(found.get(item.shape_key, (None, None))[1])
+            reach.begin(stored_documents.get(fmt.shape_key, (None, None))[1])
         if current is None or type(current) is not type(metadata):
             raise NotFoundError("the node has been deleted or replaced", path=path or store.url)
         check(current)
-        final, new = _changed(item, documents, current, change(current), shape_only)
+        final, new = _changed(fmt, documents, current, change(current), shape_only)
         if not isinstance(final, type(metadata)):
             raise MetadataError("the documents could not be read back", path=path or store.url)
         return final, {
@@ -215,19 +217,19 @@ def update_documents(
 
     def store_one(key: str, old: Generation, raw: bytes) -> None:
         generation = _replace(store, prefix + key, old, raw)
-        if reach is not None and key == item.shape_key:
+        if reach is not None and key == fmt.shape_key:
             reach.end(generation, raw)
 
-    if (updated := _update_known(store, prefix, item, decide, store_one, shape_only)) is not None:
+    if (updated := _update_known(store, prefix, fmt, decide, store_one, shape_only)) is not None:
         return updated
     # start from the document that this process stored last: most probably it is unchanged, and the condition of the
     # write proves it
-    stored = reach.document if reach is not None and shape_only and near_array else None
+    stored = reach.document if reach is not None and shape_only and local_array else None
     for attempt in range(10_000):
-        known = {item.shape_key: stored} if stored is not None and not attempt else {}
-        found = {**known, **_read_and_keep(store, prefix, [key for key in keys if key not in known])}
+        known = {fmt.shape_key: stored} if stored is not None and not attempt else {}
+        stored_documents = {**known, **_read_and_keep(store, prefix, [key for key in keys if key not in known])}
         try:
-            final, new = decide(found)
+            final, new = decide(stored_documents)
         except TegulaError:
             if not known:
                 raise
@@ -236,7 +238,7 @@ def update_documents(
             continue
         try:
             for key, raw in new.items():
-                store_one(key, found[key][1], raw)
+                store_one(key, stored_documents[key][1], raw)
         except ConflictError:
             back_off(attempt)
             continue
@@ -247,8 +249,8 @@ def update_documents(
 def _read_and_keep(store: Store, prefix: str, keys: Sequence[str]) -> dict[str, tuple[bytes | None, Generation]]:
     if not store.is_remote:
         return {key: store.get(prefix + key, with_generation=True) for key in keys}
-    found = document_cache.keep(store, lambda: _with_generations(store, "", [prefix + key for key in keys]))
-    return {key: found[prefix + key] for key in keys}
+    values = document_cache.keep(store, lambda: _with_generations(store, "", [prefix + key for key in keys]))
+    return {key: values[prefix + key] for key in keys}
 
 
 def _replace(store: Store, key: str, old: Generation, raw: bytes) -> Generation:
@@ -259,14 +261,14 @@ def _replace(store: Store, key: str, old: Generation, raw: bytes) -> Generation:
         document_cache.forget(store, key)
         raise
     document_cache.replace(store, key, old, written)
-    forget_copies(store, key)
+    forget_unpickled(store, key)
     return written[1]
 
 
 def _update_known(
     store: Store,
     prefix: str,
-    item: Format,
+    fmt: Format,
     decide: Callable[[Mapping[str, tuple[bytes | None, Generation]]], tuple[Node, dict[str, bytes]]],
     store_one: Callable[[str, Generation, bytes], None],
     shape_only: bool,
@@ -276,30 +278,30 @@ def _update_known(
     One document is written, on condition that it is unchanged. That is sufficient if there are no other documents, or
     if only the shape changes, since the shape does not depend on the other documents.
     """
-    if len(item.keys) > 1 and not shape_only:
+    if len(fmt.keys) > 1 and not shape_only:
         return None
-    known = document_cache.known(store, [prefix + key for key in item.keys])
+    known = document_cache.known(store, [prefix + key for key in fmt.keys])
     if known is None:
         return None
-    found = dict(zip(item.keys, known))
+    stored_documents = dict(zip(fmt.keys, known))
     try:
-        final, new = decide(found)
+        final, new = decide(stored_documents)
     except Exception:  # noqa: BLE001 - the present documents may allow it; if not, the error is raised for them
         return None
-    main = item.node_keys[0]
+    main = fmt.node_keys[0]
     if [*new] != [main]:
         return None
-    others = [key for key in item.keys if key != main]
+    others = [key for key in fmt.keys if key != main]
 
     # the other documents are read in the same wave, so that the result has the present attributes
     def act(key: str) -> tuple[bytes | None, Generation]:
         if key == main:
-            store_one(key, found[key][1], new[key])
+            store_one(key, stored_documents[key][1], new[key])
             return new[key], ABSENT
         try:
             return store.get(prefix + key, with_generation=True)
         except StoreError:
-            return found[key]
+            return stored_documents[key]
 
     try:
         present = dict(zip([main, *others], gather(act, [main, *others], store.concurrency)))
@@ -307,48 +309,48 @@ def _update_known(
         for key in others:
             document_cache.forget(store, prefix + key)
         return None
-    if all(present[key][0] == found[key][0] for key in others):
+    if all(present[key][0] == stored_documents[key][0] for key in others):
         return final
     with suppress(TegulaError):  # the change has been made, even if another writer has damaged the attributes
-        read_back = item.parse({key: raw for key, (raw, _) in present.items() if raw is not None})
+        read_back = fmt.parse({key: raw for key, (raw, _) in present.items() if raw is not None})
         if isinstance(read_back, type(final)):
             return read_back
     return final
 
 
 def _changed(
-    item: Format, documents: dict[str, bytes], old: Node, new: Node, shape_only: bool
+    fmt: Format, documents: dict[str, bytes], old: Node, new: Node, shape_only: bool
 ) -> tuple[Any, dict[str, bytes]]:
     """Return the changed metadata as it will be read back, and the documents to write."""
     if shape_only and isinstance(old, ArrayMetadata) and isinstance(new, ArrayMetadata) and new.grid is old.grid:
         # only the numbers of the shape change in the document, unless an axis (and perhaps its chunks) has length 0
         plain = not old.dense and all(old.shape)
-        raw = with_shape(documents[item.shape_key], new.shape) if plain else None
+        raw = with_shape(documents[fmt.shape_key], new.shape) if plain else None
         if raw is not None:
-            written = {item.shape_key: raw}
+            written = {fmt.shape_key: raw}
             return replace(new, documents={**documents, **written}), written
-    found = None if shape_only else _with_attributes(item, documents, old, new)
-    if found is not None:
-        return found
-    written = item.serialize(new)
+    spliced = None if shape_only else _with_attributes(fmt, documents, old, new)
+    if spliced is not None:
+        return spliced
+    written = fmt.serialize(new)
     # parse the documents, which also checks that they can be read
-    return item.parse({**documents, **written}), written
+    return fmt.parse({**documents, **written}), written
 
 
 def _with_attributes(
-    item: Format, documents: dict[str, bytes], old: Node, new: Node
+    fmt: Format, documents: dict[str, bytes], old: Node, new: Node
 ) -> tuple[Node, dict[str, bytes]] | None:
     """Do what `_changed` does by splicing if only attributes differ; return ``None`` if that is not possible."""
-    if item.attributes_at is None or type(old) is not type(new) or replace(new, attributes=old.attributes) != old:
+    if fmt.attributes_at is None or type(old) is not type(new) or replace(new, attributes=old.attributes) != old:
         return None
-    key, chain, fresh = item.attributes_at
+    key, chain, fresh = fmt.attributes_at
     # `old` was parsed for this change, so a value that the user has changed in place is a different object
     changes = {name: value for name, value in new.attributes.items() if old.attributes.get(name, Absent) is not value}
     changes |= dict.fromkeys(old.attributes.keys() - new.attributes.keys(), Absent)
-    if key not in documents or not changes.keys().isdisjoint(item.interpreted_attributes):
+    if key not in documents or not changes.keys().isdisjoint(fmt.interpreted_attributes):
         return None
-    found = splice(documents[key], key, chain, old.attributes, changes, fresh)
-    if found is None:
+    spliced = splice(documents[key], key, chain, old.attributes, changes, fresh)
+    if spliced is None:
         return None
-    raw, attributes = found
+    raw, attributes = spliced
     return replace(new, attributes=attributes, documents={**documents, key: raw}), {key: raw}

@@ -21,7 +21,7 @@ from tegula.engine.nodes.deleting import clear_place, delete_occupant, remove_ar
 from tegula.engine.nodes.opening import stored_array
 from tegula.engine.nodes.paths import check_path, check_reserved, create_parents, is_vacant
 from tegula.engine.nodes.replacing import replacing
-from tegula.engine.reading.far import delete_keys
+from tegula.engine.reading.remote import delete_keys
 from tegula.engine.stored.array import StoredArray
 from tegula.errors import AlreadyExistsError, MetadataError, TegulaError
 from tegula.formats import Format, find_format
@@ -50,7 +50,7 @@ _READS = 9  # attempts to read documents that may be partly written, before they
 def create_array(
     store: Store,
     path: str,
-    item: Format,
+    fmt: Format,
     metadata: ArrayMetadata,
     overwrite: bool,
     *,
@@ -64,10 +64,10 @@ def create_array(
 
     Parameters
     ----------
-    store, path, item
+    store, path, fmt
         Where the array is created, and in which format.
     metadata : ArrayMetadata
-        Its description, in the form that ``item.adapt`` or `read_back` gives.
+        Its description, in the form that ``fmt.adapt`` or `read_back` gives.
     overwrite : bool
         Whether to delete an existing node at the path.
     filled : bool
@@ -89,29 +89,29 @@ def create_array(
     MetadataError, UnsupportedError
         If the array could not be read back; nothing has then been written.
     """
-    drafted = metadata.dense and item.new_draft is not None and (metadata.shape[0] > 0 or not filled)
-    draft = item.new_draft(os.urandom(16).hex()) if drafted and item.new_draft is not None else None
+    drafted = metadata.dense and fmt.new_draft is not None and (metadata.shape[0] > 0 or not filled)
+    draft = fmt.new_draft(os.urandom(16).hex()) if drafted and fmt.new_draft is not None else None
     # refuse an invalid description before anything is written
-    final = read_back(item, metadata, path)
+    final = read_back(fmt, metadata, path)
     array = stored_array(store, path, final, **options)
     about = {"reserved": reserved, "has_parent": has_parent}
     if not overwrite or has_chunks or draft is None or not filled:
         about["has_chunks"] = has_chunks
-        return _create_array(store, path, item, overwrite, array, draft, filled, about, options)
+        return _create_array(store, path, fmt, overwrite, array, draft, filled, about, options)
     # the fill values are stored before another node is replaced
-    with replacing(store, path, item, True, "lazy", **about) as place:
-        if place.is_staged:
-            array = stored_array(place.store, place.path, final, **options)
-        about = {**place.options}
+    with replacing(store, path, fmt, True, "lazy", **about) as replacement:
+        if replacement.is_staged:
+            array = stored_array(replacement.store, replacement.path, final, **options)
+        about = {**replacement.options}
         there = about.pop("overwrite")
-        array = _create_array(place.store, place.path, item, there, array, draft, filled, about, options)
-    return place.opened(array, allow_pickle=options.get("allow_pickle", False))
+        array = _create_array(replacement.store, replacement.path, fmt, there, array, draft, filled, about, options)
+    return replacement.opened(array, allow_pickle=options.get("allow_pickle", False))
 
 
 def _create_array(
     store: Store,
     path: str,
-    item: Format,
+    fmt: Format,
     overwrite: bool,
     array: StoredArray,
     draft: bytes | None,
@@ -121,7 +121,7 @@ def _create_array(
 ) -> StoredArray:
     """Write the documents of an array and, if its format stores every chunk, the fill values."""
     final = array.metadata
-    written = create_node(store, path, item, final, overwrite, array, draft, **about)
+    written = create_node(store, path, fmt, final, overwrite, array, draft, **about)
     if draft is not None and filled:
         written = replace(written, shape=(0, *written.shape[1:]))
     if written is not final:
@@ -156,7 +156,7 @@ def discard_array(array: StoredArray, path: str) -> None:
 
 
 def _shape_document(array: StoredArray) -> tuple[str, bytes]:
-    """Return the key of the document that holds an array's shape, and its bytes as this process last read or wrote."""
+    """Return the key of the document that holds an array's shape, and its bytes as last read or written here."""
     name = find_format(array.metadata.format).shape_key
     return array.prefix + name, array.metadata.documents[name]
 
@@ -164,7 +164,7 @@ def _shape_document(array: StoredArray) -> tuple[str, bytes]:
 def create_node(
     store: Store,
     path: str,
-    item: Format,
+    fmt: Format,
     metadata: Metadata,
     overwrite: bool,
     array: StoredArray | None = None,
@@ -179,7 +179,7 @@ def create_node(
 
     Parameters
     ----------
-    store, path, item
+    store, path, fmt
         Where the node is created, and in which format.
     metadata : ArrayMetadata or GroupMetadata
         The node's description; if it was read from documents, these are written.
@@ -205,29 +205,31 @@ def create_node(
     """
     # the path, and whether it is free
     if not anywhere:
-        check_path(path, item)
+        check_path(path, fmt)
         if not reserved:
-            check_reserved(path, item, store)
+            check_reserved(path, fmt, store)
     # refuse metadata that could not be read back, before anything is changed
-    final = read_back(item, metadata, path)
+    final = read_back(fmt, metadata, path)
     vacant = has_chunks or (not overwrite and is_vacant(store, path))
     if not vacant and not overwrite:
         _refuse_taken(store, path, array)
-    if item.has_groups and not has_parent and not anywhere:
-        create_parents(store, path, item)
+    if fmt.has_groups and not has_parent and not anywhere:
+        create_parents(store, path, fmt)
     # replace another node: beside it, or after it is deleted
     folder = None if array is None or not array.metadata.dense else array.chunk_prefix[len(array.prefix) :]
     if overwrite and not has_chunks:
-        with replacing(store, path, item, True, "none", reserved=True, anywhere=anywhere, has_parent=True) as place:
-            if place.is_staged:
-                return _write_node(place.store, place.path, item, final, draft, folder)
-        vacant = place.is_vacant
-        delete_occupant(store, path, place.there)
+        with replacing(
+            store, path, fmt, True, "none", reserved=True, anywhere=anywhere, has_parent=True
+        ) as replacement:
+            if replacement.is_staged:
+                return _write_node(replacement.store, replacement.path, fmt, final, draft, folder)
+        vacant = replacement.is_vacant
+        delete_occupant(store, path, replacement.there)
     for attempt in range(_RETRIES):
         if array is not None and overwrite and not vacant:
             delete_keys(store, [key for _, key in array.stored_chunks()])  # leftovers of an array without documents
         try:
-            return _write_node(store, path, item, final, draft, folder)
+            return _write_node(store, path, fmt, final, draft, folder)
         except AlreadyExistsError:  # another creator was faster
             if not overwrite:
                 raise
@@ -238,7 +240,7 @@ def create_node(
 
 
 def _write_node(
-    store: Store, path: str, item: Format, final: Metadata, draft: bytes | None, folder: str | None
+    store: Store, path: str, fmt: Format, final: Metadata, draft: bytes | None, folder: str | None
 ) -> Metadata:
     """Write the documents of a node, which decide the race with other creators, and return its metadata.
 
@@ -248,17 +250,17 @@ def _write_node(
         store.make_prefix((f"{path}/" if path else "") + folder)
     documents = {**final.documents}
     if draft is not None:
-        documents[item.shape_key] = draft
-    written = create_documents(store, path, item, final, overwrite=False, documents=documents)
+        documents[fmt.shape_key] = draft
+    written = create_documents(store, path, fmt, final, overwrite=False, documents=documents)
     if written == final.documents:
         return final
     if draft is None:
-        return _parsed(item, written, final, path)
-    whole = {**written, item.shape_key: final.documents[item.shape_key]}
-    return replace(_parsed(item, whole, final, path), documents=written)
+        return _parsed(fmt, written, final, path)
+    complete = {**written, fmt.shape_key: final.documents[fmt.shape_key]}
+    return replace(_parsed(fmt, complete, final, path), documents=written)
 
 
-def check_vacant(store: Store, path: str, item: Format, metadata: ArrayMetadata, **options: Any) -> None:
+def check_vacant(store: Store, path: str, fmt: Format, metadata: ArrayMetadata, **options: Any) -> None:
     """Check that an array can be created at a path, before its chunks are written; its documents are written last.
 
     Raises
@@ -266,24 +268,24 @@ def check_vacant(store: Store, path: str, item: Format, metadata: ArrayMetadata,
     AlreadyExistsError, MetadataError, UnsupportedError
         As `create_array` without `overwrite`.
     """
-    check_path(path, item)
-    array = stored_array(store, path, read_back(item, metadata, path), **options)
+    check_path(path, fmt)
+    array = stored_array(store, path, read_back(fmt, metadata, path), **options)
     if not is_vacant(store, path):
         _refuse_taken(store, path, array)
 
 
-def read_back(item: Format, metadata: Metadata, path: str) -> Metadata:
+def read_back(fmt: Format, metadata: Metadata, path: str) -> Metadata:
     """Return the metadata as read back from the documents that the format would write, and including them.
 
     Metadata with documents were read from these, and are returned as they are.
     """
     if metadata.documents:
         return metadata
-    return _parsed(item, item.serialize(metadata), metadata, path)
+    return _parsed(fmt, fmt.serialize(metadata), metadata, path)
 
 
-def _parsed(item: Format, documents: Mapping[str, bytes], like: Metadata, path: str) -> Metadata:
-    final = item.parse(documents)
+def _parsed(fmt: Format, documents: Mapping[str, bytes], like: Metadata, path: str) -> Metadata:
+    final = fmt.parse(documents)
     if final is None or type(final) is not type(like):
         kind = "array" if isinstance(like, ArrayMetadata) else "group"
         raise MetadataError(f"the {kind} could not be read back", path=path)
@@ -291,17 +293,17 @@ def _parsed(item: Format, documents: Mapping[str, bytes], like: Metadata, path: 
 
 
 def _refuse_taken(store: Store, path: str, array: StoredArray | None) -> None:
-    """Raise `AlreadyExistsError` if a node is at a path, or chunks are that would be read as those of a new array."""
-    place = f"{store.url}/{path}".rstrip("/")
+    """Raise `AlreadyExistsError` if a path has a node, or chunks that would be read as those of a new array."""
+    url = f"{store.url}/{path}".rstrip("/")
     if _is_taken(store, path):
-        raise AlreadyExistsError("something already exists at this path; pass overwrite=True to replace it", path=place)
+        raise AlreadyExistsError("something already exists at this path; pass overwrite=True to replace it", path=url)
     if array is not None and implicit_group(store, path, None) is not None:
-        raise AlreadyExistsError("nodes already exist below this path; pass overwrite=True to replace them", path=place)
+        raise AlreadyExistsError("nodes already exist below this path; pass overwrite=True to replace them", path=url)
     if array is not None and _has_strays(array):
         raise AlreadyExistsError(
             "chunks of a deleted array are left at this path, and would be read as those of the new one; "
             "pass overwrite=True to delete them",
-            path=place,
+            path=url,
         )
 
 

@@ -9,7 +9,7 @@ from tegula.engine.concurrency.pool import for_each, gather
 from tegula.engine.documents.finding import implicit_group
 from tegula.engine.documents.forgetting import forgets
 from tegula.engine.documents.reading import fetch_documents, read_metadata
-from tegula.engine.reading.far import delete_keys, delete_prefix
+from tegula.engine.reading.remote import delete_keys, delete_prefix
 from tegula.engine.stored.array import StoredArray
 from tegula.errors import MetadataError, UnsupportedError
 from tegula.formats import FORMATS
@@ -56,7 +56,7 @@ def clear_place(store: Store, path: str, *, keep: str = "") -> None:
 
 @forgets
 def delete_occupant(store: Store, path: str, there: Occupant | None, *, keep: str = "") -> None:
-    """Do what `clear_place` does, for a path at which `occupant` has found `there`."""
+    """Do what `clear_place` does, where `there` is what `occupant` has returned for the path."""
     if there == "incomplete":
         remove_incomplete(store, path)
     elif there is not None:
@@ -67,7 +67,7 @@ def delete_occupant(store: Store, path: str, there: Occupant | None, *, keep: st
 def remove_incomplete(store: Store, path: str, *, chunks: bool = True) -> None:
     """Delete all documents at a path, then the chunks; other files there, and members, stay."""
     prefix = f"{path}/" if path else ""
-    for key in fetch_documents(store, path, {key for item in FORMATS.values() for key in item.keys}):
+    for key in fetch_documents(store, path, {key for fmt in FORMATS.values() for key in fmt.keys}):
         store.delete(prefix + key)
     if chunks:
         delete_keys(store, [key for key in store.list_prefix(prefix) if is_chunk_key(key[len(prefix) :])])
@@ -97,17 +97,19 @@ def delete_node(store: Store, path: str, *, keep: str = "") -> None:
     levels: list[list[tuple[str, list[str]]]] = []
     level = [(path, True)]  # with whether everything there is deleted, even without a node
     while level:
-        nodes = gather(lambda place: _node_at(store, *place), level, store.concurrency)
-        places = [
+        nodes = gather(lambda node: _node_at(store, *node), level, store.concurrency)
+        owned_nodes = [
             (f"{current}/" if current else "", node)
             for (current, owned), (is_node, node) in zip(level, nodes)
             if owned or is_node
         ]
-        leaves = [place for place in places if not _has_members(place[1])]
-        groups = [(prefix, [*node.documents]) for prefix, node in places if node is not None and _has_members(node)]
-        for_each(lambda place: _delete_leaf(store, *place, keep), leaves, parallel=False, requests=store.concurrency)
+        leaves = [node for node in owned_nodes if not _has_members(node[1])]
+        groups = [
+            (prefix, [*node.documents]) for prefix, node in owned_nodes if node is not None and _has_members(node)
+        ]
+        for_each(lambda node: _delete_leaf(store, *node, keep), leaves, parallel=False, requests=store.concurrency)
         children = gather(lambda group: store.list_dir(group[0])[1], groups, store.concurrency)
-        below = ((child, bool(documents)) for (_, documents), found in zip(groups, children) for child in found)
+        below = ((child, bool(documents)) for (_, documents), prefixes in zip(groups, children) for child in prefixes)
         level = [(child[:-1], owned) for child, owned in below if not (keep and child.startswith(keep))]
         levels.append(groups)
     # the groups; those without members come first
@@ -125,10 +127,10 @@ def _node_at(store: Store, path: str, owned: bool) -> tuple[bool, NodeMetadata |
         return True, None
     try:
         # all that is owned is deleted, so no node has to be found deeper in it
-        found = read_metadata(store, path) or implicit_group(store, path, None, deep=not owned)
+        node = read_metadata(store, path) or implicit_group(store, path, None, deep=not owned)
     except (MetadataError, UnsupportedError):
         return True, None
-    return found is not None, found
+    return node is not None, node
 
 
 def _has_members(node: NodeMetadata | None) -> bool:

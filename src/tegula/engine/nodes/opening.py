@@ -69,9 +69,9 @@ def stored_array(
     chunk_nbytes = prod(chunk) * dtype.itemsize
     limit = config.current().max_chunk_bytes
     if chunk_nbytes > limit:
-        place = f"{store.url}/{path}".rstrip("/")
+        url = f"{store.url}/{path}".rstrip("/")
         raise MetadataError(
-            f"a chunk of {chunk_nbytes} bytes exceeds max_chunk_bytes, {limit}", path=place, field="chunks"
+            f"a chunk of {chunk_nbytes} bytes exceeds max_chunk_bytes, {limit}", path=url, field="chunks"
         )
     # the fill value; where the format leaves it undefined, zeros stand for it
     fill = metadata.fill_value

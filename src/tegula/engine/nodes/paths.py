@@ -22,41 +22,41 @@ def is_vacant(store: Store, path: str) -> bool:
     return next(iter(store.list_prefix(f"{path}/" if path else "")), None) is None
 
 
-def create_parents(store: Store, path: str, item: Format) -> None:
+def create_parents(store: Store, path: str, fmt: Format) -> None:
     """Create the missing groups above a node; refuse a parent that is an array or a group of another format."""
     parts = path.split("/")[:-1] if path else []
     parents = ["/".join(parts[:count]) for count in range(len(parts) + 1 if path else 0)]
     for parent, documents in zip(parents, documents_of(store, parents)):
-        found = read_metadata(store, parent, documents=documents)
-        if found is None:
+        node = read_metadata(store, parent, documents=documents)
+        if node is None:
             try:
-                create_documents(store, parent, item, GroupMetadata(format=item.name), overwrite=False)
+                create_documents(store, parent, fmt, GroupMetadata(format=fmt.name), overwrite=False)
             except AlreadyExistsError:
                 continue
-        elif isinstance(found, ArrayMetadata):
+        elif isinstance(node, ArrayMetadata):
             raise AlreadyExistsError("an array can't have members", path=parent or store.url)
-        elif found.format != item.name:
+        elif node.format != fmt.name:
             raise MetadataError(
-                f"a {item.name} node can't be a member of a {found.format} group", path=parent or store.url
+                f"a {fmt.name} node can't be a member of a {node.format} group", path=parent or store.url
             )
 
 
-def check_path(path: str, item: Format) -> None:
+def check_path(path: str, fmt: Format) -> None:
     """Refuse paths that are not valid for a node (Zarr v3 core, "node names")."""
     for name in path.split("/") if path else []:
-        if not name or set(name) == {"."} or name == "zarr.json" or name in item.keys or "\0" in name:
+        if not name or set(name) == {"."} or name == "zarr.json" or name in fmt.keys or "\0" in name:
             raise MetadataError(f"{name!r} can't be the name of a node", path=path)
 
 
-def check_reserved(path: str, item: Format, store: Store | None = None) -> None:
+def check_reserved(path: str, fmt: Format, store: Store | None = None) -> None:
     """Refuse names that the format reserves, except those of existing groups, which older versions allowed."""
-    names = path.split("/") if path and item.reserved_prefix else []
+    names = path.split("/") if path and fmt.reserved_prefix else []
     for count, name in enumerate(names, start=1):
-        if not name.startswith(item.reserved_prefix):
+        if not name.startswith(fmt.reserved_prefix):
             continue
         if store is None or count == len(names) or read_metadata(store, "/".join(names[:count])) is None:
             raise MetadataError(
                 f"{name!r} can't be the name of a new node: "
-                f"{item.name} reserves names that begin with {item.reserved_prefix!r}",
+                f"{fmt.name} reserves names that begin with {fmt.reserved_prefix!r}",
                 path=path,
             )

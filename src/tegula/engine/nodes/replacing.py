@@ -39,7 +39,7 @@ from tegula.engine.nodes.changing import create_documents
 from tegula.engine.nodes.deleting import Occupant, clear_place, delete_node, delete_occupant, is_chunk_key, occupant
 from tegula.engine.nodes.opening import stored_array
 from tegula.engine.nodes.paths import check_path, check_reserved, create_parents, is_vacant
-from tegula.engine.reading.far import delete_keys, delete_prefix
+from tegula.engine.reading.remote import delete_keys, delete_prefix
 from tegula.engine.stored.array import StoredArray
 from tegula.engine.stored.states import REPLACEMENTS
 from tegula.engine.stored.visiting import batches
@@ -73,7 +73,7 @@ class Replacement:
 
     Parameters
     ----------
-    store, path, item
+    store, path, fmt
         Where the new node will be, and its format.
     overwrite : bool
         Whether it may replace another.
@@ -81,7 +81,7 @@ class Replacement:
         What it is made from.
     reserved, anywhere, has_parent : bool
         As for `tegula.engine.nodes.creating.create_node`.
-    whole : bool
+    everything : bool
         Whether everything below the path is replaced, whatever it is; otherwise only nodes and parts of nodes are.
     keep : str
         A prefix inside the old node that stays until the new node is in place, if values are copied.
@@ -111,18 +111,18 @@ class Replacement:
         self,
         store: Store,
         path: str,
-        item: Format,
+        fmt: Format,
         overwrite: bool,
         data: Data,
         *,
         reserved: bool = False,
         anywhere: bool = False,
         has_parent: bool = False,
-        whole: bool = False,
+        everything: bool = False,
         keep: str = "",
     ) -> None:
         self.store, self.path = self.target, self.target_path = store, path
-        self._item, self._has_parent, self._whole, self._keep = item, has_parent or anywhere, whole, keep
+        self._fmt, self._has_parent, self._everything, self._keep = fmt, has_parent or anywhere, everything, keep
         self._stack = ExitStack()
         self._beside: Beside | None = None
         self.there: Occupant | None = None
@@ -131,14 +131,14 @@ class Replacement:
         if not overwrite:
             return
         if not anywhere:
-            check_path(path, item)
+            check_path(path, fmt)
             if not reserved:
-                check_reserved(path, item, store)
+                check_reserved(path, fmt, store)
         self.is_vacant = is_vacant(store, path)
         if self.is_vacant:
             self.options["has_chunks"] = True  # it need not be looked up again
             return
-        self.there = "node" if whole else occupant(store, path)
+        self.there = "node" if everything else occupant(store, path)
         if self.there is not None and (data != "none" or self.there == "node"):
             if data == "lazy":  # an unsuitable group above is found before the work
                 self._make_parents()
@@ -180,8 +180,8 @@ class Replacement:
             self._make_in(self.target, f"{self._prefix}{JOB_DIRECTORY}-{secrets.token_hex(8)}/new")
 
     def _make_parents(self) -> None:
-        if self._item.has_groups and not self._has_parent:
-            create_parents(self.target, self.target_path, self._item)
+        if self._fmt.has_groups and not self._has_parent:
+            create_parents(self.target, self.target_path, self._fmt)
             self._has_parent = True
 
     def _make_in(self, store: Store, path: str) -> None:
@@ -219,7 +219,7 @@ class Replacement:
             forget(self.target, self._prefix)
 
     def close(self) -> None:
-        """Remove the new node unless it was put in place, or what was there before."""
+        """Remove the new node, or the old one if the new one has been put in place."""
         if self.store is self.target and self.is_staged:
             with suppress(TegulaError):
                 delete_prefix(self.store, self.path.removesuffix("new"))
@@ -248,13 +248,13 @@ class Replacement:
                 for some in (chunks, members):
                     for_each(copy, some, parallel=False, requests=self.target.concurrency)
                 if node is not None:
-                    item = find_format(node.format)
-                    create_documents(self.target, self.target_path, item, node, False, documents=own)
+                    fmt = find_format(node.format)
+                    create_documents(self.target, self.target_path, fmt, node, False, documents=own)
                 return
             except (AlreadyExistsError, ConflictError, NotFoundError):  # others create or delete nodes here
                 back_off(attempt)
-                found = occupant(self.target, self.target_path)
-                there = "node" if self._whole else found or "incomplete"  # chunks that others have just copied
+                occupied = occupant(self.target, self.target_path)
+                there = "node" if self._everything else occupied or "incomplete"  # chunks that others have just copied
             except BaseException:  # Ctrl-C, too
                 with suppress(TegulaError):
                     if occupant(self.target, self.target_path) != "node":
@@ -265,7 +265,7 @@ class Replacement:
         )
 
     def _clear(self, there: Occupant | None, keys: Set[str], nodes: Set[str]) -> None:
-        """Delete what is in the final place; where no node is, only what would be read as part of the new one."""
+        """Delete what is at the final path; if that is no node, only what would be read as part of the new one."""
         keep = self._keep or (f"{self.path}/" if self.store is self.target else "")
         delete_occupant(self.target, self.target_path, there, keep=keep)
         if there == "node":
@@ -279,9 +279,9 @@ class Replacement:
             above = (n for n in range(len(parts)) if "/".join(parts[:n]) in nodes)
             return name in keys or any(is_chunk_key("/".join(parts[n:])) for n in above)
 
-        for found in batches(self.target.list_prefix(self._prefix)):
-            left = (key for key in found if not (keep and key.startswith(keep)))
-            delete_keys(self.target, [key for key in left if is_part(key[len(self._prefix) :])])
+        for batch in batches(self.target.list_prefix(self._prefix)):
+            removable = (key for key in batch if not (keep and key.startswith(keep)))
+            delete_keys(self.target, [key for key in removable if is_part(key[len(self._prefix) :])])
 
     def _copier(self, below: str) -> Callable[[str], None]:
         source, target = self.store, self.target
@@ -309,7 +309,7 @@ class Replacement:
 
 @contextmanager
 def replacing(
-    store: Store, path: str, item: Format, overwrite: bool, data: Data, **options: Any
+    store: Store, path: str, fmt: Format, overwrite: bool, data: Data, **options: Any
 ) -> Iterator[Replacement]:
     """Say where to make a node that may replace another; when the context ends without an error, put it in place.
 
@@ -322,7 +322,7 @@ def replacing(
     ...     place.path, place.is_staged
     ('a', False)
     """
-    replacement = Replacement(store, path, item, overwrite, data, **options)
+    replacement = Replacement(store, path, fmt, overwrite, data, **options)
     try:
         yield replacement
         replacement.put()
@@ -351,19 +351,19 @@ def put_in_place(store: Store, path: str, made: str, *, keep: str) -> None:
     node = None
     with suppress(MetadataError, UnsupportedError):  # a copy of what can't be read
         node = read_metadata(store, made)
-    item, prefix = find_format("zarr3" if node is None else node.format), f"{path}/" if path else ""
+    fmt, prefix = find_format("zarr3" if node is None else node.format), f"{path}/" if path else ""
     if isinstance(store, Renaming) and is_vacant(store, path) and store.move_prefix(f"{made}/", store, prefix):
         return
-    place = Replacement(store, path, item, False, "lazy", has_parent=node is None, keep=keep)
-    place.there = occupant(store, path)
-    place._make_in(store, made)
-    with place._stack:
-        if place.there == "node" and isinstance(store, Renaming):
-            beside = place._stack.enter_context(store.beside(prefix))
+    replacement = Replacement(store, path, fmt, False, "lazy", has_parent=node is None, keep=keep)
+    replacement.there = occupant(store, path)
+    replacement._make_in(store, made)
+    with replacement._stack:
+        if replacement.there == "node" and isinstance(store, Renaming):
+            beside = replacement._stack.enter_context(store.beside(prefix))
             if beside is not None and beside.in_one_step and store.move_prefix(f"{made}/", beside.store, ""):
-                place._beside = beside
-                place._make_in(beside.store, "")
-        place.put()
+                replacement._beside = beside
+                replacement._make_in(beside.store, "")
+        replacement.put()
 
 
 def _node_of(key: str) -> str | None:
@@ -374,5 +374,5 @@ def _node_of(key: str) -> str | None:
     >>> _node_of("a/x/meta/sizes"), _node_of("a/x/c/0")
     ('a/x', None)
     """
-    names = (name for item in FORMATS.values() for name in item.keys)
+    names = (name for fmt in FORMATS.values() for name in fmt.keys)
     return next((key[: -len(name)].rstrip("/") for name in names if f"/{key}".endswith(f"/{name}")), None)

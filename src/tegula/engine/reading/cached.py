@@ -66,8 +66,8 @@ class Cached:
         if not array.key_template:
             array.look_up()
         try:
-            # what is loaded belongs to one node; what is cached was checked when it was loaded
-            if array.store.is_remote:  # the setting ``recheck`` says what is asked for, of documents as well
+            # chunks that are loaded belong to one node; cached chunks were checked when they were loaded
+            if array.store.is_remote:  # the setting ``recheck`` says whether documents, too, are requested again
                 _load(array, plan, out, array.check_exists)
             elif not all(_copied(_Reader(array, out, 1), batch) for batch in batches(plan, _BATCH)):
                 settled(array, partial(_load, array, plan, out))
@@ -78,7 +78,7 @@ class Cached:
 
 def _copied(reader: _Reader, items: Iterable[Projection]) -> bool:
     """Copy chunks from the cache; return ``False`` at the first one that is missing there or has to be confirmed."""
-    return all(reader.copy(item) for item in items)
+    return all(reader.copy(projection) for projection in items)
 
 
 def _load(array: StoredArray, plan: Plan, out: Array, missing: Callable[[], object]) -> None:
@@ -86,7 +86,7 @@ def _load(array: StoredArray, plan: Plan, out: Array, missing: Callable[[], obje
     threads = _threads(array)
     reader = _Reader(array, out, threads)
     for batch in batches(plan, _BATCH):
-        wanted = [item for item in batch if not reader.copy(item)]
+        wanted = [projection for projection in batch if not reader.copy(projection)]
         for_each(reader.load, wanted, len(wanted) > 1, [array.chain], threads)
     if reader.absent:
         missing()
@@ -137,35 +137,35 @@ class _Reader:
         sharding = array.chain.sharding
         self._shards = None if sharding is None else ShardReader(array, self.held, sharding, threads)
 
-    def copy(self, item: Projection) -> bool:
+    def copy(self, projection: Projection) -> bool:
         """Copy a chunk from the cache; return ``False`` if it is missing there, or a request has to confirm it."""
-        name = self._name(item)
+        name = self._name(projection)
         record = self.held.records.get(name)
         if record is None or not self.is_fresh(record):
             return False
         if self._shards is not None:
-            return self._shards.copy(name, item, self.out)
+            return self._shards.copy(name, projection, self.out)
         entry = CHUNKS.find(self.held, name, ())
-        if entry is None or not self._fits(item, entry):
+        if entry is None or not self._fits(projection, entry):
             return False
-        self._place(item, entry)
+        self._copy_entry(projection, entry)
         return True
 
-    def load(self, item: Projection) -> None:
+    def load(self, projection: Projection) -> None:
         """Read a chunk that is not cached, or confirm a cached one, unless another thread has just done so."""
-        name = self._name(item)
+        name = self._name(projection)
         key = self.array.prefix + name
         try:
             with CHUNKS.loading(self.held, name):
-                if self.copy(item):
+                if self.copy(projection):
                     return
                 if self._shards is not None:
-                    found = self._shards.load(name, item, self.out)
+                    copied = self._shards.load(name, projection, self.out)
                 else:
-                    entry = self._loaded(name, key, item)
-                    found = not isinstance(entry, type)
-                    self._place(item, entry)
-            if not found:
+                    entry = self._loaded(name, key, projection)
+                    copied = not isinstance(entry, type)
+                    self._copy_entry(projection, entry)
+            if not copied:
                 if cause := blocked_by(self.array.store, key):
                     raise StoreError(f"the chunk can't be used: {cause}")
                 self.absent = True
@@ -173,7 +173,7 @@ class _Reader:
             self.array.locate(error, key)
             raise
 
-    def _loaded(self, name: str, key: str, item: Projection) -> Entry:
+    def _loaded(self, name: str, key: str, projection: Projection) -> Entry:
         """Return a chunk as it is stored now."""
         array, held = self.array, self.held
         changes, moment = held.changes, now()
@@ -181,7 +181,7 @@ class _Reader:
         record, entry = held.records.get(name), CHUNKS.find(held, name, ())
         data: bytes | None
         generation: Generation
-        if record is not None and entry is not None and self._fits(item, entry):
+        if record is not None and entry is not None and self._fits(projection, entry):
             answer = _changed(array.store, key, record.generation)
             if answer is None:
                 CHUNKS.confirm(held, name, (record.generation, moment, changes))
@@ -195,40 +195,40 @@ class _Reader:
                 raise StoreError("the chunk is missing")
             entry = Absent
         else:
-            entry = array.chain.decode(data, array.one_shape or array.stored_shape(item[0], data))
+            entry = array.chain.decode(data, array.one_shape or array.stored_shape(projection[0], data))
             entry.flags.writeable = False
         CHUNKS.put(held, name, (ABSENT if data is None else generation, moment, changes), {(): entry})
         return entry
 
-    def _name(self, item: Projection) -> str:
-        return self.array.key_template.format(*item[0])[len(self.array.prefix) :]
+    def _name(self, projection: Projection) -> str:
+        return self.array.key_template.format(*projection[0])[len(self.array.prefix) :]
 
-    def _fits(self, item: Projection, entry: Entry) -> bool:
+    def _fits(self, projection: Projection, entry: Entry) -> bool:
         """Return whether a cached chunk still has the shape that the array expects, which may have changed since."""
         if isinstance(entry, type):
             return not self.array.metadata.dense
         if self.array.one_shape is not None:
             return entry.shape == self.array.one_shape
-        shape = self.array.stored_shape(item[0], None)
+        shape = self.array.stored_shape(projection[0], None)
         return entry.shape[1:] == shape[1:] and (
             entry.shape[0] >= shape[0] if self.array.metadata.dense else entry.shape == shape
         )
 
-    def _place(self, item: Projection, entry: Entry) -> None:
-        _, selection, place, _ = item
+    def _copy_entry(self, projection: Projection, entry: Entry) -> None:
+        _, selection, work_selection, _ = projection
         if isinstance(entry, type):
-            fill_out(self.out, place, self._fill)
+            fill_out(self.out, work_selection, self._fill)
         elif self.array.is_plain:
-            self.out[place] = entry[selection]
+            self.out[work_selection] = entry[selection]
         else:
-            copy_out(self.out, place, entry, selection, self.array.field)
+            copy_out(self.out, work_selection, entry, selection, self.array.field)
 
 
 def _changed(store: Any, key: str, generation: Generation) -> tuple[bytes | None, Generation] | None:
-    """Return a value and its generation, or ``None`` if its generation is still the given one."""
+    """Return a value and its generation, or ``None`` if it still has the generation `generation`."""
     if isinstance(store, Revalidating):
         return store.get_if_changed(key, generation)
     if unchanged(store, key, generation):
         return None
-    found: tuple[bytes | None, Generation] = store.get(key, with_generation=True)
-    return found
+    value: tuple[bytes | None, Generation] = store.get(key, with_generation=True)
+    return value

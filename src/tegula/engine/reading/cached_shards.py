@@ -14,7 +14,7 @@ from tegula.engine.caches import shard_indexes
 from tegula.engine.caches.chunk_cache import CHUNKS, Absent, Entry, Held, now
 from tegula.engine.concurrency.pool import for_each
 from tegula.engine.concurrency.retries import back_off
-from tegula.engine.reading import far
+from tegula.engine.reading import remote
 from tegula.engine.reading.chunks import copy_out, fill_out, index_range
 from tegula.engine.stored.array import StoredArray
 from tegula.engine.stored.visiting import batches
@@ -59,39 +59,39 @@ class ShardReader:
         self._batch = min(_MOST, max(threads, _AT_ONCE // inner))
         self._fill = array.fill if array.field is None else array.fill[array.field]
 
-    def copy(self, name: str, item: Projection, out: Array) -> bool:
+    def copy(self, name: str, projection: Projection, out: Array) -> bool:
         """Copy the selected part of a shard to its place, if all of it is cached; return whether it is."""
-        target = _target(out, item[2])
+        target = _target(out, projection[2])
         if CHUNKS.find(self.held, name, ()) is Absent:
             fill_out(target, (), self._fill)
         else:
-            for coords, selection, place, _ in self._inner(item):
+            for coords, selection, work_selection, _ in self._inner(projection):
                 entry = CHUNKS.find(self.held, name, coords)
                 if entry is None:
                     return False
-                self._place(target, place, entry, selection)
-        _put_back(target, item[2], out)
+                self._copy_entry(target, work_selection, entry, selection)
+        _put_back(target, projection[2], out)
         return True
 
-    def load(self, name: str, item: Projection, out: Array) -> bool:
+    def load(self, name: str, projection: Projection, out: Array) -> bool:
         """Copy the selected part of a shard as it is stored now; return ``False`` if there is no shard."""
-        array, target = self.array, _target(out, item[2])
+        array, target = self.array, _target(out, projection[2])
         key = array.prefix + name
         for attempt in range(_RETRIES):
-            state = _State(self, name, key, array.metadata.grid.chunk_shape(item[0]))
+            state = _State(self, name, key, array.metadata.grid.chunk_shape(projection[0]))
             try:
-                found = self._load(state, item, target)
+                copied = self._load(state, projection, target)
             except _Changed:
                 shard_indexes.drop(array.store, key)
                 CHUNKS.discard(self.held, name)
                 back_off(attempt)
                 continue
-            _put_back(target, item[2], out)
-            return found
+            _put_back(target, projection[2], out)
+            return copied
         raise ConflictError("the shard kept changing while it was being read")
 
-    def _load(self, state: _State, item: Projection, target: Array) -> bool:
-        for batch in batches(self._inner(item), self._batch):
+    def _load(self, state: _State, projection: Projection, target: Array) -> bool:
+        for batch in batches(self._inner(projection), self._batch):
             kept = {part[0]: CHUNKS.find(self.held, state.name, part[0]) for part in batch} if state.is_kept else {}
             missing = [part[0] for part in batch if kept.get(part[0]) is None]
             if missing:
@@ -100,21 +100,23 @@ class ShardReader:
                     fill_out(target, (), self._fill)
                     return False
                 kept |= loaded
-            for coords, selection, place, _ in batch:
+            for coords, selection, work_selection, _ in batch:
                 entry = kept[coords]
                 assert entry is not None
-                self._place(target, place, entry, selection)
+                self._copy_entry(target, work_selection, entry, selection)
         state.confirm()
         return True
 
-    def _inner(self, item: Projection) -> Iterator[Projection]:
-        return iter(refine(item[1], self.array.metadata.grid.chunk_shape(item[0]), self._grid))
+    def _inner(self, projection: Projection) -> Iterator[Projection]:
+        return iter(refine(projection[1], self.array.metadata.grid.chunk_shape(projection[0]), self._grid))
 
-    def _place(self, target: Array, place: tuple[Any, ...], entry: Entry, selection: tuple[Any, ...]) -> None:
+    def _copy_entry(
+        self, target: Array, work_selection: tuple[Any, ...], entry: Entry, selection: tuple[Any, ...]
+    ) -> None:
         if isinstance(entry, type):
-            fill_out(target, place, self._fill)
+            fill_out(target, work_selection, self._fill)
         else:
-            copy_out(target, place, entry, selection, self.array.field)
+            copy_out(target, work_selection, entry, selection, self.array.field)
 
 
 class _State:
@@ -123,7 +125,7 @@ class _State:
     def __init__(self, reader: ShardReader, name: str, key: str, shape: tuple[int, ...]) -> None:
         self._reader, self.name, self._key, self._shape = reader, name, key, shape
         self._store, self._sharding = reader.array.store, reader.sharding
-        self._far = far.ShardReader(self._store)
+        self._remote = remote.ShardReader(self._store)
         self._changes, self._moment = reader.held.changes, now()
         record = reader.held.records.get(name)
         self._generation: Generation | None = None
@@ -138,30 +140,32 @@ class _State:
 
         A shard that is read as a whole is kept as a whole, so that reading the next plane takes no request.
         """
-        whole = self._load_whole(len(wanted))
+        loaded = self._load_whole(len(wanted))
         index = self._load_index()
         if index is None:
-            found = ABSENT, self._moment, self._changes
-            CHUNKS.put(self._reader.held, self.name, found, {(): Absent})
+            state = ABSENT, self._moment, self._changes
+            CHUNKS.put(self._reader.held, self.name, state, {(): Absent})
             return None
         entries: dict[Coords, Entry] = {}
         ranges: list[tuple[int, int, Coords]] = []
-        stored = [] if whole is None else [tuple(map(int, each)) for each in np.argwhere(index[..., 0] != EMPTY)]
+        stored = [] if loaded is None else [tuple(map(int, each)) for each in np.argwhere(index[..., 0] != EMPTY)]
         for coords in {*wanted, *stored}:
             offset, nbytes = (int(value) for value in index[coords])
             if offset == EMPTY:
                 entries[coords] = Absent
             else:
                 ranges.append((offset, nbytes, coords))
-        places = [(offset, nbytes) for offset, nbytes, _ in ranges]
-        runs = [[ranges[n] for n in members] for _, _, members in far.runs(places, self._far.gap, self._far.span)]
+        spans = [(offset, nbytes) for offset, nbytes, _ in ranges]
+        runs = [
+            [ranges[n] for n in members] for _, _, members in remote.runs(spans, self._remote.gap, self._remote.span)
+        ]
         chain, parallel = self._sharding.inner, len(runs) > 1
-        for_each(lambda run: entries.update(self._decoded(run, whole)), runs, parallel, [chain], self._reader.threads)
+        for_each(lambda run: entries.update(self._decoded(run, loaded)), runs, parallel, [chain], self._reader.threads)
         if not self._is_confirmed:  # nothing had to be read
             self.confirm()
-        found = self._generation, self._moment, self._changes
+        state = self._generation, self._moment, self._changes
         last = {coords: entries.pop(coords) for coords in wanted}  # put last, so that the cache evicts them last
-        CHUNKS.put(self._reader.held, self.name, found, entries | last)
+        CHUNKS.put(self._reader.held, self.name, state, entries | last)
         return last
 
     def confirm(self) -> None:
@@ -179,17 +183,17 @@ class _State:
         nbytes = prod(shape) * self._reader.array.metadata.data_type.numpy.itemsize
         if self._index is not None or shard_indexes.get(self._store, self._key) is not None:
             return None
-        if not self._far.reads_whole(nbytes, wanted, prod(sharding.grid_shape(shape))):
+        if not self._remote.reads_whole(nbytes, wanted, prod(sharding.grid_shape(shape))):
             return None
         raw: bytes | None
         raw, generation = self._store.get(self._key, with_generation=True)
-        self._found(generation)
+        self._note_generation(generation)
         if raw is not None:
             start, stop = clip_range(index_range(sharding, shape), len(raw))
             self._keep_index(raw[start:stop])
         return raw
 
-    def _found(self, generation: Generation) -> None:
+    def _note_generation(self, generation: Generation) -> None:
         """Note the generation of an answer."""
         if self._generation not in (None, generation):
             raise _Changed
@@ -219,18 +223,18 @@ class _State:
             self._index = sharding.decode_index(known[0], shape, None)
         else:
             try:
-                raw, generation = self._far.read_index(self._key, index_range(sharding, shape))
+                raw, generation = self._remote.read_index(self._key, index_range(sharding, shape))
             except ConflictError:
                 raise _Changed from None
-            self._found(generation)
+            self._note_generation(generation)
             if raw is not None:
                 self._keep_index(raw)
         return self._index
 
-    def _decoded(self, run: list[tuple[int, int, Coords]], whole: bytes | None) -> dict[Coords, Entry]:
+    def _decoded(self, run: list[tuple[int, int, Coords]], value: bytes | None) -> dict[Coords, Entry]:
         """Decode inner chunks that lie close together; read them by one request unless the shard is in memory."""
         start, stop = run[0][0], max(offset + nbytes for offset, nbytes, _ in run)
-        data = self._ranges(start, stop - start) if whole is None else whole[start:stop]
+        data = self._ranges(start, stop - start) if value is None else value[start:stop]
         if len(data) != stop - start:
             raise CodecError("an inner chunk lies outside its shard", codec="sharding_indexed")
         view, bytes_read = memoryview(data), np.frombuffer(data, "u1")
@@ -247,18 +251,18 @@ class _State:
     def _ranges(self, start: int, nbytes: int) -> bytes:
         assert self._generation is not None
         try:
-            data = self._far.ranges(self._key, [(start, nbytes)], self._generation)[0]
+            data = self._remote.ranges(self._key, [(start, nbytes)], self._generation)[0]
         except ConflictError:
             raise _Changed from None
         self._is_confirmed = True
         return data
 
 
-def _target(out: Array, place: tuple[Any, ...]) -> Array:
+def _target(out: Array, work_selection: tuple[Any, ...]) -> Array:
     """Return the part of the result that a shard fills; a copy where index arrays select it."""
-    return out[place] if place else out  # selecting () from a 0-d array would give a scalar
+    return out[work_selection] if work_selection else out  # selecting () from a 0-d array would give a scalar
 
 
-def _put_back(target: Array, place: tuple[Any, ...], out: Array) -> None:
-    if place and target.size and not np.may_share_memory(target, out):
-        out[place] = target
+def _put_back(target: Array, work_selection: tuple[Any, ...], out: Array) -> None:
+    if work_selection and target.size and not np.may_share_memory(target, out):
+        out[work_selection] = target

@@ -68,17 +68,17 @@ def merge_chunk(
     if chain.sharding is not None:
         return _merge_shard(chain.sharding, None if covers else old, shape, change, fill, field, keep_empty)
     if covers and values.shape == shape and values.dtype == fill.dtype and all(type(s) is slice for s in selection):
-        # the values are the whole chunk, but with the axes reversed that the selection reverses
+        # the values fill the chunk, with those axes reversed that the selection reverses
         turned: tuple[Any, ...] = tuple(slice(None, None, -1 if s.step == -1 else 1) for s in selection)
         chunk = values[(..., *turned)]  # without the ellipsis a 0-d array would become a scalar
     elif covers or old is None:
         chunk = np.full(shape, fill, fill.dtype)
-        _place(chunk, selection, values, field)
+        _assign(chunk, selection, values, field)
     else:
         chunk = chain.decode(old, shape)
         if not chunk.flags.writeable or not chunk.flags.owndata:
             chunk = chunk.copy(order="K")
-        _place(chunk, selection, values, field)
+        _assign(chunk, selection, values, field)
     if not keep_empty and equals_fill(chunk, fill):
         return None
     return chain.encode(chunk)
@@ -101,11 +101,11 @@ def fill_out(out: Array, work: Selection, fill: Array) -> None:
     """Write the fill value to a part of the result; a list or dict is copied for each element, since it is mutable."""
     value = fill[()]
     if fill.dtype.hasobject and isinstance(value, (list, dict)):
-        place = out[(*work, ...)]
-        for index in np.ndindex(place.shape):
-            place[index] = deepcopy(value)
-        if place.base is None:
-            out[work] = place
+        part = out[(*work, ...)]
+        for index in np.ndindex(part.shape):
+            part[index] = deepcopy(value)
+        if part.base is None:
+            out[work] = part
     elif out.ndim == 0:
         out[...] = fill
     else:
@@ -117,7 +117,7 @@ def _one_element(selection: Selection) -> Selection:
     return (..., *(slice(index, index + 1) for index in selection))
 
 
-def _place(chunk: Array, selection: Selection, values: Array, field: Field) -> None:
+def _assign(chunk: Array, selection: Selection, values: Array, field: Field) -> None:
     if values.ndim == 0 and chunk.dtype.hasobject and all(type(item) is int for item in selection):
         chunk[_one_element(selection)] = values
     elif field is None:
@@ -231,14 +231,14 @@ class _Wanted(NamedTuple):
 def _located(
     sharding: Sharding,
     raw: bytes | memoryview,
-    place: tuple[int, int | None],
+    extent: tuple[int, int | None],
     shape: tuple[int, ...],
     selection: Selection,
     out: Array,
     fill: Array,
 ) -> Iterator[list[_Wanted]]:
     """Yield the selected inner chunks of a shard in lists of bounded length; missing ones hold the fill value."""
-    start, nbytes = place
+    start, nbytes = extent
     if len(raw) != sharding.index_nbytes(shape):
         size = sharding.index_nbytes(shape)
         raise CodecError(f"a shard of {len(raw)} bytes has no room for its index of {size}", codec="sharding_indexed")
@@ -281,12 +281,12 @@ def _read_nested(
     """Read parts of inner shards: first the indexes of all of them, then the inner chunks of all."""
     # the indexes
     size = sharding.index_nbytes(shape)
-    places = [(one.offset if sharding.index_at_start else one.offset + one.nbytes - size, size) for one in wanted]
+    spans = [(one.offset if sharding.index_at_start else one.offset + one.nbytes - size, size) for one in wanted]
     if any(one.nbytes < size for one in wanted):
         least = min(one.nbytes for one in wanted)
         raise CodecError(f"a shard of {least} bytes has no room for its index of {size}", codec="sharding_indexed")
-    with closing(fetch(places)) as found_indexes:
-        indexes = {number: bytes(raw) for number, raw in found_indexes}
+    with closing(fetch(spans)) as raw_indexes:
+        indexes = {number: bytes(raw) for number, raw in raw_indexes}
 
     # if `work` holds index arrays, `out[work]` is a copy; so each part is first read into a buffer
     # the ellipsis keeps a single object an array
@@ -294,9 +294,9 @@ def _read_nested(
     elements = fill if field is None else fill[field]
     inner: list[_Wanted] = []
     for number, (one, part) in enumerate(zip(wanted, parts)):
-        place = (one.offset, one.nbytes)
-        for found in _located(sharding, indexes[number], place, shape, one.selection, part, elements):
-            inner += found
+        extent = (one.offset, one.nbytes)
+        for located in _located(sharding, indexes[number], extent, shape, one.selection, part, elements):
+            inner += located
             if len(inner) >= _AT_ONCE:
                 _read_wanted(sharding, fetch, inner, fill, field)
                 inner = []

@@ -123,9 +123,11 @@ def _write_stored(array: StoredArray, plan: Plan, values: Array) -> None:
     """Write to the stored chunks that a plan selects."""
 
     def work(coords: tuple[int, ...]) -> None:
-        if (item := plan.at(coords)) is not None:
-            _, selection, place, covers = item
-            reference.write_chunk(here, coords, (selection, values[place] if place else values, covers))
+        if (projection := plan.at(coords)) is not None:
+            _, selection, work_selection, covers = projection
+            reference.write_chunk(
+                here, coords, (selection, values[work_selection] if work_selection else values, covers)
+            )
 
     with pinned(array) as here:
         check_before_write(here, plan)

@@ -28,12 +28,11 @@ if TYPE_CHECKING:
 
     from tegula._kernel import Array as KernelArray
     from tegula.engine.caches import chunk_cache
-    from tegula.engine.reading import far as far_stores
-    from tegula.engine.reading import settling, windows
+    from tegula.engine.reading import remote, settling, windows
     from tegula.engine.stored.array import Box, NewRows, StoredArray
     from tegula.indexing import Plan
 else:
-    far_stores, windows = Later("tegula.engine.reading.far"), Later("tegula.engine.reading.windows")
+    remote, windows = Later("tegula.engine.reading.remote"), Later("tegula.engine.reading.windows")
     chunk_cache, settling = Later("tegula.engine.caches.chunk_cache"), Later("tegula.engine.reading.settling")
 
 __all__ = [
@@ -55,8 +54,12 @@ def _described(array: StoredArray) -> KernelArray | None:
         return None
     # the kernel's objects for codecs and store
     chain = array.chain.native
-    far = array.store.is_remote
-    if chain is None or not array.fill.dtype.itemsize or (far and (_is_nested(array) or windows.has_windows(array))):
+    is_remote = array.store.is_remote
+    if (
+        chain is None
+        or not array.fill.dtype.itemsize
+        or (is_remote and (_is_nested(array) or windows.has_windows(array)))
+    ):
         _use_reference(array)
         return None
     store = _kernel_store(library, array)
@@ -85,10 +88,10 @@ def _described(array: StoredArray) -> KernelArray | None:
 
 def _with_keys(array: StoredArray) -> KernelArray | None:
     """Return the kernel's description of the array, even if that has an outdated shape: the chunk keys are the same."""
-    found: KernelArray | None = array.shared.get("keys") or _described(array)
-    if found is not None:
-        array.shared["keys"] = found
-    return found
+    described: KernelArray | None = array.shared.get("keys") or _described(array)
+    if described is not None:
+        array.shared["keys"] = described
+    return described
 
 
 def _is_nested(array: StoredArray) -> bool:
@@ -140,7 +143,7 @@ def _new_kernel_store(library: ModuleType, array: StoredArray) -> Any:
                 None if node is None else node.key,
                 None if node is None else partial(node.confirm_file, array.store),
             )
-    reader = far_stores.ShardReader(target) if target.is_remote or isinstance(target, Ranged) else None
+    reader = remote.ShardReader(target) if target.is_remote or isinstance(target, Ranged) else None
     return library.PythonStore(
         target, array.chain.sharding is not None, target.concurrency, reader=reader, content=array.chunk_nbytes
     )
@@ -154,20 +157,20 @@ def get(array: StoredArray, selection: Any) -> Any:
     try:
         if described.checks:
             return described.get(selection, config.current().threads, bool)
-        # a store that only this process changes, and has not changed: `settled` has nothing to do
+        # only this process changes the store, and it has not done so: `settled` has nothing to do
         changes = array.store.changes
         if changes is not None and changes == array.changes:
             try:
-                found = described.get(selection, config.current().threads, bool)
+                result = described.get(selection, config.current().threads, bool)
                 if array.store.changes == changes:
-                    return found
+                    return result
             except TegulaError:  # another thread may have replaced the array: `settled` finds out
                 pass
-        found = settling.settled(array, partial(described.get, selection, config.current().threads))
+        result = settling.settled(array, partial(described.get, selection, config.current().threads))
         if (node := array.node) is not None and node.cuts(array.metadata.shape):
-            return None  # reading by a plan checks whether all that is selected is left
+            return None  # reading by a plan checks whether the array still has the selected elements
         object.__setattr__(array, "changes", changes)
-        return found
+        return result
     except MemoryError:
         return None  # reading by a plan reports how much memory is missing
     except TegulaError as error:

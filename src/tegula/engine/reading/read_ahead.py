@@ -14,7 +14,7 @@ from tegula.stores.wrapping import WrappingStore
 
 __all__ = ["ReadAhead", "fits", "foresee", "look_up"]
 
-Found = dict[str, tuple[bytes | None, Generation]]
+Known = dict[str, tuple[bytes | None, Generation]]
 _MOST: Final = 2**26  # the most bytes of memory for chunks that are read ahead
 _MANY: Final = 2**16  # chunks of an append that are not examined one by one
 
@@ -29,22 +29,22 @@ class ReadAhead(WrappingStore):
     ----------
     store : Store
         The other store.
-    found : dict of str to (bytes or None, generation)
+    values : dict of str to (bytes or None, generation)
         The known value and generation of each key.
     """
 
-    def __init__(self, store: Store, found: Found) -> None:
+    def __init__(self, store: Store, values: Known) -> None:
         super().__init__(store)
-        self._found = found
+        self._known = values
 
     def get(self, key: str, byte_range: ByteRange | None = None, *, with_generation: bool = False) -> Any:
         """Return the known value of a key at the first call; later, read from the other store."""
-        if with_generation and byte_range is None and (known := self._found.pop(key, None)) is not None:
+        if with_generation and byte_range is None and (known := self._known.pop(key, None)) is not None:
             return known
         return super().get(key, byte_range, with_generation=with_generation)
 
 
-def foresee(array: StoredArray, plan: Plan, axis: int, start: int) -> Callable[[], Found]:
+def foresee(array: StoredArray, plan: Plan, axis: int, start: int) -> Callable[[], Known]:
     """Begin to read the chunks that an append changes, and return a function that waits for them.
 
     Parameters
@@ -58,9 +58,9 @@ def foresee(array: StoredArray, plan: Plan, axis: int, start: int) -> Callable[[
         elements are assumed to be absent: a right guess saves a request, a wrong one costs a request. But if chunks
         equal to the fill value are deleted, a wrong guess could go unnoticed, so these chunks are read, too.
     """
-    found: Found = {}
+    values: Known = {}
     if plan.nchunks > _MANY:
-        return lambda: found
+        return lambda: values
     shape, axes = array.metadata.shape, array.metadata.grid.axes
     wanted: list[str] = []
     for coords, _, _, covers in plan:
@@ -68,13 +68,13 @@ def foresee(array: StoredArray, plan: Plan, axis: int, start: int) -> Callable[[
             continue
         key = array.key(coords)
         if array.keeps_empty and axes[axis].start(coords[axis]) >= start:
-            found[key] = None, ABSENT
+            values[key] = None, ABSENT
         else:
             wanted.append(key)
     if not wanted or not fits(array, len(wanted)):
-        return lambda: found
+        return lambda: values
     read = begin(lambda: look_up(array.store, wanted))
-    return lambda: found | (read() or {})
+    return lambda: values | (read() or {})
 
 
 def fits(array: StoredArray, number: int) -> bool:
@@ -82,7 +82,7 @@ def fits(array: StoredArray, number: int) -> bool:
     return number * array.chunk_nbytes <= min(_MOST, config.current().buffer_bytes)
 
 
-def look_up(store: Store, keys: Iterable[str], ranges: Iterable[ByteRange | None] = ()) -> Found:
+def look_up(store: Store, keys: Iterable[str], ranges: Iterable[ByteRange | None] = ()) -> Known:
     """Return the values of keys and their generations, in one wave."""
     wanted = [*keys]
     requests = [*zip(wanted, [*ranges] or [None] * len(wanted))]

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from tegula.engine.concurrency.pool import for_each
 from tegula.engine.concurrency.retries import back_off
 from tegula.engine.reading.chunks import copy_out, fill_out, index_range, merge_chunk, read_inner_chunks
-from tegula.engine.reading.far import IN_FLIGHT, ShardReader, parts_of
+from tegula.engine.reading.remote import IN_FLIGHT, ShardReader, parts_of
 from tegula.engine.reading.settling import check_before_write, pinned, settled
 from tegula.engine.reading.windows import has_windows, read_window, window_of
 from tegula.engine.stored.array import Box, NewRows, StoredArray
@@ -96,40 +96,40 @@ def _read(array: StoredArray, plan: Plan, out: Array, missing: Callable[[], obje
     """Fill `out`, and call `missing` if a chunk is not stored."""
     absent = False
 
-    def work(item: Projection) -> None:
+    def work(projection: Projection) -> None:
         nonlocal absent
         with IN_FLIGHT.hold(held):
-            absent = not read_one(array, item, out) or absent
+            absent = not read_one(array, projection, out) or absent
 
-    requests, far = min(array.store.concurrency, plan.nchunks), array.store.is_remote
-    windows = far and has_windows(array)
+    requests, is_remote = min(array.store.concurrency, plan.nchunks), array.store.is_remote
+    windows = is_remote and has_windows(array)
     read_one = _read_part if windows else _read_chunk
-    held = array.chunk_nbytes if far and not windows and array.chain.sharding is None else 0
-    if far or _is_parallel(array, plan):
+    held = array.chunk_nbytes if is_remote and not windows and array.chain.sharding is None else 0
+    if is_remote or _is_parallel(array, plan):
         for_each(work, plan, parallel=True, chains=[array.chain], requests=requests)
     else:
-        for item in plan:
-            absent = not _read_chunk(array, item, out) or absent
+        for projection in plan:
+            absent = not _read_chunk(array, projection, out) or absent
     if absent:
         missing()
 
 
-def _read_chunk(array: StoredArray, item: Projection, out: Array) -> bool:
+def _read_chunk(array: StoredArray, projection: Projection, out: Array) -> bool:
     """Read part of a chunk; return ``False`` if it is not stored and was read as the fill value."""
-    coords, selection, place, _ = item
+    coords, selection, work_selection, _ = projection
     key = array.key_template.format(*coords)
     try:
         # a stored chunk is decoded and copied to its place
         if array.chain.sharding is not None:
-            if _read_shard(array, key, item, out):
+            if _read_shard(array, key, projection, out):
                 return True
         elif key and (data := array.store.get(key)) is not None:
             shape = array.one_shape or array.stored_shape(coords, data)
             chunk = array.chain.decode(data, shape)
             if array.is_plain:
-                out[place] = chunk[selection]
+                out[work_selection] = chunk[selection]
             else:
-                copy_out(out, place, chunk, selection, array.field)
+                copy_out(out, work_selection, chunk, selection, array.field)
             return True
 
         # a missing chunk reads as the fill value, or is an error if the format stores every chunk
@@ -137,20 +137,20 @@ def _read_chunk(array: StoredArray, item: Projection, out: Array) -> bool:
             raise StoreError(f"the chunk can't be used: {cause}")
         if array.metadata.dense:
             raise StoreError(_MISSING)
-        fill_out(out, place, array.fill if array.field is None else array.fill[array.field])
+        fill_out(out, work_selection, array.fill if array.field is None else array.fill[array.field])
         return False
     except TegulaError as error:
         array.locate(error, key)
         raise
 
 
-def _read_part(array: StoredArray, item: Projection, out: Array) -> bool:
+def _read_part(array: StoredArray, projection: Projection, out: Array) -> bool:
     """Do what `_read_chunk` does, but read only the byte ranges of a large chunk that hold the selected part."""
-    coords, selection, place, _ = item
+    coords, selection, work_selection, _ = projection
     window = window_of(array, coords, selection)
     if window is None:
         with IN_FLIGHT.hold(array.chunk_nbytes):
-            return _read_chunk(array, item, out)
+            return _read_chunk(array, projection, out)
     key, shape = array.key(coords), array.metadata.grid.chunk_shape(coords)
     try:
         for attempt in range(_RETRIES):
@@ -165,8 +165,8 @@ def _read_part(array: StoredArray, item: Projection, out: Array) -> bool:
         array.locate(error, key)
         raise
     if part is None:
-        return _read_chunk(array, item, out)
-    copy_out(out, place, part, window.selection, array.field)
+        return _read_chunk(array, projection, out)
+    copy_out(out, work_selection, part, window.selection, array.field)
     return True
 
 
@@ -176,22 +176,22 @@ def _is_parallel(array: StoredArray, plan: Plan) -> bool:
     return large and number > 1
 
 
-def _read_shard(array: StoredArray, key: str, item: Any, out: Array) -> bool:
-    coords, selection, work, _ = item
+def _read_shard(array: StoredArray, key: str, projection: Any, out: Array) -> bool:
+    coords, selection, work, _ = projection
     shape = array.metadata.grid.chunk_shape(coords)
     target = out[work] if work else out  # selecting () from a 0-d array would give a scalar
     inside = np.may_share_memory(target, out) if target.size else True
     for attempt in range(_RETRIES):
         try:
-            found = _read_parts(array, key, shape, selection, target)
+            stored = _read_parts(array, key, shape, selection, target)
             break
         except ConflictError:
             back_off(attempt)
     else:
         raise ConflictError("the shard kept changing while it was being read")
-    if found and not inside:
+    if stored and not inside:
         out[work] = target
-    return found
+    return stored
 
 
 def _read_parts(array: StoredArray, key: str, shape: tuple[int, ...], selection: Any, out: Array) -> bool:
@@ -230,10 +230,10 @@ def write(array: StoredArray, plan: Plan, values: Array) -> None:
         If a chunk can't be encoded, read or written; the error names it. Other selected chunks may have been written.
     """
 
-    def work(item: Any) -> None:
-        coords, selection, place, covers = item
+    def work(projection: Any) -> None:
+        coords, selection, work_selection, covers = projection
         with IN_FLIGHT.hold(array.chunk_nbytes if array.store.is_remote else 0):
-            write_chunk(here, coords, (selection, values[place] if place else values, covers))
+            write_chunk(here, coords, (selection, values[work_selection] if work_selection else values, covers))
 
     requests = min(array.store.concurrency, plan.nchunks)
     with pinned(array) as here:

@@ -1,6 +1,6 @@
 """Operations on an array that belong to one node: reads that are repeated, writes that are refused.
 
-A far store is asked for the document of the array in the wave of the chunks; any other store after the read.
+A remote store is asked for the document of the array in the wave of the chunks; any other store after the read.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ def settled(array: StoredArray, read: Callable[[Callable[[], object]], T], plan:
 
     The chunks are those of a `plan`, or the caller calls `check_plan` afterwards.
 
-    `read` calls its argument if a chunk is missing. What is missing in a far store holds the fill value, and what can't
-    be decoded is damaged, only if the document is still there in a further wave; in any other store it is looked at
-    after the read anyway.
+    `read` calls its argument if a chunk is missing. What is missing in a remote store holds the fill value, and what
+    can't be decoded is damaged, only if the document is still there in a further wave; in any other store it is looked
+    at after the read anyway.
 
     Raises
     ------
@@ -47,27 +47,27 @@ def settled(array: StoredArray, read: Callable[[Callable[[], object]], T], plan:
         If it has become shorter than what the plan selects.
     """
     document, store = array.node, array.store
-    far = store.is_remote
+    is_remote = store.is_remote
     if document is None:
         return read(bool)
-    if store.keeps_values or (far and config.current().recheck == "never"):
-        found = read(array.check_exists)
+    if store.keeps_values or (is_remote and config.current().recheck == "never"):
+        answer = read(array.check_exists)
         if plan is not None:
             check_plan(array, plan)
-        return found
-    if far and document.generation is None:
+        return answer
+    if is_remote and document.generation is None:
         _recall(document, array)
     for attempt in range(_RETRIES):
-        if not far and document.generation is None:
+        if not is_remote and document.generation is None:
             document.look(store)
-        look = document.ask(store) if far else partial(document.look, store)
+        look = document.ask(store) if is_remote else partial(document.look, store)
         before, error, result = document.is_current(store), None, None
         missing: list[None] = []
         try:
             result = read(partial(missing.append, None))
-        except TegulaError as raised:  # of another node even an error says nothing
+        except TegulaError as raised:  # if the node is another one, even the error may be wrong
             error = raised
-        again = far and (missing or isinstance(error, CodecError))
+        again = is_remote and (missing or isinstance(error, CodecError))
         if (before and document.is_current(store)) or (look() and (not again or document.look(store))):
             if error is not None:
                 raise error
@@ -79,7 +79,7 @@ def settled(array: StoredArray, read: Callable[[Callable[[], object]], T], plan:
 
 
 def _recall(document: Document, array: StoredArray) -> None:
-    """Take the generation with which a document of a far store was read when the array was opened, if that is known."""
+    """Take the generation that a document of a remote store had when the array was opened, if that is known."""
     name = document.key[len(array.prefix) :]
     for raw, generation in document_cache.known(array.store, [document.key]) or ():
         if raw is not None and raw == array.metadata.documents.get(name):
@@ -148,6 +148,6 @@ def _in_directory(array: StoredArray, store: Pinning) -> Iterator[StoredArray]:
             with suppress(FileNotFoundError):
                 view = stack.enter_context(store.pin(array.prefix))
                 break
-            array.check_exists()  # raises if the directory is gone, and not only was for a moment
+            array.check_exists()  # raises if the directory is gone for good, not just for a moment
             back_off(attempt)
         yield array if view is store else array.with_store(view)

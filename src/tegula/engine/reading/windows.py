@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tegula.engine.concurrency.pool import gather
-from tegula.engine.reading.far import IN_FLIGHT, ShardReader
+from tegula.engine.reading.remote import IN_FLIGHT, ShardReader
 from tegula.engine.stored.array import StoredArray
 from tegula.errors import CodecError, ConflictError
 from tegula.stores import Store
@@ -53,7 +53,7 @@ class Window(NamedTuple):
 
 
 def has_windows(array: StoredArray) -> bool:
-    """Return whether parts of chunks may be read by ranges: large, uncompressed chunks of a far store."""
+    """Return whether parts of chunks may be read by ranges: large, uncompressed chunks of a remote store."""
     return (
         array.store.is_remote
         and array.chunk_nbytes > _LARGE
@@ -64,8 +64,8 @@ def has_windows(array: StoredArray) -> bool:
 
 def window_of(array: StoredArray, coords: tuple[int, ...], selection: tuple[Any, ...]) -> Window | None:
     """Return the window for a selection in a chunk; ``None`` if the chunk is better read as a whole."""
-    shape, item = array.metadata.grid.chunk_shape(coords), array.chain.item_nbytes or 0
-    if len(selection) != len(shape) or prod(shape) * item <= _LARGE:
+    shape, itemsize = array.metadata.grid.chunk_shape(coords), array.chain.item_nbytes or 0
+    if len(selection) != len(shape) or prod(shape) * itemsize <= _LARGE:
         return None
     wanted = [_indices(part, size) for part, size in zip(selection, shape)]
     if not all(len(part) for part in wanted):
@@ -73,17 +73,17 @@ def window_of(array: StoredArray, coords: tuple[int, ...], selection: tuple[Any,
 
     # from the last axis backwards: as long as the gaps between indices are small, one range covers them all
     gap = ShardReader(array.store).gap
-    strides = [item * prod(shape[axis + 1 :]) for axis in range(len(shape))]
-    outer, length = len(shape), item
+    strides = [itemsize * prod(shape[axis + 1 :]) for axis in range(len(shape))]
+    outer, length = len(shape), itemsize
     while outer and (len(wanted[outer - 1]) == 1 or _widest(wanted[outer - 1]) * strides[outer - 1] - length <= gap):
         outer -= 1
         length += int(wanted[outer][-1] - wanted[outer][0]) * strides[outer]
     number = prod(len(part) for part in wanted[:outer])
-    if number > _MOST or _SHARE * length * number > prod(shape) * item:
+    if number > _MOST or _SHARE * length * number > prod(shape) * itemsize:
         return None
     start = sum(int(part[0]) * stride for part, stride in zip(wanted[outer:], strides[outer:]))
     starts = product(*([int(index) * stride for index in part] for part, stride in zip(wanted, strides[:outer])))
-    ranges = [(start + sum(places), length) for places in starts]
+    ranges = [(start + sum(offsets), length) for offsets in starts]
 
     # along inner axes the part has all elements between the first and the last
     inner = [range(int(part[0]), int(part[-1]) + 1) for part in wanted[outer:]]
@@ -102,25 +102,25 @@ def read_window(array: StoredArray, key: str, window: Window, shape: tuple[int, 
     ConflictError
         If the chunk has been replaced during the read.
     """
-    item, sizes = array.chain.item_nbytes or 0, tuple(map(len, window.indices))
+    itemsize, sizes = array.chain.item_nbytes or 0, tuple(map(len, window.indices))
     pieces = [*_pieces(window.ranges, ShardReader(array.store).span)]
     nbytes = sum(length for _, length in pieces)
     with IN_FLIGHT.hold(nbytes):
         answers = _ranges_of(array.store, key, pieces)
         if answers is None:
             return None
-        if (found := sum(map(len, answers))) != nbytes:
-            raise CodecError(f"there are {found} bytes where parts of the chunk take {nbytes}", codec="bytes")
+        if (received := sum(map(len, answers))) != nbytes:
+            raise CodecError(f"there are {received} bytes where parts of the chunk take {nbytes}", codec="bytes")
 
         # copy the elements of each range to their place in the part
-        part = np.empty(sizes, f"V{item}")
-        strides = [item * prod(shape[axis + 1 :]) for axis in range(window.outer, len(shape))]
+        part = np.empty(sizes, f"V{itemsize}")
+        strides = [itemsize * prod(shape[axis + 1 :]) for axis in range(window.outer, len(shape))]
         source = iter(answers)
-        for place, (_, length) in zip(np.ndindex(sizes[: window.outer]), window.ranges):
+        for position, (_, length) in zip(np.ndindex(sizes[: window.outer]), window.ranges):
             data = next(source)
             if len(data) < length:
                 data = b"".join([data, *_rest(source, length - len(data))])
-            part[(*place, ...)] = np.ndarray(sizes[window.outer :], part.dtype, data, strides=strides)
+            part[(*position, ...)] = np.ndarray(sizes[window.outer :], part.dtype, data, strides=strides)
     return array.chain.decode(part.view("u1").reshape(-1).data, sizes)
 
 
@@ -137,8 +137,8 @@ def _ranges_of(store: Store, key: str, ranges: list[tuple[int, int]]) -> list[by
 def _indices(part: Any, size: int) -> range | Array:
     """Return the selected indices of an axis, each once and in order."""
     if isinstance(part, slice):
-        found = range(*part.indices(size))
-        return found if found.step > 0 else found[::-1]
+        indices = range(*part.indices(size))
+        return indices if indices.step > 0 else indices[::-1]
     if isinstance(part, (int, np.integer)):
         return range(int(part), int(part) + 1)
     return np.unique(part)

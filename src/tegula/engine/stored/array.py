@@ -186,8 +186,8 @@ class StoredArray(frozen.Frozen):
             if self.document is not None and not target.read_only and isinstance(target, Anchoring):
                 target = target.anchored(self.document)
             self.shared["target"] = self.store, target
-        found: Store = target
-        return found
+        same: Store = target
+        return same
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -236,16 +236,16 @@ class StoredArray(frozen.Frozen):
     @property
     def node(self) -> node_states.Document | None:
         """The document that describes the array, with its state; ``None`` if it was opened without one."""
-        found: node_states.Document | None = self.shared.get("node")
-        if found is None and self.document:
+        document: node_states.Document | None = self.shared.get("node")
+        if document is None and self.document:
             made = node_states.Document(
                 self.prefix,
                 self.metadata,
                 self.document,
                 self.shared.get("opened_at") or node_states.REPLACEMENTS.now(),
             )
-            found = self.shared.setdefault("node", made)
-        return found
+            document = self.shared.setdefault("node", made)
+        return document
 
     def created(self) -> None:
         """Take the node that is stored now for the array, since this process has just created it."""

@@ -40,35 +40,35 @@ def current_length(array: StoredArray) -> tuple[StoredArray, bytes, Generation]:
     old, node = array.metadata, array.node
     if node is not None:
         node.check_count(array.store)
-    item = find_format(old.format)
-    others = [name for name in item.node_keys if name in old.documents and name != item.shape_key]
-    (raw, generation), *rest = gather(
+    fmt = find_format(old.format)
+    others = [name for name in fmt.node_keys if name in old.documents and name != fmt.shape_key]
+    (raw, generation), *answers = gather(
         lambda name: array.store.get(array.prefix + name, with_generation=True),
-        [item.shape_key, *others],
+        [fmt.shape_key, *others],
         array.store.concurrency,
     )
-    kept = {name: data for name, (data, _) in zip(others, rest) if data is not None}
+    kept = {name: data for name, (data, _) in zip(others, answers) if data is not None}
     if raw is None or len(kept) < len(others):
         error = NotFoundError(
-            "the array has been deleted or moved since it was opened", key=array.prefix + item.shape_key
+            "the array has been deleted or moved since it was opened", key=array.prefix + fmt.shape_key
         )
         array.locate(error)
         raise error
-    documents = {**old.documents, item.shape_key: raw, **kept}
+    documents = {**old.documents, fmt.shape_key: raw, **kept}
     if documents == old.documents:
         return array, raw, generation
-    if node is not None and item.is_draft(old.documents.get(item.shape_key, b"")):  # a draft is unique
+    if node is not None and fmt.is_draft(old.documents.get(fmt.shape_key, b"")):  # a draft is unique
         node.replaced(array.store)
     try:
-        found = item.parse(documents)
+        metadata = fmt.parse(documents)
     except MetadataError as error:
         array.locate(error)
         raise
     if node is not None:
-        node.check(array.store, found)
-    if not isinstance(found, ArrayMetadata) or found.shape[1:] != old.shape[1:]:
+        node.check(array.store, metadata)
+    if not isinstance(metadata, ArrayMetadata) or metadata.shape[1:] != old.shape[1:]:
         raise MetadataError("the array has been replaced since it was opened", path=array.store.url)
-    return array.with_metadata(found), raw, generation
+    return array.with_metadata(metadata), raw, generation
 
 
 def retry_with_current_length(

@@ -1,4 +1,4 @@
-"""How far beyond the edge of an array there are known to be no old chunks, so that each place is searched only once."""
+"""How far beyond the edge of an array no old chunks are stored, so that each part of the grid is searched only once."""
 
 from __future__ import annotations
 
@@ -32,33 +32,33 @@ class Reach:
     (20, 0)
     """
 
-    __slots__ = ("_axis", "_found", "_further", "_known", "document", "generation")
+    __slots__ = ("_axis", "_extended", "_further", "_known", "document", "generation")
 
     def __init__(self) -> None:
         self.document: tuple[bytes, Generation] | None = None
         self.generation: Generation | None = None
-        self._axis = self._known = self._found = 0
+        self._axis = self._known = self._extended = 0
         self._further: tuple[Generation | None, int, int] = (None, 0, 0)  # what `looked_further` was told
 
     def begin(self, generation: Generation | None) -> None:
         """Note the generation of the document that a change starts from; with ``None`` nothing is known."""
         same = generation is not None and generation == self.generation
-        self._known = max(self._known, self._found) if same else 0
-        self.generation, self._found = generation, 0
+        self._known = max(self._known, self._extended) if same else 0
+        self.generation, self._extended = generation, 0
         if same and self._further[:2] == (generation, self._axis):
             self._known = max(self._known, self._further[2])
 
     def along(self, axis: int) -> int:
         """Return the index along an axis up to which there are no old chunks; 0 if that is not known."""
-        return max(self._known, self._found) if axis == self._axis else 0
+        return max(self._known, self._extended) if axis == self._axis else 0
 
     def forget(self) -> None:
         """Forget what is known, so that the present change looks for old chunks again."""
-        self._known = self._found = 0
+        self._known = self._extended = 0
 
     def extend(self, axis: int, end: int) -> None:
         """Note that there are no old chunks up to an index of an axis; this stays known after the present change."""
-        self._axis, self._found = axis, end
+        self._axis, self._extended = axis, end
 
     def end(self, generation: Generation, raw: bytes) -> None:
         """Note the document that the change has stored, and its generation; the next change starts from it."""
@@ -66,5 +66,5 @@ class Reach:
         self.document = raw, generation
 
     def looked_further(self, generation: Generation | None, axis: int, end: int) -> None:
-        """Note that there are none up to `end`, found while the document had `generation`, which may have changed."""
+        """Note that there are none up to `end`, as seen while the document had `generation`, which may have changed."""
         self._further = generation, axis, end

@@ -1,4 +1,4 @@
-"""The document that describes an open array, in which state it is known to do so, and what has been replaced.
+"""The document that describes an open array, the state in which it does so, and which nodes have been replaced.
 
 An array is described by its document in one state. So an operation belongs to one node at one moment if the document
 still describes the array after the chunks were read, or at the moment when a chunk is stored. If the document has
@@ -33,11 +33,11 @@ else:
 
 __all__ = ["REPLACEMENTS", "Document", "Replacements"]
 
-_RECENT: Final = 1.0  # seconds for which a document of a far store is taken to be unchanged before a write
+_RECENT: Final = 1.0  # seconds for which a document of a remote store is taken to be unchanged before a write
 
 
 class Replacements:
-    """The places below which this process has deleted nodes, and when; the oldest are forgotten."""
+    """The locations below which this process has deleted nodes, and when; the oldest are forgotten."""
 
     _MOST: Final = 1024
 
@@ -48,9 +48,9 @@ class Replacements:
     def add(self, store: Store, prefix: str) -> None:
         """Note that what is below a prefix, which ends in ``/`` or is empty, is being deleted or replaced."""
         self.count += 1
-        place = identity.location(store.identity, prefix)
-        self._last.pop(place, None)
-        self._last[place] = self.count
+        where = identity.location(store.identity, prefix)
+        self._last.pop(where, None)
+        self._last[where] = self.count
         while len(self._last) > self._MOST:
             self._last.pop(next(iter(self._last)), None)
 
@@ -58,12 +58,12 @@ class Replacements:
         """Return whether a prefix, or one above it, was deleted after `count` deletions."""
         if count == self.count:
             return False
-        place = identity.location(store.identity, prefix)
-        ends = [end + 1 for end, sign in enumerate(place) if sign == "/"]
-        return any(self._last.get(place[:end], 0) > count for end in ends)
+        where = identity.location(store.identity, prefix)
+        ends = [end + 1 for end, sign in enumerate(where) if sign == "/"]
+        return any(self._last.get(where[:end], 0) > count for end in ends)
 
     def now(self) -> tuple[int, float]:
-        """Return how many there have been, and the time, for a node that is being opened or was just created."""
+        """Return the number of deletions and the time, for a node that is being opened or was just created."""
         return self.count, time.monotonic()
 
 
@@ -97,14 +97,14 @@ class Document:
     """
 
     def __init__(self, prefix: str, metadata: ArrayMetadata, key: str, opened: tuple[int, float]) -> None:
-        item = find_format(metadata.format)
+        fmt = find_format(metadata.format)
         self.prefix, self._metadata = prefix, metadata
-        self._name = next((name for name in item.node_keys if name in metadata.documents), "")
+        self._name = next((name for name in fmt.node_keys if name in metadata.documents), "")
         self._raw = metadata.documents.get(self._name)
-        self._has_shape = bool(self._name) and self._name == item.shape_key
+        self._has_shape = bool(self._name) and self._name == fmt.shape_key
         self.shape = metadata.shape if self._has_shape else ()
         self.key = prefix + self._name if self._name else key
-        self._other = key if key != prefix + item.shape_key else None  # of consolidated metadata
+        self._other = key if key != prefix + fmt.shape_key else None  # of consolidated metadata
         self.generation: Generation | None = None
         self.changes: int | None = None
         self._count, self._confirmed = opened
@@ -163,12 +163,12 @@ class Document:
             return self.shape
         old = self._metadata
         try:
-            found = find_format(old.format).parse({**old.documents, self._name: raw})
+            metadata = find_format(old.format).parse({**old.documents, self._name: raw})
         except (MetadataError, UnsupportedError):
             return None
-        if not isinstance(found, ArrayMetadata) or not found.continues(old):
+        if not isinstance(metadata, ArrayMetadata) or not metadata.continues(old):
             return None
-        return found.shape if self._has_shape else ()
+        return metadata.shape if self._has_shape else ()
 
     def changed(self, metadata: NodeMetadata) -> None:
         """Note metadata of the array that have just been stored or read, perhaps with another shape."""
@@ -204,7 +204,7 @@ class Document:
         """Return whether the array is known to be shorter than a shape along some axis."""
         return shape is not self.shape and any(map(gt, shape, self.shape))
 
-    def check(self, store: Store, found: NodeMetadata | None) -> None:
+    def check(self, store: Store, metadata: NodeMetadata | None) -> None:
         """Check that metadata which have been read now are those of the array, with any shape and attributes.
 
         Raises
@@ -213,7 +213,7 @@ class Document:
             If they are of another node.
         """
         self.check_count(store)
-        if not isinstance(found, ArrayMetadata) or not found.continues(self._metadata):
+        if not isinstance(metadata, ArrayMetadata) or not metadata.continues(self._metadata):
             self.replaced(store)
         self._confirmed = time.monotonic()
 
@@ -254,7 +254,7 @@ class Document:
         return same
 
     def ask(self, store: Store) -> Callable[[], bool]:
-        """Request the document of a far store, and return a function that does what `look` does with the answer."""
+        """Request the document of a remote store, and return a function that does what `look` does with the answer."""
         known = self.generation
         request = partial(self._answer, store, known)
         asking = pool.begin(request)
@@ -282,7 +282,7 @@ class Document:
             return error
 
     def look_before_write(self, store: Store) -> None:
-        """Check that the document describes the array; one of a far store must have done so within a second."""
+        """Check that the document describes the array; one of a remote store must have done so within a second."""
         if self.is_current(store):
             return
         if store.is_remote and time.monotonic() - self._confirmed < _RECENT:

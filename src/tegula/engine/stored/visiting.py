@@ -64,12 +64,12 @@ def batches(items: Iterable[T], size: int = _BATCH) -> Iterator[list[T]]:
         yield batch
 
 
-def in_order(found: Callable[[], Iterator[Coords]]) -> Iterator[Coords]:
+def in_order(chunks: Callable[[], Iterator[Coords]]) -> Iterator[Coords]:
     """Yield coordinates in order and without repeats; a very large number is sorted window by window, to save memory.
 
     Parameters
     ----------
-    found : callable
+    chunks : callable
         Returns the coordinates, in any order; called once for each window.
 
     Examples
@@ -81,7 +81,7 @@ def in_order(found: Callable[[], Iterator[Coords]]) -> Iterator[Coords]:
     while True:
         window: set[Coords] = set()
         ceiling: Coords | None = None
-        for coords in found():
+        for coords in chunks():
             if coords > last and (ceiling is None or coords <= ceiling):
                 window.add(coords)
             if len(window) > 2 * _WINDOW:

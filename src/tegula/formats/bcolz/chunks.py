@@ -64,5 +64,5 @@ def automatic_chunks(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
     >>> automatic_chunks((10**6, 3), 8)
     (21845, 3)
     """
-    rest = shape[1:]
-    return (automatic_chunklen(shape[0], itemsize * math.prod(rest)), *rest) if shape else ()
+    row_shape = shape[1:]
+    return (automatic_chunklen(shape[0], itemsize * math.prod(row_shape)), *row_shape) if shape else ()

@@ -26,7 +26,7 @@ def codecs_from_json(cparams: Any, data_type: DataType) -> tuple[CodecSpec, ...]
     """
     if not isinstance(cparams, dict):
         raise MetadataError("cparams must be an object", key="meta/storage", field="cparams")
-    given = {
+    configuration = {
         "cname": cparams.get("cname", "blosclz"),
         "clevel": cparams.get("clevel", 5),
         "shuffle": int(cparams["shuffle"]) if type(cparams.get("shuffle")) is bool else cparams.get("shuffle", 1),
@@ -34,7 +34,7 @@ def codecs_from_json(cparams: Any, data_type: DataType) -> tuple[CodecSpec, ...]
     quantize = cparams.get("quantize")
     if quantize is not None and type(quantize) is not int:
         raise MetadataError(f"{quantize!r:.80} is not a number of digits", key="meta/storage", field="cparams.quantize")
-    return chain(data_type, CodecSpec("numcodecs.blosc", given), quantize or 0)
+    return chain(data_type, CodecSpec("numcodecs.blosc", configuration), quantize or 0)
 
 
 def chain(data_type: DataType, compressor: CodecSpec, quantize: int) -> tuple[CodecSpec, ...]:

@@ -19,13 +19,13 @@ from tegula.codecs.compressors.checksums import notices_changes
 from tegula.display.info import counted
 from tegula.engine import StoredArray
 from tegula.engine.concurrency.pool import for_each, results_of
-from tegula.engine.reading.far import UNITS
+from tegula.engine.reading.remote import UNITS
 from tegula.engine.stored.visiting import cells
 from tegula.errors import ConflictError, MetadataError, NotFoundError, TegulaError, UnsupportedError
 from tegula.formats import Format, find_format
 from tegula.formats.documents import load, rewrite
 from tegula.formats.styles import Style
-from tegula.hierarchy.consolidating import read_copy, write_copy
+from tegula.hierarchy.consolidating import read_consolidated, write_consolidated
 from tegula.hierarchy.sources import Source
 from tegula.jobs.checking.documents import Visit, visited, write_document
 from tegula.jobs.checking.findings import Examination, Finding, Repair
@@ -255,15 +255,15 @@ def _set_encoding(visit: Visit, fmt: Format, field: tuple[str, Any]) -> None:
 def _set_entry(store: Store, path: str, name: str, fmt: Format, new: bytes) -> None:
     """Replace the document of a member in the consolidated metadata of a group, if it has an entry there."""
     group = engine.read_metadata(store, path, fmt.name)
-    if not isinstance(group, GroupMetadata) or name not in (read_copy(store, path, group) or {}):
+    if not isinstance(group, GroupMetadata) or name not in (read_consolidated(store, path, group) or {}):
         return
 
     def members() -> Iterator[tuple[str, Mapping[str, bytes]]]:
-        for member, documents in (read_copy(store, path, group) or {}).items():
+        for member, documents in (read_consolidated(store, path, group) or {}).items():
             if member:
                 yield member, {**documents, fmt.shape_key: new} if member == name else documents
 
-    write_copy(store, path, fmt.name, members)
+    write_consolidated(store, path, fmt.name, members)
 
 
 def _check_box(store: Store, path: str, metadata: ArrayMetadata, allow_pickle: bool, box: Box) -> _BoxResult:

@@ -27,7 +27,7 @@ from tegula.jobs.rewriting.targets import Layout
 from tegula.jobs.runners.runner import check_reachable, runner_of
 from tegula.jobs.units import Progress, one_at_a_time, with_known_members
 from tegula.tables.table import Table
-from tegula.targets.paths import clean, place, refuse_overlap
+from tegula.targets.paths import clean, location_of, refuse_overlap
 from tegula.targets.stores import creating, options_of_both
 from tegula.targets.suffixes import new_format
 
@@ -279,7 +279,7 @@ def convert(
                 report = _at_once(conversion)
     if store is not target:
         store.close()
-    report.source, report.target = node.location, place(store, path)
+    report.source, report.target = node.location, location_of(store, path)
     report.seconds = time.perf_counter() - start
     return report
 

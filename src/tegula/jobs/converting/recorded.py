@@ -19,7 +19,7 @@ from tegula.jobs.rewriting.array_job import ArrayJob, Prepared, entry_of
 from tegula.jobs.rewriting.planning import Conversion, is_taken
 from tegula.jobs.rewriting.report import ConvertedArray, ConvertReport
 from tegula.metadata.nodes import ArrayMetadata
-from tegula.targets.paths import place
+from tegula.targets.paths import location_of
 
 __all__ = ["convert_recorded", "outline_recorded"]
 
@@ -108,7 +108,7 @@ def _check_vacant(conversion: Conversion) -> None:
     store, path = conversion.store, conversion.path
     if is_taken(store, path):
         raise AlreadyExistsError(
-            "something already exists at this path; pass overwrite=True to replace it", path=place(store, path)
+            "something already exists at this path; pass overwrite=True to replace it", path=location_of(store, path)
         )
     if next(iter(store.list_prefix(f"{path}/" if path else "")), None) is not None:
         replace(conversion, run=conversion.without_writing).walk(_VacancyCheck)
@@ -121,7 +121,7 @@ class _DocumentsCheck(ArrayJob):
         """Check that the documents of an array are those that would be written."""
         wanted, path = {**prepared.metadata.documents}, prepared.draft.path
         if engine.fetch_documents(self.store, path, wanted) != wanted:
-            raise NotFoundError("the array is not there, or another one", path=place(self.store, path))
+            raise NotFoundError("the array is not there, or another one", path=location_of(self.store, path))
         return entry_of(prepared.draft, prepared.name, before=0, notes=())
 
 
@@ -161,7 +161,7 @@ class _CompletionReport(ArrayJob):
     def _stored_metadata(self, prepared: Prepared) -> ArrayMetadata:
         found = engine.read_metadata(self.store, prepared.draft.path, self.layout.fmt.name)
         if not isinstance(found, ArrayMetadata):
-            raise NotFoundError("the array has been deleted", path=place(self.store, prepared.draft.path))
+            raise NotFoundError("the array has been deleted", path=location_of(self.store, prepared.draft.path))
         return found
 
 

@@ -30,7 +30,7 @@ from tegula.jobs.runners.runner import check_reachable, runner_of
 from tegula.jobs.units import Progress, one_at_a_time
 from tegula.stores import Store
 from tegula.tables.table import Table
-from tegula.targets.paths import clean, place
+from tegula.targets.paths import clean, location_of
 from tegula.targets.stores import creating, options_of_both
 
 __all__ = ["Level", "Pyramid", "downsample"]
@@ -211,7 +211,7 @@ def downsample(
     if store is not target:
         store.close()
     about: dict[str, Any] = {"dry_run": dry_run, "units_left": left, "estimate": amount}
-    return Pyramid(place(store, group), method, known, tuple(listed), perf_counter() - start, **about)
+    return Pyramid(location_of(store, group), method, known, tuple(listed), perf_counter() - start, **about)
 
 
 def _consolidate_again(store: Store, path: str) -> None:

@@ -29,7 +29,7 @@ from tegula.jobs.rewriting.hierarchy import Job
 from tegula.jobs.rewriting.planning import is_taken
 from tegula.jobs.runners.runner import Runner
 from tegula.jobs.running import do_units
-from tegula.targets.paths import place
+from tegula.targets.paths import location_of
 
 __all__ = ["PyramidJob"]
 
@@ -73,7 +73,7 @@ class PyramidJob(PyramidOutline):
             if is_taken(self._store, self._path):
                 raise AlreadyExistsError(
                     "something already exists at this path; pass overwrite=True to replace it",
-                    path=place(self._store, self._path),
+                    path=location_of(self._store, self._path),
                 )
             check_vacant(self._store, self._place("s0"), _ZARR3, self.base.metadata)
         elif not self._made and (group := self._group()) is not None and _KEY in group.attrs:
@@ -300,7 +300,7 @@ class PyramidJob(PyramidOutline):
             self._new_group({})
             group = self._group()
         if group is None:
-            raise NotFoundError("the group has been deleted", path=place(self._store, self._path))
+            raise NotFoundError("the group has been deleted", path=location_of(self._store, self._path))
         group.attrs[_KEY] = metadata
         self._created.clear()
         if group.is_consolidated():
@@ -334,7 +334,7 @@ class PyramidJob(PyramidOutline):
     def _opened(self, name: str) -> Array:
         found = open_node(*self._where(name), None, read_only=False)
         if not isinstance(found, Array):
-            raise NotFoundError("the array has been deleted", path=place(self._store, self._place(name)))
+            raise NotFoundError("the array has been deleted", path=location_of(self._store, self._place(name)))
         return found
 
 

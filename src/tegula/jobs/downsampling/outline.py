@@ -36,7 +36,7 @@ from tegula.jobs.rewriting.rules import match_rules
 from tegula.jobs.rewriting.targets import Layout
 from tegula.metadata.nodes import ArrayMetadata
 from tegula.stores import Store
-from tegula.targets.paths import name_below, place, refuse_overlap
+from tegula.targets.paths import location_of, name_below, refuse_overlap
 
 __all__ = ["Level", "PyramidOutline"]
 
@@ -132,12 +132,12 @@ class PyramidOutline:
                 f"the group holds other variables ({listed}), and levels beside them would have other lengths of the "
                 "same dimensions, so that it would be no data set: name a group of its own for the pyramid, such as "
                 f"{self._place(self.array.name or self.first)}_pyramid",
-                path=place(self._store, self._path),
+                path=location_of(self._store, self._path),
             )
 
     def plan(self, said: Mapping[str, Any]) -> Plan:
         """Return the plan, with the user's options as text."""
-        plan = Plan("downsample", dict(said), self.array.location, place(self._store, self._path))
+        plan = Plan("downsample", dict(said), self.array.location, location_of(self._store, self._path))
         source: dict[str, Any] = fingerprint_of(self.array)
         if self.is_copied:
             copying = Conversion(self.array, None, self._store, self._place("s0"), self._layout, self._run)

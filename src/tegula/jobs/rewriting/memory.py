@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from tegula import config
 from tegula.arrays.array import Array
-from tegula.engine.reading.far import ShardReader
+from tegula.engine.reading.remote import ShardReader
 from tegula.errors import MetadataError, UnsupportedError
 from tegula.jobs.rewriting.passes import Passes, TooSmall, plan_passes
 from tegula.jobs.rewriting.targets import Axis

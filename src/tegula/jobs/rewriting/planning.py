@@ -20,7 +20,7 @@ from tegula.jobs.rewriting.temporary import between_name
 from tegula.metadata.chunk_grids import ChunkGrid
 from tegula.stores import MemoryStore, Store
 from tegula.tables.table import Table
-from tegula.targets.paths import place
+from tegula.targets.paths import location_of
 from tegula.targets.stores import store_of
 
 __all__ = ["Conversion", "for_reading", "is_taken", "said_of"]
@@ -94,7 +94,7 @@ class Conversion:
             self.store, self.path, self.layout, self.without_writing, ConvertReport(self.layout.fmt.name)
         )
         Job(planner).run(self.source, self.select)
-        plan = Plan("convert", {**self.said}, self.source.location, place(self.store, self.path))
+        plan = Plan("convert", {**self.said}, self.source.location, location_of(self.store, self.path))
         plan.groups, plan.described = planner.groups, planner.described
         for name, piece in sorted(planner.pieces.items()):
             plan.add(name, *piece)

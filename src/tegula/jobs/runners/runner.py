@@ -12,7 +12,7 @@ from typing import Any
 
 from tegula import config
 from tegula.engine.concurrency.pool import results_of
-from tegula.engine.reading.far import UNITS
+from tegula.engine.reading.remote import UNITS
 from tegula.errors import MetadataError, UnsupportedError
 from tegula.jobs.ledger import Ledger, is_shared
 from tegula.jobs.plans import Unit

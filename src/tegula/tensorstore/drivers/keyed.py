@@ -201,7 +201,7 @@ class KeyedSpec(ArraySpec):
         done = False
         if overwrite:  # all keys below the path, not only those of a node
             if kvstore.transaction is None:
-                with replacing(store, path, item, True, "none", anywhere=True, whole=True) as place:
+                with replacing(store, path, item, True, "none", anywhere=True, everything=True) as place:
                     if done := place.is_staged:
                         create_node(place.store, place.path, item, node, False, array, anywhere=True)
                 if not done:

@@ -76,7 +76,7 @@ class KeyedDriver(NodeDriver):
                 raise status("INVALID_ARGUMENT", "Destination does not support writing.")
             node = self.array.metadata
             engine.update_documents(
-                store, path, node, lambda found: replace(found, attributes=how(dict(found.attributes))), item=item
+                store, path, node, lambda found: replace(found, attributes=how(dict(found.attributes))), fmt=item
             )
 
         return Attributes(self.array, look, change)
@@ -157,7 +157,7 @@ class KeyedDriver(NodeDriver):
                 raise annotate(error, f"Error writing {self.source.shown_key(kvstore)}") from None
 
         def update(change: Callable[[ArrayMetadata], ArrayMetadata]) -> StoredArray:
-            return array.update_metadata(change, item=item, shape_only=True)
+            return array.update_metadata(change, fmt=item, shape_only=True)
 
         # the engine stores the shape, and deletes the elements outside it
         try:

@@ -1,8 +1,8 @@
-"""Access to far stores: many requests at once, parts of shards of one generation, and a bound on the bytes under way.
+"""Access to remote stores: many requests at once, parts of shards of one generation, a bound on the bytes under way.
 
-A far store (`Readable.is_remote`) takes long to answer. Its latency is so long that unneeded bytes between two ranges
-cost less than a second request. Both executors use these functions. Requests that do not depend on each other are sent
-together, by threads (`tegula.engine.concurrency.pool`).
+A remote store (`Readable.is_remote`) takes long to answer. Its latency is so long that unneeded bytes between two
+ranges cost less than a second request. Both executors use these functions. Requests that do not depend on each other
+are sent together, by threads (`tegula.engine.concurrency.pool`).
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ IN_FLIGHT: Final = InFlight()
 """The bytes under way in this process."""
 
 UNITS: Final = InFlight()
-"""The bytes of the parts of arrays that jobs on far stores work on at the same time in this process.
+"""The bytes of the parts of arrays that jobs on remote stores work on at the same time in this process.
 
 A job holds room here while it reads or writes, and then acquires room in `IN_FLIGHT`, never in the reverse order.
 """
@@ -125,14 +125,14 @@ if hasattr(os, "register_at_fork"):  # in a forked child no other thread holds r
 
 
 def get_many(store: Store, requests: Iterable[Request]) -> list[bytes | None]:
-    """Return the results of `Store.get` for each key and byte range, in order; in one wave if the store is far."""
+    """Return the results of `Store.get` for each key and byte range, in order; in one wave if the store is remote."""
     if type(store).get_many is not Store.get_many or not store.is_remote:
         return store.get_many(requests)
     return gather(lambda request: store.get(*request), requests, store.concurrency)
 
 
 def delete_keys(store: Store, keys: Iterable[str]) -> None:
-    """Delete keys that need not exist, in any order; in one wave if the store is far."""
+    """Delete keys that need not exist, in any order; in one wave if the store is remote."""
     for_each(store.delete, keys, parallel=False, requests=store.concurrency)
 
 
@@ -147,7 +147,7 @@ def delete_prefix(store: Store, prefix: str) -> None:
 class ShardReader:
     """Reads of shards by parts: the index, then ranges of inner chunks, all of one generation.
 
-    If the store is far, the kernel also calls these methods and reads the attributes.
+    If the store is remote, the kernel also calls these methods and reads the attributes.
 
     Attributes
     ----------
@@ -164,19 +164,19 @@ class ShardReader:
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        self.far = store.is_remote
-        self.gap, self.span, self.whole = (2**20, 2**24, 2**20) if self.far else (2**15, 2**23, 0)
+        self.is_remote = store.is_remote
+        self.gap, self.span, self.whole_limit = (2**20, 2**24, 2**20) if self.is_remote else (2**15, 2**23, 0)
         self.acquire, self.release = IN_FLIGHT.acquire, IN_FLIGHT.release
         self.acquire_if_plenty = IN_FLIGHT.acquire_if_plenty
 
     @property
     def at_once(self) -> int:
         """The most bytes of the requests that are sent together, unless a single one is larger."""
-        return config.current().buffer_bytes if self.far else 0
+        return config.current().buffer_bytes if self.is_remote else 0
 
     def reads_whole(self, nbytes: int, wanted: int, number: int) -> bool:
         """Return whether to read a whole shard of `nbytes` bytes to get this many of its inner chunks."""
-        return nbytes <= self.whole or (2 * wanted >= number and nbytes <= 16 * self.whole)
+        return nbytes <= self.whole_limit or (2 * wanted >= number and nbytes <= 16 * self.whole_limit)
 
     def index(self, key: str, byte_range: ByteRange) -> tuple[bytes | None, Generation]:
         """Return the bytes of the index of a shard and the shard's generation; ``None`` if there is no shard.
@@ -184,7 +184,7 @@ class ShardReader:
         A cached index is confirmed by reading ranges of its generation. So it is used only if it has no empty entries,
         since then every selection reads at least one range.
         """
-        if not self.far:
+        if not self.is_remote:
             return self.read_index(key, byte_range)
         size = byte_range[1] or -byte_range[0]
         known = shard_indexes.get(self.store, key)
@@ -219,13 +219,13 @@ class ShardReader:
 
     def _ranges(self, key: str, ranges: Sequence[tuple[int, int]], generation: Generation) -> list[bytes]:
         if isinstance(self.store, Ranged):
-            found, _ = self.store.get_ranges(key, ranges, generation)
-            if found is None:
+            values, _ = self.store.get_ranges(key, ranges, generation)
+            if values is None:
                 raise ConflictError("the shard was deleted while it was being read", key=key)
-            return found
+            return values
         get: Any = partial(self.store.get, key, with_generation=True)
         answers = gather(get, ranges, self.store.concurrency)
-        if any(found is None or state != generation for found, state in answers):
+        if any(values is None or state != generation for values, state in answers):
             raise ConflictError("the shard changed while it was being read", key=key)
         return [data for data, _ in answers]
 
@@ -238,7 +238,7 @@ class ShardReader:
             If the shard's generation is another one.
         """
         for some in _groups(runs(ranges, self.gap, self.span), self.at_once):
-            held = sum(nbytes for _, nbytes, _ in some) if self.far else 0
+            held = sum(nbytes for _, nbytes, _ in some) if self.is_remote else 0
             with IN_FLIGHT.hold(held):
                 answers = self.ranges(key, [(start, nbytes) for start, nbytes, _ in some], generation)
                 for (start, _, members), data in zip(some, answers):
@@ -290,11 +290,11 @@ def runs(ranges: Sequence[tuple[int, int]], gap: int, span: int) -> Iterator[Run
         yield start, stop - start, run
 
 
-def _groups(found: Iterable[Run], most: int) -> Iterator[list[Run]]:
+def _groups(runs: Iterable[Run], most: int) -> Iterator[list[Run]]:
     """Yield runs in lists of up to `most` bytes, at least one in each."""
     group: list[Run] = []
     total = 0
-    for run in found:
+    for run in runs:
         if group and total + run[1] > most:
             yield group
             group, total = [], 0

@@ -15,7 +15,7 @@ from tegula.metadata.nodes import NodeMetadata
 from tegula.stores import Store
 from tegula.stores.identity import location
 
-__all__ = ["KNOWN", "fingerprint", "forget_copies", "read_copied"]
+__all__ = ["KNOWN", "fingerprint", "forget_unpickled", "read_unpickled"]
 
 _MOST: Final = 256
 KNOWN: Final[dict[tuple[str, str, bytes], NodeMetadata]] = {}
@@ -35,12 +35,12 @@ def fingerprint(metadata: NodeMetadata) -> bytes:
     for key, raw in sorted(metadata.documents.items()):
         digest.update(b"%d,%d:" % (len(key), len(raw)))
         digest.update(key.encode() + raw)
-    found: bytes = digest.digest()
-    return found
+    digested: bytes = digest.digest()
+    return digested
 
 
-def read_copied(store: Store, path: str, format: str, wanted: bytes) -> NodeMetadata | None:
-    """Return the metadata of an unpickled node; read it unless this process already has a copy of the node.
+def read_unpickled(store: Store, path: str, format: str, wanted: bytes) -> NodeMetadata | None:
+    """Return the metadata of an unpickled node; read it unless this process has unpickled the node before.
 
     Parameters
     ----------
@@ -57,22 +57,22 @@ def read_copied(store: Store, path: str, format: str, wanted: bytes) -> NodeMeta
     # a store without a lasting identity was copied together with the node, so no other copy of the node is in that
     # store
     lasts = isinstance(store.identity, str)
-    place = location(store.identity, path), format, wanted
-    metadata = KNOWN.get(place) if lasts else None
+    key = location(store.identity, path), format, wanted
+    metadata = KNOWN.get(key) if lasts else None
     if metadata is None:
         metadata = read_metadata(store, path, format, kept=True)
         if lasts and metadata is not None and fingerprint(metadata) == wanted:
             if len(KNOWN) >= _MOST:
                 KNOWN.clear()
-            KNOWN[place] = metadata
+            KNOWN[key] = metadata
     return metadata
 
 
-def forget_copies(store: Store, name: str) -> None:
+def forget_unpickled(store: Store, name: str) -> None:
     """Forget the nodes that a key belongs to, or those at and below a prefix, since this process has changed them."""
     if KNOWN and isinstance(store.identity, str):
-        place = location(store.identity, name).rstrip("/") + "/"
+        changed = location(store.identity, name).rstrip("/") + "/"
         for known in [*KNOWN]:
             node = known[0].rstrip("/") + "/"
-            if node.startswith(place) or place.startswith(node):
+            if node.startswith(changed) or changed.startswith(node):
                 KNOWN.pop(known, None)
