@@ -244,9 +244,6 @@ class StaticCredentials:
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{name}=...' for name in self._values)})"
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return StaticCredentials, (self._values,)
-
     def __eq__(self, other: object) -> bool:
         return isinstance(other, StaticCredentials) and other._values == self._values
 

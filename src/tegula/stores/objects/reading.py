@@ -45,24 +45,12 @@ _UNLISTED: Final = frozenset("\ufffe\uffff")
 
 
 class ObjectReader(Ranged, Revalidating, SizedListing, Store):
-    """The part of an `ObjectStore` that reads and lists.
+    """The part of an `ObjectStore` that reads and lists."""
 
-    Attributes
-    ----------
-    kind : str
-        The service: ``s3 gs az http file memory``.
-    requests : Requests
-        Sends requests.
-    prefix : str
-        Prefix of the names of all objects: ``""`` or a key followed by ``/``.
-    missing : frozenset of int
-        Status codes that mean that there is no object.
-    """
-
-    kind: str
+    kind: str  # the service: ``s3 gs az http file memory``
     requests: Requests
-    prefix: str
-    missing: frozenset[int]
+    prefix: str  # of the names of all objects: ``""`` or a key followed by ``/``
+    missing: frozenset[int]  # status codes that mean that there is no object
     _whole = False  # whether the server returns only whole objects
 
     def path_of(self, key: str) -> str:
@@ -325,7 +313,7 @@ class ObjectReader(Ranged, Revalidating, SizedListing, Store):
             try:
                 if self.kind in ("file", "memory"):
                     return next(pages, None)
-                return object_listing.next_page(pages, self._is_alive(library), error)
+                return object_listing.run(object_listing.next_page(pages, self._is_alive(library), error))
             except BaseException:
                 pages = None
                 raise
@@ -349,7 +337,8 @@ class ObjectReader(Ranged, Revalidating, SizedListing, Store):
         def children(library: Any, store: Any) -> Any:
             if self.kind in ("file", "memory"):
                 return library.list_with_delimiter(store, wanted)
-            return object_listing.children(library, store, wanted, self._is_alive(library), self._listing_error(prefix))
+            is_alive, error = self._is_alive(library), self._listing_error(prefix)
+            return object_listing.run(object_listing.children(library, store, wanted, is_alive, error))
 
         answer = self.requests.bulk(children)
         if isinstance(answer, Failure):

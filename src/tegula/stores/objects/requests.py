@@ -120,13 +120,6 @@ class Limiter:
     While requests wait for their turn, the limiter measures how many are answered per second in a round. It doubles the
     limit, up to `most`, as long as that raises the rate by at least a fifth. If it does not, as on a saturated
     connection, the limit returns to `first` for a second, or for longer if that has happened before.
-
-    Parameters
-    ----------
-    first : int
-        The limit at first.
-    most : int, optional
-        The highest limit; by default `first`.
     """
 
     def __init__(self, first: int, most: int = 0) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 from tegula.deferred import after_fork, at_exit
 from tegula.errors import StoreError
-from tegula.stores.arguments import ABSENT, Generation, changed
+from tegula.stores.arguments import ABSENT, Generation, check_generation
 from tegula.stores.key_tree import KeyTree
 from tegula.stores.names import absolute
 from tegula.stores.zip.archive import Archive, open_archive, open_for_writing
@@ -81,7 +81,7 @@ class Session:
         with self.lock:
             archive, members = self._open()
             old = members.get(member.name)
-            _check_generation(member.name, old, expected)
+            check_generation(member.name, ABSENT if old is None else old.generation, expected)
             members[member.name] = member
             if old is None and self._tree is not None:
                 self._tree.add(member.name)
@@ -106,7 +106,8 @@ class Session:
         """Remove a member if there is one; raises as `put` does."""
         with self.lock:
             _, members = self._open()
-            _check_generation(name, members.get(name), expected)
+            old = members.get(name)
+            check_generation(name, ABSENT if old is None else old.generation, expected)
             if members.pop(name, None) is not None:
                 self._changed = True
                 if self._tree is not None:
@@ -129,13 +130,7 @@ class Session:
         return [member.name for member in self._open()[0].odd]
 
     def flush(self) -> None:
-        """Commit pending changes; a forked child has none.
-
-        Raises
-        ------
-        StoreError
-            If the archive can't be written; it then holds the last commit, and the changes stay pending.
-        """
+        """Commit pending changes, as `ZipStore.flush` does; a forked child has none."""
         if os.getpid() != self.process:
             return  # a thread of the parent, which does not exist here, may hold the lock
         with self.lock:
@@ -311,11 +306,6 @@ def _sessions_of(path: str) -> list[Session]:
         for session in [*_sessions]
         if session.path == path and session.contents is not None and session.contents[0].in_place
     ]
-
-
-def _check_generation(key: str, member: Member | None, expected: Generation | None) -> None:
-    if expected is not None and (ABSENT if member is None else member.generation) != expected:
-        raise changed(key)
 
 
 def _complete_all() -> None:
