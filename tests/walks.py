@@ -35,11 +35,17 @@ def calls(act: Any, root: str = "") -> list[tuple[str, str]]:
 
 
 def within(most: int, act: Any) -> bool:
-    """Return whether an operation takes at most so many calls, when it is done again; print them if it takes more."""
+    """Return whether an operation takes at most so many calls, when it is done again; print them if it takes more.
+
+    On a busy machine it may wait for another thread, or look again at what it saw a while ago: it has three tries.
+    """
     act()
     act()
-    found = calls(act)
-    assert found, "nothing was counted"
-    if len(found) > most:
-        print(len(found), "calls:", *(f"  {file}: {function}" for file, function in found), sep="\n")
-    return len(found) <= most
+    found: list[tuple[str, str]] = []
+    for _ in range(3):
+        found = calls(act)
+        assert found, "nothing was counted"
+        if len(found) <= most:
+            return True
+    print(len(found), "calls:", *(f"  {file}: {function}" for file, function in found), sep="\n")
+    return False

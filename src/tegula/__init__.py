@@ -46,8 +46,7 @@ if TYPE_CHECKING:
     from tegula.hierarchy.saving import load, save
     from tegula.jobs.checking.check import CheckReport, Finding, check
     from tegula.jobs.checksum import Checksum, checksum
-    from tegula.jobs.comparing.compare import compare
-    from tegula.jobs.comparing.comparison import Comparison, Difference
+    from tegula.jobs.comparing.compare import Comparison, Difference, compare
     from tegula.jobs.converting.convert import ConvertReport, convert
     from tegula.jobs.copying import copy
     from tegula.jobs.downsampling.downsample import Pyramid, downsample
@@ -142,8 +141,7 @@ _HOMES = {
     "hierarchy.opening": "open open_array open_group open_table",
     "hierarchy.saving": "load save",
     "jobs.checking.check": "CheckReport Finding check",
-    "jobs.comparing.compare": "compare",
-    "jobs.comparing.comparison": "Comparison Difference",
+    "jobs.comparing.compare": "Comparison Difference compare",
     "jobs.converting.convert": "ConvertReport convert",
     "jobs.copying": "copy",
     "jobs.downsampling.downsample": "Pyramid downsample",

@@ -17,8 +17,7 @@ import tegula
 from tegula.errors import CodecError, NotFoundError, UnsupportedError
 from tegula.jobs import units
 from tegula.jobs.checksum import sum_box
-from tegula.jobs.limbs import limbs_of
-from tegula.jobs.sums import Sums, digest_of_array
+from tegula.jobs.sums import Sums, digest_of_array, limbs_of
 from tegula.metadata.data_types import OBJECT
 
 checksums = importlib.import_module("tegula.jobs.checksum")

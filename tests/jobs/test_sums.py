@@ -11,30 +11,29 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
-from tegula.jobs import modular, sums
-from tegula.jobs.limbs import limbs_of
-from tegula.jobs.sums import Sums, sums_of_fill, sums_of_values
+from tegula.jobs import sums
+from tegula.jobs.sums import Sums, limbs_of, sums_of_fill, sums_of_values
 from tegula.metadata.data_types import DataType, as_data_type
 
 pytestmark = pytest.mark.once(executors="none")
 
-P = modular.PRIME
+P = sums.PRIME
 RESIDUES = st.one_of(st.integers(0, P - 1), st.sampled_from([0, 1, P - 1, 2**31 - 1, 2**31, 2**60]))
 
 
 @given(st.lists(st.tuples(RESIDUES, RESIDUES), min_size=1))
 def test_multiplication(pairs: list[tuple[int, int]]) -> None:
     one, other = (np.array(numbers, np.uint64) for numbers in zip(*pairs))
-    assert modular.multiply(one, other).tolist() == [a * b % P for a, b in pairs]
-    assert int(modular.total(one, 0)) == sum(a for a, _ in pairs) % P
+    assert sums.multiply(one, other).tolist() == [a * b % P for a, b in pairs]
+    assert int(sums.total(one, 0)) == sum(a for a, _ in pairs) % P
 
 
 @given(RESIDUES.filter(lambda base: base > 1), st.integers(0, 70), st.integers(0, 60))
 def test_powers_and_their_sums(base: int, start: int, number: int) -> None:
     expected = [pow(base, exponent, P) for exponent in range(start + number)]
-    assert modular.powers(base, start + number).tolist() == expected
-    assert modular.geometric_sum(base, start, start + number) == sum(expected[start:]) % P
-    assert modular.shift(np.array([base], np.uint64), start % 61).tolist() == [base * 2 ** (start % 61) % P]
+    assert sums.powers(base, start + number).tolist() == expected
+    assert sums.geometric_sum(base, start, start + number) == sum(expected[start:]) % P
+    assert sums.shift(np.array([base], np.uint64), start % 61).tolist() == [base * 2 ** (start % 61) % P]
 
 
 def by_hand(values: np.ndarray[Any, Any], start: tuple[int, ...], data_type: DataType) -> Sums:
@@ -44,8 +43,8 @@ def by_hand(values: np.ndarray[Any, Any], start: tuple[int, ...], data_type: Dat
     ndim = max(1, values.ndim)
     found, weights = [], []
     for key in range(2):
-        bases = [modular.base_of(f"axis {axis}, set {key}") for axis in range(ndim - 1)]
-        last = modular.base_of(f"limbs, set {key}")
+        bases = [sums.base_of(f"axis {axis}, set {key}") for axis in range(ndim - 1)]
+        last = sums.base_of(f"limbs, set {key}")
         whole = weight = 0
         for index in np.ndindex(values.shape):
             place = [first + step for first, step in zip(start, index)] or [0]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -23,7 +22,6 @@ __all__ = [
     "QuietButJson",
     "Raw",
     "as_options",
-    "columns",
     "print_json",
     "print_message",
     "say_decoded",
@@ -86,29 +84,3 @@ def print_json(value: Any) -> None:
     except RecursionError:
         raise UnsupportedError("the output is nested too deeply for JSON; print fewer levels, or omit --json") from None
     typer.echo(text)
-
-
-def columns(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> str:
-    """Lay out a table as text.
-
-    Parameters
-    ----------
-    rows : sequence of rows of str
-        The cells, row by row; all rows have the same length.
-    right : sequence of int
-        Numbers of the columns to align at the right.
-
-    Examples
-    --------
-    >>> print(columns([["array", "12", "x"], ["group", "9", "data"]], right=[1]))
-    array  12  x
-    group   9  data
-    """
-    widths = [max(map(len, column)) for column in zip(*rows)]
-    return "\n".join(
-        "  ".join(
-            cell.rjust(width) if column in right else cell.ljust(width)
-            for column, (cell, width) in enumerate(zip(row, widths))
-        ).rstrip()
-        for row in rows
-    )

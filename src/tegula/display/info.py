@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from tegula.display.markup import shorten, table, text
 
 __all__ = [
-    "Info", "array_info", "codecs_text", "column_text", "counted", "group_info", "human_bytes", "human_seconds",
-    "shown", "table_info",
+    "Info", "array_info", "codecs_text", "column_text", "columns", "counted", "group_info", "human_bytes",
+    "human_seconds", "shown", "table_info",
 ]  # fmt: skip
 
 
@@ -89,6 +89,32 @@ def counted(number: int, word: str) -> str:
     ('1 array', '1,234,567 chunks', '0 groups')
     """
     return f"{number:,} {word}" if number == 1 else f"{number:,} {word}s"
+
+
+def columns(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> str:
+    """Lay out a table as text.
+
+    Parameters
+    ----------
+    rows : sequence of rows of str
+        The cells, row by row; all rows have the same length.
+    right : sequence of int
+        Numbers of the columns to align at the right.
+
+    Examples
+    --------
+    >>> print(columns([["array", "12", "x"], ["group", "9", "data"]], right=[1]))
+    array  12  x
+    group   9  data
+    """
+    widths = [max(map(len, column)) for column in zip(*rows)]
+    return "\n".join(
+        "  ".join(
+            cell.rjust(width) if column in right else cell.ljust(width)
+            for column, (cell, width) in enumerate(zip(row, widths))
+        ).rstrip()
+        for row in rows
+    )
 
 
 def _codec_name(codec: Any) -> str:

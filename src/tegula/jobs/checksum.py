@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import partial
+from functools import partial, reduce
 from typing import Any, Final
 
 import numpy as np
 
 from tegula.arrays.array import Array
 from tegula.hierarchy.group import Group
-from tegula.hierarchy.sources import Sources
-from tegula.jobs.sharing import Code, Share, of_each_array, shared_results, sharing_arrays, sources_for
+from tegula.jobs.sharing import Code, reading
 from tegula.jobs.sums import Sums, digest_of, digest_of_array, sums_of_values
-from tegula.jobs.units import Box, Progress, boxes, one_at_a_time, opened
+from tegula.jobs.units import Box, Progress, boxes, opened
 from tegula.tables.columns import ORDER
 from tegula.tables.table import Table
 
@@ -162,85 +161,33 @@ def checksum(
     af654721086b586d529b6a0cec63d384 True
     """
     who = {"runner": runner, "workers": workers, "ledger": ledger}
-    opening = path, allow_pickle, storage_options
-    with opened(source, *opening) as node, sharing_arrays("checksum", node, _CODE, **who) as share:
-        sources = sources_for(node, share)
+    with (
+        opened(source, path, allow_pickle, storage_options) as node,
+        reading("checksum", _CODE, [node], progress, **who) as reader,
+    ):
+
+        def digest(path: str, array: Array) -> str:
+            parts = reader.results(path, partial(sum_box, array), boxes(array), lambda _: Sums(), array)
+            return digest_of_array(array, reduce(Sums.merge, parts), attributes=attributes)
+
+        arrays, failed = reader.of_arrays(digest)
         if isinstance(node, Array):
-            digest = _of_array(node, "", attributes, progress, share, sources)
-            return Checksum(digest, {"": digest}, attributes=attributes)
-        shown = one_at_a_time(progress)
-        found, failed = of_each_array(
-            node, lambda name, array: _of_array(array, name, attributes, shown, share, sources), share, sources
-        )
-        others = dict(_containers(node)) if attributes else {}
-        return digest_of_all(found, others, failed, attributes)
-
-
-# --- units: boxes of an array
+            return Checksum(arrays[""], arrays, attributes=attributes)
+        facts: dict[str, Any] = {"arrays": arrays}
+        if attributes:
+            facts["attributes"] = dict(_containers(node))
+        return Checksum("" if failed else digest_of(facts), dict(sorted(arrays.items())), failed, attributes)
 
 
 def sum_box(array: Array, box: Box) -> Sums:
-    """Return the sums of one box of an array; those of boxes without a common element merge in any order.
-
-    Examples
-    --------
-    >>> import tegula
-    >>> t = tegula.create_table({}, {"a": [1, 5, 9]})
-    >>> whole = sum_box(t["a"], (slice(0, 3),))
-    >>> whole == sum_box(t["a"], (slice(2, 3),)).merge(sum_box(t["a"], (slice(0, 2),)))
-    True
-    """
+    """Return the sums of one box of an array; those of boxes without a common element merge in any order."""
     return sums_of_values(np.asarray(array[box]), box, array.metadata.data_type)
-
-
-def digest_of_all(
-    arrays: Mapping[str, str], containers: Mapping[str, Any], failed: Mapping[str, str], attributes: bool
-) -> Checksum:
-    """Return the checksum of a group or table, from those of its arrays.
-
-    Parameters
-    ----------
-    arrays : mapping of str to str
-        The checksum of each array by path.
-    containers : mapping
-        The attributes of each group and table that has some, by path, if these are included.
-    failed : mapping of str to str
-        Path and reason of each array that could not be read.
-    attributes : bool
-        Whether attributes are included.
-    """
-    facts: dict[str, Any] = {"arrays": dict(arrays)}
-    if attributes:
-        facts["attributes"] = dict(containers)
-    return Checksum("" if failed else digest_of(facts), dict(sorted(arrays.items())), dict(failed), attributes)
-
-
-def _of_array(
-    array: Array,
-    path: str,
-    attributes: bool,
-    progress: Progress | None,
-    share: Share[Sums] | None,
-    sources: Sources,
-) -> str:
-    """Sum the boxes of an array and the elements they leave out."""
-    sums = Sums()
-    done = 0
-    with sources.array(array):  # what is missing in another node would count as fill values
-        for part, size in shared_results(share, path, partial(sum_box, array), boxes(array), array):
-            sums = sums.merge(part)
-            done += size
-            if progress is not None:
-                progress(path, done * array.itemsize, array.nbytes)
-    if progress is not None:
-        progress(path, array.nbytes, array.nbytes)
-    return digest_of_array(array, sums, attributes=attributes)
 
 
 def _containers(node: Group | Table) -> Iterator[tuple[str, Any]]:
     """Yield path and attributes of each group and table that has some."""
     for path, member in [("", node), *(node.walk({}) if isinstance(node, Group) else ())]:
         if not isinstance(member, Array):
-            kept = {name: value for name, value in member.attrs.asdict().items() if name != ORDER}
-            if kept:
-                yield path, kept
+            attributes = {name: value for name, value in member.attrs.asdict().items() if name != ORDER}
+            if attributes:
+                yield path, attributes

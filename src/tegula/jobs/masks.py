@@ -27,28 +27,13 @@ _MASKED: Final = "biufc"  # types for which xarray has masks in both formats
 _MOST_CHUNKS: Final = 2**20  # absent chunks that are written because the fill value changes
 
 
-def keep_mask(source: Array, draft: ArrayMetadata, item: Format, notes: list[str]) -> tuple[ArrayMetadata, bool]:
-    """Store the mask of an array where readers of another format look for it.
+def keep_mask(source: Array, draft: ArrayMetadata, fmt: Format, notes: list[str]) -> tuple[ArrayMetadata, bool]:
+    """Store the mask of an array where readers of the target's format look for it.
 
-    Parameters
-    ----------
-    source : Array
-        The array to convert.
-    draft : ArrayMetadata
-        The new array, not yet adapted to the target's format.
-    item : Format
-        The target's format.
-    notes : list of str
-        Receives notes on what could not be kept.
-
-    Returns
-    -------
-    metadata : ArrayMetadata
-        The new array with its mask.
-    complete : bool
-        Whether absent chunks have to be written, since the fill value has changed.
+    Return the new array, not yet adapted to the format, with its mask, and whether absent chunks have to be written,
+    since the fill value has changed. `notes` receives what could not be kept.
     """
-    ways = find_format(draft.format).mask, item.mask
+    ways = find_format(draft.format).mask, fmt.mask
     if draft.dimension_names is None or ways[0] == ways[1] or "" in ways:
         return draft, False
     if ways[1] == "attribute":
@@ -76,13 +61,12 @@ def attributes_of(array: Array) -> dict[str, Any]:
     if array.dimension_names is None:
         return attributes
     attributes = {**attributes_without(attributes)}
+    fill = array.conventions.fill
     if array.dtype.kind in _MASKED:
         attributes.pop(FILL, None)
-        fill = array.conventions.fill
         if fill is not None and not _is_nan(fill):  # NaN is missing anyway
             attributes[FILL] = fill.item()
     elif array.metadata.data_type.variable in ("string", "bytes") or array.dtype.kind in "SU":
-        fill = array.conventions.fill
         mask = attributes.pop("missing_value", None) if fill is None else text_attribute(fill.item())
         if mask:
             if attributes.get("missing_value") == mask:

@@ -5,34 +5,32 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields, is_dataclass
-from typing import Any, Generic, TypeVar
+from functools import partial
+from typing import Any, Final, Generic, TypeVar
 
 import numpy as np
 
 from tegula.arrays.array import Array
-from tegula.engine.concurrency.pool import results_of
+from tegula.engine.concurrency.pool import gather, results_of
 from tegula.errors import MetadataError, TegulaError
-from tegula.hierarchy.group import Group
-from tegula.hierarchy.sources import Sources
+from tegula.hierarchy.sources import Source, Sources
 from tegula.jobs.ledger import Ledger
+from tegula.jobs.misplaced import refuse_misplaced
 from tegula.jobs.plans import Plan, Unit, fingerprint_of
 from tegula.jobs.records import Amounts
-from tegula.jobs.runners.runner import Runner, Work, check_reachable, runner_of
-from tegula.jobs.units import Box, arrays_below, box_results
+from tegula.jobs.runners.runner import Runner, Threads, Work, check_reachable, runner_of
+from tegula.jobs.units import Box, Node, Progress, arrays_below, itemsize_of, one_at_a_time
 from tegula.metadata.chunk_grids import regular_grid
 from tegula.stores import Store
-from tegula.tables.table import Table
 from tegula.targets.stores import store_of
 
-__all__ = [
-    "Code", "Entry", "Share", "entry_for", "of_each_array", "shared_results", "sharing", "sharing_arrays",
-    "sources_for",
-]  # fmt: skip
+__all__ = ["Code", "Entry", "Reading", "Share", "entry_for", "reading", "shared_results", "sharing"]
 
 R = TypeVar("R")
 T = TypeVar("T")
+V = TypeVar("V")
 Entry = tuple[str, tuple[int, ...], dict[str, Any]]
 """Path and shape of an array that an operation visits, and the fingerprint of what is read."""
 
@@ -40,23 +38,21 @@ Entry = tuple[str, tuple[int, ...], dict[str, Any]]
 # --- results in a ledger
 
 
+_TIMES: Final = (np.datetime64, np.timedelta64)
+_SCALARS: Final[dict[str, tuple[Any, Callable[[Any], Any], Callable[[Any], Any]]]] = {
+    "time": (_TIMES, lambda t: [t.dtype.str, int(t.view("i8"))], lambda pair: np.int64(pair[1]).view(pair[0])),
+    "float": (float, float.hex, float.fromhex),
+    "complex": (complex, lambda z: [z.real.hex(), z.imag.hex()], lambda pair: complex(*map(float.fromhex, pair))),
+    "bytes": (bytes, bytes.hex, bytes.fromhex),
+}
+"""Scalars that JSON has no exact form for: their types, and functions that write and read them."""
+
+
 @dataclass(frozen=True)
 class Code(Generic[R]):
-    """A conversion of an operation's results to JSON values and back.
+    """A conversion of an operation's results to JSON values and back."""
 
-    Parameters
-    ----------
-    classes : tuple of type
-        The dataclasses that occur in results.
-
-    Examples
-    --------
-    >>> code, result = Code(), (1.5, None, np.datetime64("2020-01-01"))
-    >>> code.decode(code.encode(result)) == result
-    True
-    """
-
-    classes: tuple[type, ...] = ()
+    classes: tuple[type, ...] = ()  # the dataclasses that occur in results
 
     def encode(self, result: R) -> dict[str, Any] | None:
         """Return a result as a record; ``None`` if it can't be recorded, so that its unit is done again."""
@@ -68,28 +64,23 @@ class Code(Generic[R]):
     def decode(self, record: Mapping[str, Any]) -> R:
         """Return the result in a record."""
         try:
-            found: R = self._decoded(record["result"])
+            result: R = self._decoded(record["result"])
         except Exception as error:
             raise MetadataError("the record of the unit can't be read") from error
-        return found
+        return result
 
     def _encoded(self, value: Any) -> Any:
-        if isinstance(value, (np.datetime64, np.timedelta64)):
-            return {"time": [value.dtype.str, int(value.view("i8"))]}
-        if isinstance(value, np.generic):
+        if isinstance(value, np.generic) and not isinstance(value, _TIMES):
             value = value.item()
         if value is None or isinstance(value, (bool, int, str)):
             return value
-        if isinstance(value, float):
-            return {"float": value.hex()}
-        if isinstance(value, complex):
-            return {"complex": [value.real.hex(), value.imag.hex()]}
-        if isinstance(value, bytes):
-            return {"bytes": value.hex()}
+        for kind, (types, write, _) in _SCALARS.items():
+            if isinstance(value, types):
+                return {kind: write(value)}
         if isinstance(value, tuple):
-            return {"tuple": [self._encoded(item) for item in value]}
+            return {"tuple": [self._encoded(part) for part in value]}
         if isinstance(value, dict):
-            return {"dict": [[key, self._encoded(item)] for key, item in value.items()]}
+            return {"dict": [[key, self._encoded(part)] for key, part in value.items()]}
         if is_dataclass(value) and type(value) in self.classes:
             return {"class": [type(value).__name__, *(self._encoded(getattr(value, f.name)) for f in fields(value))]}
         raise TypeError
@@ -98,20 +89,14 @@ class Code(Generic[R]):
         if not isinstance(value, dict):
             return value
         ((kind, inner),) = value.items()
-        if kind == "time":
-            return np.int64(inner[1]).view(inner[0])
-        if kind == "float":
-            return float.fromhex(inner)
-        if kind == "complex":
-            return complex(*map(float.fromhex, inner))
-        if kind == "bytes":
-            return bytes.fromhex(inner)
+        if kind in _SCALARS:
+            return _SCALARS[kind][2](inner)
         if kind == "tuple":
             return tuple(map(self._decoded, inner))
         if kind == "dict":
-            return {key: self._decoded(item) for key, item in inner}
+            return {key: self._decoded(part) for key, part in inner}
         name, *parts = inner
-        made = {one.__name__: one for one in self.classes}[name]
+        (made,) = (one for one in self.classes if one.__name__ == name)
         return made(*map(self._decoded, parts))
 
 
@@ -120,24 +105,12 @@ class Code(Generic[R]):
 
 @dataclass(frozen=True)
 class Share(Generic[R]):
-    """A runner for the boxes of an operation, and the ledger that records finished boxes.
-
-    Parameters
-    ----------
-    runner : Runner
-        Computes the boxes.
-    code : Code
-        How results are recorded.
-    ledger : Ledger, optional
-        The ledger that records finished boxes.
-    plan : Plan, optional
-        The arrays, if there is a ledger.
-    """
+    """A runner for the boxes of an operation, and the ledger that records finished boxes."""
 
     runner: Runner
     code: Code[R]
     ledger: Ledger | None = None
-    plan: Plan | None = None
+    plan: Plan | None = None  # the arrays, if there is a ledger
 
 
 @contextmanager
@@ -145,7 +118,7 @@ def sharing(
     plan: Plan,
     code: Code[R],
     entries: Callable[[], Iterable[Entry]],
-    stores: Iterable[Any],
+    stores: Iterable[Store],
     *,
     runner: Any,
     workers: int | None,
@@ -157,16 +130,12 @@ def sharing(
     ----------
     plan : Plan
         The operation, still without arrays.
-    code : Code
-        How results are recorded.
     entries : callable
         Returns the arrays to visit; called only if there is a ledger.
     stores : iterable of Store
         The stores to read from.
-    runner, workers
-        As for `runner_of`.
-    ledger : str, path, mapping or Store, optional
-        Where to keep the ledger; it is removed at the end.
+    runner, workers, ledger
+        As the user gave them; the ledger is removed at the end.
     """
     if runner is None and workers is None and ledger is None:
         yield None
@@ -176,108 +145,49 @@ def sharing(
         if ledger is None:
             yield Share(who, code)
             return
-        place = store_of(ledger)
-        check_reachable(who, place)
+        store = store_of(ledger)
+        check_reachable(who, store)
         for name, shape, source in sorted(entries(), key=lambda entry: entry[0]):
             plan.add(name, shape, regular_grid([1] * len(shape)), source)
-        kept = Ledger(place, "")
-        kept.expected = plan
+        records = Ledger(store, "")
+        records.expected = plan
         try:
             begun = False
-            if kept.has_plan and kept.plan() is None:
-                kept.remove()  # it can't be read, and there is nothing but the ledger
+            if records.has_plan and records.plan() is None:
+                records.remove()  # it can't be read, and there is nothing but the ledger
             while not begun:  # another process may complete it at the same moment
-                if kept.is_done:
-                    kept.remove()
-                begun = kept.begin(plan, resume=True)
-            yield Share(who, code, kept, plan)
-            if kept.is_kept:
-                kept.finish()
+                if records.is_done:
+                    records.remove()
+                begun = records.begin(plan, resume=True)
+            yield Share(who, code, records, plan)
+            if records.is_kept:
+                records.finish()
             else:  # it was removed, or replaced by another operation
-                kept.sweep()
+                records.sweep()
         finally:
-            kept.release()
-        if place.local_directory is not None and place is not ledger:
+            records.release()
+        if store.local_directory is not None and store is not ledger:
             with suppress(OSError):  # it holds something else
-                os.rmdir(place.local_directory)
-
-
-def sharing_arrays(
-    operation: str, node: Array | Group | Table, code: Code[R], **who: Any
-) -> AbstractContextManager[Share[R] | None]:
-    """Return the context of `sharing` for an operation on the arrays at and below a node."""
-
-    def entries() -> Iterator[Entry]:
-        return (entry_for(name, array) for name, array in arrays_below(node, {}))
-
-    return sharing(Plan(operation, {}, node.location, ""), code, entries, [node.store], **who)
-
-
-def sources_for(node: Array | Group | Table, share: Share[Any] | None) -> Sources:
-    """Return the sources of an operation on a node; a change is noted in the ledger, if there is one."""
-    ledger = None if share is None else share.ledger
-    return Sources(node, changed=None if ledger is None else ledger.spoil)
-
-
-def of_each_array(
-    node: Group | Table, work: Callable[[str, Array], T], share: Share[R] | None, sources: Sources
-) -> tuple[dict[str, T], dict[str, str]]:
-    """Return by path the result for each array below a node, and the reason for each that could not be read.
-
-    Parameters
-    ----------
-    node : Group or Table
-        The node.
-    work : callable
-        Returns the result for a path and an array; several threads may call it.
-    share : Share, optional
-        The runner and ledger for the boxes of the arrays.
-    sources : Sources
-        Receives the nodes that are visited, and compares them at the end.
-    """
-    found, failed = dict[str, T](), dict[str, str]()
-
-    def attempt(item: tuple[str, Array]) -> Callable[[], None]:
-        name, array = item
-        try:
-            result = work(name, array)
-        except TegulaError as error:
-            reason = str(error)
-            return lambda: failed.update({name: reason})
-        return lambda: found.update({name: result})
-
-    requests = max(node.store.concurrency, 0 if share is None else share.runner.workers)
-    for note in results_of(attempt, arrays_below(node, failed, sources), requests):
-        note()
-    sources.check()
-    return found, failed
+                os.rmdir(store.local_directory)
 
 
 def entry_for(name: str, *arrays: Array) -> Entry:
     """Return the plan entry for arrays of the same shape that are read together."""
-    found = [fingerprint_of(array) for array in arrays]
-    documents = {f"{place}: {key}": value for place, one in enumerate(found) for key, value in one["documents"].items()}
-    stored = [one.get("stored chunks") for one in found]
+    prints = [fingerprint_of(array) for array in arrays]
+    documents = {f"{side}: {key}": value for side, one in enumerate(prints) for key, value in one["documents"].items()}
+    stored = [one.get("stored chunks") for one in prints]
     source = {"documents": documents, "shape": [*arrays[0].shape], "stored chunks": stored}
     return name, arrays[0].shape, source
 
 
 class _Boxes(Work):
-    """Work that applies a function to boxes of an array and records the results."""
+    """Work that applies a function to boxes of some arrays of one shape and records the results."""
 
-    def __init__(
-        self,
-        name: str,
-        function: Callable[[Box], Any],
-        room: int,
-        stores: Sequence[Store],
-        code: Code[Any],
-        ledger: Ledger | None,
-    ) -> None:
-        self.name, self.function, self.room = name, function, room
-        self.requests = max(store.concurrency for store in stores)
-        self.is_remote = any(store.is_remote for store in stores)
-        self.code, self.ledger = code, ledger
+    def __init__(self, name: str, function: Callable[[Box], Any], arrays: Sequence[Array], share: Share[Any]) -> None:
+        self.name, self.function, self.code, self.ledger = name, function, share.code, share.ledger
+        self.room = sum(map(itemsize_of, arrays))
+        self.requests = max(array.store.concurrency for array in arrays)
+        self.is_remote = any(array.store.is_remote for array in arrays)
 
     def do(self, unit: Unit) -> Any:
         """Return the result for a box."""
@@ -297,35 +207,21 @@ class _Boxes(Work):
 
 
 def shared_results(
-    share: Share[R] | None, name: str, function: Callable[[Box], R], found: Iterable[Box], array: Array, *others: Array
+    share: Share[R], name: str, function: Callable[[Box], R], boxes: Iterable[Box], *arrays: Array
 ) -> Iterator[tuple[R, int]]:
-    """Yield the result and number of elements of each box, in order, as `box_results` does.
+    """Yield the result and the number of elements of each box of arrays of one shape, in the order of the boxes.
 
-    Parameters
-    ----------
-    share : Share, optional
-        The runner and ledger; without it, this process does the work.
-    name : str
-        Path of the array below the source.
-    function : callable
-        Computes the result of a box; it can be pickled.
-    found, array, *others
-        As for `box_results`.
+    `name` is the path of the arrays below the source, and `function`, which can be pickled, computes a result.
     """
-    if share is None:
-        yield from box_results(function, found, array, *others)
-        return
     ledger = share.ledger
     first = 0 if share.plan is None else share.plan.pieces[name].first
-    room = sum(8 if one.dtype.hasobject else one.itemsize for one in (array, *others))
-    work = _Boxes(name, function, room, [one.store for one in (array, *others)], share.code, ledger)
     units = deque[Unit]()  # units whose results have not been yielded yet
-    ready: dict[int, Any] = {}
+    ready: dict[int, R] = {}
 
-    def left() -> Iterator[Unit]:
-        for box in found:
+    def unrecorded() -> Iterator[Unit]:
+        for box in boxes:
             number = 0
-            for part, size in zip(box, array.shape):
+            for part, size in zip(box, arrays[0].shape):
                 number = number * size + part.start
             unit = Unit(first + number, box)
             units.append(unit)
@@ -344,7 +240,115 @@ def shared_results(
             unit = units.popleft()
             yield ready.pop(unit.number), unit.size
 
-    for unit, result in share.runner.run(work, left()):
+    for unit, result in share.runner.run(_Boxes(name, function, arrays, share), unrecorded()):
         ready[unit.number] = result
         yield from in_turn()
     yield from in_turn()
+
+
+# --- operations that only read
+
+
+class Reading(Generic[R]):
+    """An operation that only reads: it goes through nodes that are read together, and has results for their boxes."""
+
+    def __init__(self, share: Share[R], nodes: Sequence[Node], progress: Progress | None) -> None:
+        self._share, self._progress = share, one_at_a_time(progress)
+        changed = None if share.ledger is None else share.ledger.spoil
+        self._nodes = nodes
+        self.sources = [Sources(node, changed=changed) for node in nodes]
+        self._requests = max(node.store.concurrency for node in nodes)
+
+    def each(self, work: Callable[[T], V], items: Iterable[T]) -> Iterator[V]:
+        """Yield the results for nodes, in order, of which several are worked on at the same time."""
+        return results_of(work, items, max(self._requests, self._share.runner.workers))
+
+    def of_arrays(self, work: Callable[[str, Array], V]) -> tuple[dict[str, V], dict[str, str]]:
+        """Return by path the result for each array at and below the node, and the reason if it could not be read.
+
+        Raises
+        ------
+        TegulaError
+            If the node itself is an array, and can't be read.
+        """
+        (node,), (sources,) = self._nodes, self.sources
+        results, failed = dict[str, V](), dict[str, str]()
+
+        def read(entry: tuple[str, Array]) -> tuple[str, V | TegulaError]:
+            return entry[0], self.attempt(partial(work, *entry), entry[1])
+
+        for path, result in self.each(read, arrays_below(node, failed, sources)):
+            if not isinstance(result, TegulaError):
+                results[path] = result
+            elif isinstance(node, Array):
+                raise result
+            else:
+                failed[path] = str(result)
+        return results, failed
+
+    def attempt(self, work: Callable[[], V], *arrays: Array) -> V | TegulaError:
+        """Return the result of work on arrays, or the error if they can't be read or have changed."""
+        sides = [*zip(self.sources, arrays)]
+        try:
+            # what is missing in another node would count as fill values
+            with Source.all_of(gather(lambda side: side[0].array(side[1]), sides, self._requests)):
+                return work()
+        except TegulaError as error:
+            return error
+
+    def results(
+        self, path: str, work: Callable[[Box], R], boxes: Iterable[Box], others: Callable[[int], R], *arrays: Array
+    ) -> Iterator[R]:
+        """Yield the results for all elements of arrays of one shape, and report the progress.
+
+        Parameters
+        ----------
+        path : str
+            Path of the arrays below the nodes.
+        work : callable
+            Computes the result of a box; it can be pickled.
+        boxes : iterable of Box
+            The boxes.
+        others : callable
+            Returns the result for the elements outside of the boxes, which hold the fill value, given their number.
+
+        Raises
+        ------
+        MetadataError
+            If the chunks of an array are those of another chunk key encoding.
+        """
+        gather(refuse_misplaced, arrays, self._requests)
+        first, done = arrays[0], 0
+        for result, size in shared_results(self._share, path, work, boxes, *arrays):
+            yield result
+            done += size
+            if self._progress is not None:
+                self._progress(path, done * first.itemsize, first.nbytes)
+        yield others(first.size - done)
+        if self._progress is not None:
+            self._progress(path, first.nbytes, first.nbytes)
+
+
+@contextmanager
+def reading(
+    operation: str,
+    code: Code[R],
+    nodes: Sequence[Node],
+    progress: Progress | None,
+    entries: Callable[[], Iterator[Entry]] | None = None,
+    **who: Any,
+) -> Iterator[Reading[R]]:
+    """Yield an operation that only reads; at the end, groups and tables are compared with their stores.
+
+    `entries` returns the arrays for the plan, by default all at and below the one node; `who` is passed to `sharing`.
+    """
+
+    def below() -> Iterator[Entry]:
+        return (entry_for(path, array) for path, array in arrays_below(nodes[0], {}))
+
+    urls = [node.location for node in nodes]
+    plan = Plan(operation, {}, urls[0], "".join(urls[1:]))
+    with sharing(plan, code, entries or below, [node.store for node in nodes], **who) as share:
+        made = Reading(Share(Threads(), code) if share is None else share, nodes, progress)
+        yield made
+        gather(Sources.check, made.sources, max(node.store.concurrency for node in nodes))

@@ -1,35 +1,27 @@
-"""Units of work: the arrays of a hierarchy, and boxes of whole chunks that fit into memory.
-
-In remote storage, several arrays of a hierarchy and several boxes of an array are processed at once:
-`tegula.engine.concurrency.pool.results_of` limits their number by the `concurrency` of the store, and
-`tegula.engine.reading.remote.UNITS` limits their bytes.
-"""
+"""Units of work: the arrays of a hierarchy, and boxes of whole chunks that fit into memory."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from math import prod
 from threading import Lock
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from tegula.arrays.array import Array
-from tegula.engine.concurrency.pool import results_of
 from tegula.engine.copying.chunk_copies import part_of
 from tegula.engine.documents.implied_keys import members_unknown
-from tegula.engine.reading.remote import UNITS
 from tegula.engine.stored.visiting import cells, in_order, is_inside
 from tegula.errors import NotFoundError, TegulaError
 from tegula.hierarchy.group import Group
 from tegula.hierarchy.opening import open as open_any
 from tegula.hierarchy.sources import Sources
-from tegula.jobs.misplaced import refuse_misplaced
 from tegula.metadata.chunk_grids import ChunkGrid, regular_grid
 from tegula.tables.table import Table
 from tegula.targets.stores import check_options
 
 __all__ = [
-    "BLOCK_BYTES", "Box", "Progress", "arrays_below", "block_grid", "blocks_of", "box_results", "boxes", "chunk_boxes",
+    "BLOCK_BYTES", "Box", "Node", "Progress", "arrays_below", "block_grid", "blocks_of", "boxes", "chunk_boxes",
     "in_order", "itemsize_of", "one_at_a_time", "opened", "pieces", "stored_pairs", "with_known_members",
 ]  # fmt: skip
 
@@ -40,12 +32,12 @@ _OBJECT_BYTES: Final = 64  # assumed size of an element of variable length
 Coords = tuple[int, ...]
 Axis = tuple[int, int, int]  # first index, step, number of indices
 Box = tuple[slice, ...]
+Node = Array | Group | Table
 Progress = Callable[[str, int, int], None]
 """Called with the path of an array, the bytes done, and its total bytes."""
-R = TypeVar("R")
 
 
-def with_known_members(node: Array | Group | Table) -> Array | Group | Table:
+def with_known_members(node: Node) -> Node:
     """Return a node; for a group in a store that can't be listed, take the members from its consolidated metadata.
 
     Raises
@@ -62,20 +54,8 @@ def with_known_members(node: Array | Group | Table) -> Array | Group | Table:
 
 
 @contextmanager
-def opened(
-    source: Any, path: str, allow_pickle: bool, storage_options: Mapping[str, Any] | None
-) -> Iterator[Array | Group | Table]:
-    """Open a source, unless it is a node already, and close it at the end; see `with_known_members`.
-
-    Examples
-    --------
-    >>> import tegula
-    >>> store = tegula.MemoryStore()
-    >>> tegula.save(store, x=[1, 2])
-    >>> with opened(store, "x", False, None) as node:
-    ...     node.shape
-    (2,)
-    """
+def opened(source: Any, path: str, allow_pickle: bool, storage_options: Mapping[str, Any] | None) -> Iterator[Node]:
+    """Open a source, unless it is a node already, and close it at the end; see `with_known_members`."""
     if isinstance(source, (Array, Group, Table)):
         check_options(source, storage_options)
         yield with_known_members(source[path] if path and not isinstance(source, Array) else source)
@@ -84,27 +64,10 @@ def opened(
         yield with_known_members(node)
 
 
-def arrays_below(
-    node: Array | Group | Table, failed: dict[str, str], sources: Sources | None = None
-) -> Iterator[tuple[str, Array]]:
-    """Yield the path and the node of each array below a node, columns of tables included.
+def arrays_below(node: Node, failed: dict[str, str], sources: Sources | None = None) -> Iterator[tuple[str, Array]]:
+    """Yield the path and the node of each array at and below a node, columns of tables included.
 
-    Parameters
-    ----------
-    node : Array, Group or Table
-        Where to begin; an array yields itself.
-    failed : dict
-        Receives the path of each node that can't be opened, and the reason.
-    sources : Sources, optional
-        Receives the nodes that are visited.
-
-    Examples
-    --------
-    >>> import tegula
-    >>> g = tegula.create_group({})
-    >>> x = g.create_array("a/x", shape=3, dtype="u1")
-    >>> [path for path, array in arrays_below(g, {})]
-    ['a/x']
+    `failed` receives the path of each node that can't be opened, and the reason; `sources` the nodes that are visited.
     """
     if isinstance(node, Array):
         yield "", node
@@ -130,19 +93,7 @@ def arrays_below(
 def block_grid(source: Array, target: Array, most: int | None = None) -> ChunkGrid:
     """Return a grid of boxes of whole target chunks, joined up to the size of the source's chunks where memory allows.
 
-    Parameters
-    ----------
-    source, target : Array
-        The arrays.
-    most : int, optional
-        Maximum size of a box in bytes; by default `BLOCK_BYTES`.
-
-    Examples
-    --------
-    >>> import tegula
-    >>> a = tegula.create_array({}, shape=(1000, 1000), chunks=(100, 100), dtype="f8")
-    >>> block_grid(a, a).counts(a.shape)
-    (1, 1)
+    `most` is the maximum size of a box in bytes, by default `BLOCK_BYTES`.
     """
     if not target.shape or not target.metadata.grid.is_regular:
         return target.metadata.grid
@@ -153,12 +104,17 @@ def block_grid(source: Array, target: Array, most: int | None = None) -> ChunkGr
         wider = [-(-max(new, old) // new) * new for new, old in zip(block, reach)]
         if prod(wider) * itemsize_of(target) <= most and prod(wider) // prod(block) <= _BLOCK_CHUNKS:
             block = wider
-    itemsize, chunk = itemsize_of(target), prod(target.metadata.grid.largest_chunk())
-    for axis in reversed(range(len(block))):  # as many chunks in a row as fit
-        room = max(1, most // max(1, prod(block) * itemsize))
-        room = min(room, max(1, _BLOCK_CHUNKS * chunk // prod(block)))
-        block[axis] *= max(1, min(room, -(-target.shape[axis] // block[axis])))
-    return regular_grid(block)
+    chunks = _BLOCK_CHUNKS * prod(target.metadata.grid.largest_chunk())
+    return regular_grid(_joined(block, target.shape, min(most // max(1, itemsize_of(target)), chunks)))
+
+
+def _joined(unit: Sequence[int], shape: tuple[int, ...], most: int) -> list[int]:
+    """Return the shape of a box of as many units in a row as fit: up to `most` elements, but at least one unit."""
+    joined = [*unit]
+    for axis in reversed(range(len(joined))):
+        room = max(1, most // max(1, prod(joined)))
+        joined[axis] *= max(1, min(room, -(-shape[axis] // joined[axis])))
+    return joined
 
 
 def itemsize_of(array: Array) -> int:
@@ -169,14 +125,7 @@ def itemsize_of(array: Array) -> int:
 def blocks_of(array: Array, axes: Iterable[Axis | int], grid: ChunkGrid) -> Iterator[Coords]:
     """Yield the coordinates of the blocks that hold stored chunks of an array, some of them several times.
 
-    Parameters
-    ----------
-    array : Array
-        The array whose chunks are listed.
-    axes : iterable of int or tuple
-        The part of each axis that the grid covers: one index, or first index, step and number of indices.
-    grid : ChunkGrid
-        The blocks.
+    `axes` has the part of each axis that the grid covers: one index, or first index, step and number of indices.
     """
     axes = [*axes]
     for coords, _ in array.stored.stored_chunks():
@@ -217,21 +166,7 @@ def boxes(array: Array) -> Iterator[Box]:
     """Yield boxes of an array that fit into memory and do not overlap.
 
     Where few chunks are stored, only boxes with stored chunks are yielded; all other elements hold the fill value.
-
-    Raises
-    ------
-    MetadataError
-        If the chunks are those of another chunk key encoding.
-
-    Examples
-    --------
-    >>> import tegula
-    >>> a = tegula.create_array({}, shape=(10**9, 10**9), chunks=(100, 100), dtype="u1")
-    >>> a[150, 5] = 1
-    >>> [*boxes(a)]
-    [(slice(100, 200, None), slice(0, 100, None))]
     """
-    refuse_misplaced(array)
     for box in chunk_boxes(array):
         yield from _cut(array, box)
 
@@ -245,41 +180,6 @@ def chunk_boxes(array: Array) -> Iterator[Box]:
     grid = block_grid(array, array)
     for coords in cells([(0, count) for count in grid.counts(array.shape)]):
         yield grid.region(coords, array.shape)
-
-
-def box_results(
-    work: Callable[[Box], R], found: Iterable[Box], array: Array, *others: Array
-) -> Iterator[tuple[R, int]]:
-    """Yield the result for each box and the number of its elements, in order.
-
-    Parameters
-    ----------
-    work : callable
-        Called with each box.
-    found : iterable of Box
-        The boxes.
-    array : Array
-        The array.
-    *others : Array
-        Other arrays of the same shape, whose elements are in memory at the same time.
-
-    Examples
-    --------
-    >>> import tegula
-    >>> a = tegula.create_array({}, shape=3, dtype="i4")
-    >>> [*box_results(lambda box: int(a[box].sum()), boxes(a), a)]
-    [(0, 3)]
-    """
-    arrays = array, *others
-    requests = max(one.store.concurrency for one in arrays)
-    room = sum(map(itemsize_of, arrays)) if any(one.store.is_remote for one in arrays) else 0
-
-    def measured(box: Box) -> tuple[R, int]:
-        size = prod(part.stop - part.start for part in box)
-        with UNITS.hold(size * room):
-            return work(box), size
-
-    return results_of(measured, found, requests)
 
 
 def one_at_a_time(progress: Progress | None) -> Progress | None:
@@ -306,17 +206,7 @@ def _cut(array: Array, box: Box) -> Iterator[Box]:
 
 
 def pieces(shape: tuple[int, ...], unit: tuple[int, ...], most: int) -> Iterator[Box]:
-    """Yield boxes that cover a shape: whole units in a row, up to `most` elements, but at least one unit.
-
-    Examples
-    --------
-    >>> [*pieces((4, 6), (2, 3), 12)]
-    [(slice(0, 2, None), slice(0, 6, None)), (slice(2, 4, None), slice(0, 6, None))]
-    """
-    piece = [*unit]
-    for axis in reversed(range(len(piece))):
-        room = max(1, most // max(1, prod(piece)))
-        piece[axis] = min(piece[axis] * room, -(-shape[axis] // piece[axis]) * piece[axis])
-    grid = regular_grid(piece)
+    """Yield boxes that cover a shape: whole units in a row, up to `most` elements, but at least one unit."""
+    grid = regular_grid(_joined(unit, shape, most))
     for coords in cells([(0, count) for count in grid.counts(shape)]):
         yield grid.region(coords, shape)

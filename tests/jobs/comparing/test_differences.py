@@ -13,7 +13,6 @@ import tegula
 from tegula.jobs import units
 from tegula.jobs.comparing.differences import (
     Differing,
-    Gap,
     are_comparable,
     compare_box,
     decodes_alike,
@@ -98,23 +97,24 @@ def test_units_cover_all_chunks_or_the_stored_ones(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(units, "BLOCK_BYTES", 300)
     monkeypatch.setattr("tegula.engine.stored.array._FEW", 0)
 
-    def covered() -> tuple[np.ndarray[Any, Any], Gap]:
-        gap, seen = Gap(), np.zeros(one.shape, int)
-        for box in boxes_of(one, other, gap):
+    def covered() -> tuple[np.ndarray[Any, Any], list[tuple[int, ...]]]:
+        seen = np.zeros(one.shape, int)
+        absent: list[tuple[int, ...]] = []
+        for box in boxes_of(one, other, absent):
             seen[box] += 1
         assert seen.max(initial=0) <= 1
-        assert gap.number == (seen == 0).sum()
-        return seen, gap
+        return seen, absent
 
-    _, gap = covered()
-    assert (gap.number, gap.index) == (9000, (0, 0))
+    assert covered()[1] == [(0, 0)]
     one[0, 0] = 1
-    seen, gap = covered()
-    assert gap.index == tuple(np.argwhere(seen == 0)[0]) != (0, 0)
+    seen, absent = covered()
+    assert absent == [tuple(np.argwhere(seen == 0)[0])] != [(0, 0)]
     other[55, 30] = 1
     assert covered()[0][55, 30] == 1
     one[:], other[:] = 3, 4
-    assert covered()[1].number == 0
+    seen, absent = covered()
+    assert seen.all()
+    assert not absent
 
 
 def test_chunks_that_decode_alike() -> None:

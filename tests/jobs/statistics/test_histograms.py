@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as nps
 
-from tegula.jobs.statistics.histograms import Histogram, bins_of
+from tegula.jobs.statistics.moments import bins_of
+from tegula.jobs.statistics.statistics import Histogram
 
 pytestmark = pytest.mark.once(executors="none")
 

@@ -7,9 +7,10 @@ from typing import Annotated
 import typer
 
 from tegula.cli.progress import progress_line
-from tegula.cli.reporting import AllowPickle, AsJson, columns, print_json, print_message
+from tegula.cli.reporting import AllowPickle, AsJson, print_json, print_message
 from tegula.cli.running import Dask, Ledger, Workers, running
 from tegula.cli.targets import StorageOptions, Target, open_target
+from tegula.display.info import columns
 from tegula.display.markup import printable
 from tegula.jobs.checksum import checksum as checksum_of_node
 

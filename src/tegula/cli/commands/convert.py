@@ -15,7 +15,7 @@ import typer
 from tegula.cli.completion import complete_codecs
 from tegula.cli.files import output
 from tegula.cli.progress import progress_line
-from tegula.cli.reporting import AllowPickle, AsJson, QuietButJson, columns, print_json, print_message
+from tegula.cli.reporting import AllowPickle, AsJson, QuietButJson, print_json, print_message
 from tegula.cli.running import Dask, MaxMemory, Part, Resume, VisibleEarly, Workers, resuming, running
 from tegula.cli.targets import (
     StorageOptions,
@@ -25,7 +25,7 @@ from tegula.cli.targets import (
     split_target,
     target_argument,
 )
-from tegula.display.info import human_bytes
+from tegula.display.info import columns, human_bytes
 from tegula.display.markup import printable
 from tegula.errors import SelectionError
 from tegula.extracts.selections import parse_selection

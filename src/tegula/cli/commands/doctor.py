@@ -12,10 +12,11 @@ import tegula
 from tegula import config, executors
 from tegula.cli.completion import complete_target
 from tegula.cli.probing import examine, sentences
-from tegula.cli.reporting import AsJson, columns, print_json
+from tegula.cli.reporting import AsJson, print_json
 from tegula.cli.running import is_archive
 from tegula.cli.targets import StorageOptions, split_target
 from tegula.codecs import known_codecs, runs_in_kernel
+from tegula.display.info import columns
 from tegula.display.markup import printable
 from tegula.errors import UnsupportedError
 from tegula.optional import HOW_TO_BUILD, import_failure

@@ -9,7 +9,7 @@ import typer
 
 from tegula.cli.commands.convert import parse_codecs, parse_lengths, parse_option, parse_rules
 from tegula.cli.progress import progress_line
-from tegula.cli.reporting import AsJson, QuietButJson, columns, print_json, print_message
+from tegula.cli.reporting import AsJson, QuietButJson, print_json, print_message
 from tegula.cli.running import Dask, MaxMemory, Part, Resume, VisibleEarly, Workers, resuming, running
 from tegula.cli.targets import (
     StorageOptions,
@@ -20,7 +20,7 @@ from tegula.cli.targets import (
     target_argument,
 )
 from tegula.cli.values import parse_value
-from tegula.display.info import counted
+from tegula.display.info import columns, counted
 from tegula.display.markup import printable
 from tegula.jobs.downsampling.downsample import Pyramid
 from tegula.jobs.downsampling.downsample import downsample as downsample_array

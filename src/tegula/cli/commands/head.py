@@ -10,9 +10,9 @@ import numpy as np
 import typer
 
 from tegula.arrays.array import Array
-from tegula.cli.reporting import AllowPickle, AsJson, Raw, columns, print_json, say_decoded
+from tegula.cli.reporting import AllowPickle, AsJson, Raw, print_json, say_decoded
 from tegula.cli.targets import StorageOptions, Target, open_target
-from tegula.display.info import counted
+from tegula.display.info import columns, counted
 from tegula.display.markup import printable
 from tegula.errors import UnsupportedError
 from tegula.extracts.values import array_to_json

@@ -11,9 +11,9 @@ from typing import Annotated, Any, Final
 import typer
 
 from tegula.arrays.array import Array
-from tegula.cli.reporting import AsJson, columns, print_json, print_message
+from tegula.cli.reporting import AsJson, print_json, print_message
 from tegula.cli.targets import Node, StorageOptions, Target, open_target, split_target
-from tegula.display.info import Info, counted, human_bytes
+from tegula.display.info import Info, columns, counted, human_bytes
 from tegula.display.markup import printable
 from tegula.display.tree import group_tree
 from tegula.errors import TegulaError

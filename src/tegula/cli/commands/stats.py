@@ -9,10 +9,10 @@ from typing import Final
 import typer
 
 from tegula.cli.progress import progress_line
-from tegula.cli.reporting import AllowPickle, AsJson, QuietButJson, Raw, columns, print_json, print_message
+from tegula.cli.reporting import AllowPickle, AsJson, QuietButJson, Raw, print_json, print_message
 from tegula.cli.running import Dask, Ledger, Workers, running
 from tegula.cli.targets import StorageOptions, Target, open_target
-from tegula.display.info import counted
+from tegula.display.info import columns, counted
 from tegula.display.markup import printable
 from tegula.jobs.statistics.statistics import Statistics, short, statistics
 

@@ -2,48 +2,204 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
-from functools import partial
+from collections.abc import Iterator, Mapping, Set
+from dataclasses import dataclass, field
+from functools import partial, reduce
 from time import perf_counter
-from typing import Any
+from typing import Any, Literal
 
 from tegula.arrays.array import Array
-from tegula.engine.concurrency.pool import gather, results_of
+from tegula.display.info import counted, shown
 from tegula.errors import MetadataError, TegulaError
 from tegula.formats.json_encoding import equal_json
 from tegula.hierarchy.ahead import Ahead
 from tegula.hierarchy.group import Group
-from tegula.hierarchy.sources import Source, Sources
-from tegula.jobs.comparing.comparison import Comparison, Difference, What
 from tegula.jobs.comparing.differences import (
     Differing,
-    Gap,
     are_comparable,
     compare_box,
     compare_fills,
     decodes_alike,
-    equal_values,
+    equal_fills,
     native,
     units,
 )
 from tegula.jobs.masks import attributes_of
-from tegula.jobs.misplaced import refuse_misplaced
-from tegula.jobs.plans import Plan
-from tegula.jobs.sharing import Code, Entry, Share, entry_for, shared_results, sharing, sources_for
-from tegula.jobs.units import Progress, one_at_a_time, opened
+from tegula.jobs.sharing import Code, Entry, Reading, entry_for, reading
+from tegula.jobs.units import Node, Progress, opened
 from tegula.tables.columns import ORDER, column_names
 from tegula.tables.table import Table
 from tegula.targets.stores import options_of_both
 
 __all__ = ["Comparison", "Difference", "compare"]
 
-Container = Group | Table
-AnyNode = Array | Container
 _Pair = tuple[str, Any, Any]
 """A path, and for each side the node there, the error from opening it, or ``None``."""
 
 _CODE = Code[Differing]((Differing,))
+
+What = Literal[
+    "only in the first", "only in the second", "kind", "shape", "data type", "fill value", "dimension names", "columns",
+    "attributes", "values",
+]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A difference between two nodes.
+
+    Parameters
+    ----------
+    path : str
+        Path of the node below the two compared nodes; ``""`` for these themselves.
+    what : str
+        The kind: ``"only in the first"``, ``"only in the second"``, ``"kind"``, ``"shape"``, ``"data type"``,
+        ``"fill value"``, ``"dimension names"``, ``"columns"`` (their order), ``"attributes"`` or ``"values"``.
+    one, other : object
+        What each side has: the differing attributes, or the values at `index`.
+    count, size : int
+        For values: how many differ, of how many.
+    index : tuple of int or None
+        For values: the index of the first difference in C order; ``None`` if they can't be compared.
+
+    Examples
+    --------
+    >>> print(Difference("era/t", "values", 1.5, 2.5, count=3, size=600, index=(4, 19)))
+    /era/t: 3 of 600 values differ, the first at [4, 19]: 1.5 and 2.5
+    """
+
+    path: str
+    what: What
+    one: Any = None
+    other: Any = None
+    count: int = 0
+    size: int = 0
+    index: tuple[int, ...] | None = None
+
+    def __str__(self) -> str:
+        path = f"/{self.path}"
+        if self.what in ("only in the first", "only in the second"):
+            return f"{path}: {self.what}"
+        if self.what == "values":
+            if self.index is None:
+                return f"{path}: values of these types are not compared"
+            at = f"[{', '.join(map(str, self.index))}]" if self.index else "[()]"
+            share = f"{self.count:,} of {self.size:,} values differ"
+            return f"{path}: {share}, the first at {at}: {_short(self.one)} and {_short(self.other)}"
+        if self.what == "attributes":
+            return f"{path}: attributes: {_short_pairs(self.one, self.other)}"
+        plain = self.what in ("kind", "data type")
+        one, other = (str(value) if plain else _short(value) for value in (self.one, self.other))
+        return f"{path}: {self.what}: {one} and {other}"
+
+
+def _short(value: Any, most: int = 100) -> str:
+    """Return the repr of a value, shortened."""
+    text = f"{shown(value)!r}"
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def _short_pairs(one: dict[str, Any], other: dict[str, Any]) -> str:
+    """Return the names of attributes with the values of both sides."""
+    parts = []
+    for name in {**one, **other}:
+        sides = [_short(values[name], 40) if name in values else "nothing" for values in (one, other)]
+        parts.append(f"{name} ({sides[0]} and {sides[1]})")
+    return ", ".join(parts[:5]) + (f" and {len(parts) - 5} more" if len(parts) > 5 else "")
+
+
+@dataclass(slots=True)
+class Comparison:
+    """The report of `tegula.compare`; true if both are equal.
+
+    Parameters
+    ----------
+    first, second : str
+        URLs of the compared nodes.
+    exact : bool
+        Whether the bits of values were compared.
+    arrays, groups, tables : int
+        Pairs of nodes that were compared; columns of tables count as arrays.
+    elements : int
+        Elements of the arrays whose values were compared.
+    chunks_skipped : int
+        Chunks that both store as the same bytes, which were not decoded.
+    differences : list of Difference
+        The differences, up to `max_differences`.
+    counts : dict of str to int
+        Number of differences of each kind, including those not kept in `differences`.
+    failed : dict of str to str
+        Path and reason of each node that could not be read, and so was not compared.
+    seconds : float
+        Duration.
+
+    Examples
+    --------
+    >>> import tegula
+    >>> one, other = tegula.create_group({}), tegula.create_group({}, format="zarr2")
+    >>> one["x"], other["x"] = [1, 2, 3], [1, 2, 4]
+    >>> report = tegula.compare(one, other)
+    >>> report.equal, report.differences[0].index
+    (False, (2,))
+    """
+
+    first: str
+    second: str
+    exact: bool = False
+    arrays: int = 0
+    groups: int = 0
+    tables: int = 0
+    elements: int = 0
+    chunks_skipped: int = 0
+    differences: list[Difference] = field(default_factory=list)
+    counts: dict[str, int] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)
+    seconds: float = 0.0
+
+    @property
+    def equal(self) -> bool:
+        """``True`` if everything could be read, and nothing differs."""
+        return not self.counts and not self.failed
+
+    def __bool__(self) -> bool:
+        return self.equal
+
+    @property
+    def summary(self) -> str:
+        """One line with the counts and the result.
+
+        Examples
+        --------
+        >>> Comparison("a.zarr", "b.zarr", arrays=2, groups=1, elements=12).summary
+        '1 group, 2 arrays, 12 elements: equal'
+        """
+        numbers = ((self.groups, "group"), (self.tables, "table"), (self.arrays, "array"), (self.elements, "element"))
+        nodes = ", ".join(counted(number, name) for number, name in numbers if number) or "nothing to compare"
+        results = [counted(sum(self.counts.values()), "difference")] if self.counts else []
+        results += [f"{counted(len(self.failed), 'node')} not readable"] if self.failed else []
+        return f"{nodes}: {', '.join(results) or 'equal'}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the report as JSON values.
+
+        Examples
+        --------
+        >>> Comparison("a", "b").as_dict()["equal"]
+        True
+        """
+        plain = {name: getattr(self, name) for name in self.__slots__ if name != "differences"}
+        names = Difference.__slots__
+        differences = [{name: getattr(difference, name) for name in names} for difference in self.differences]
+        return {"equal": self.equal, **plain, "differences": differences}
+
+    def __str__(self) -> str:
+        left_out = sum(self.counts.values()) - len(self.differences)
+        failed = [f"/{path}: {reason}" for path, reason in self.failed.items()]
+        more = [f"... and {left_out} more"] if left_out else []
+        return "\n".join([self.summary, *map(str, self.differences), *more, *failed])
+
+    def __repr__(self) -> str:
+        return f"<tegula.Comparison of {self.first!r} and {self.second!r}: {self.summary}>"
 
 
 def compare(
@@ -124,194 +280,70 @@ def compare(
         raise MetadataError(f"{max_differences!r:.80} is not a number of differences", field="max_differences")
     start = perf_counter()
     others = options_of_both(first, second, storage_options, second_storage_options, "second_storage_options")
-    with ExitStack() as stack:
-        one = stack.enter_context(opened(first, "", allow_pickle, storage_options))
-        other = stack.enter_context(opened(second, "", allow_pickle, others))
+    operation = f"compare{' exactly' if exact else ''}"
+    who = {"runner": runner, "workers": workers, "ledger": ledger}
+    with (
+        opened(first, "", allow_pickle, storage_options) as one,
+        opened(second, "", allow_pickle, others) as other,
+        reading(operation, _CODE, [one, other], progress, partial(_entries, one, other), **who) as reader,
+    ):
         report = Comparison(one.location, other.location, exact)
-        run = _Run(exact, one_at_a_time(progress))
-        plan = Plan(f"compare{' exactly' if exact else ''}", {}, one.location, other.location)
-        who: dict[str, Any] = {"runner": runner, "workers": workers, "ledger": ledger}
-        run.share = stack.enter_context(
-            sharing(plan, _CODE, partial(run.entries, one, other), (one.store, other.store), **who)
-        )
-        run.sources = sources_for(one, run.share), sources_for(other, run.share)
-        run.requests = max(one.store.concurrency, other.store.concurrency)
-        for part in results_of(run.compared, run.pairs(one, other), max(run.requests, run.workers)):
+        for part in reader.each(partial(_compared, reader, exact), _pairs(one, other)):
             _add(report, part, max_differences)
-        gather(Sources.check, run.sources, run.requests)
     report.seconds = perf_counter() - start
     return report
 
 
 def _add(report: Comparison, part: Comparison, most: int) -> None:
     """Add the results for two nodes; at most `most` differences are kept."""
+    for difference in part.differences:
+        report.counts[difference.what] = report.counts.get(difference.what, 0) + 1
     report.differences += part.differences[: max(0, most - len(report.differences))]
-    for what, number in part.counts.items():
-        report.counts[what] = report.counts.get(what, 0) + number
     report.failed.update(part.failed)
     for name in ("arrays", "groups", "tables", "elements", "chunks_skipped"):
         setattr(report, name, getattr(report, name) + getattr(part, name))
 
 
-class _Run:
-    """A comparison under way, in which threads compare pairs of nodes."""
-
-    def __init__(self, exact: bool, progress: Progress | None) -> None:
-        self.exact = exact
-        self.share: Share[Differing] | None = None
-        self.sources: tuple[Sources, ...] = ()
-        self.requests = 0
-        self._progress = progress
-
-    @property
-    def workers(self) -> int:
-        """Number of boxes that a runner compares at once; 0 without a runner."""
-        return 0 if self.share is None else self.share.runner.workers
-
-    def entries(self, one: AnyNode, other: AnyNode) -> Iterator[Entry]:
-        """Yield the arrays whose values are compared, for the plan of a job."""
-        for path, first, second in self.pairs(one, other):
-            if isinstance(first, Array) and isinstance(second, Array) and first.shape == second.shape:
-                yield entry_for(path, first, second)
-
-    def pairs(self, one: AnyNode, other: AnyNode) -> Iterator[_Pair]:
-        """Yield the pairs of nodes to compare: the two nodes, then all members, ``None`` where a side lacks it."""
-        yield "", one, other
-        ahead = _ahead(one), _ahead(other)
-        # a stack, since a hierarchy may be deeper than Python's recursion limit
-        pending: list[Iterator[_Pair]] = []
-        pair: _Pair | None = ("", one, other)
-        while pair is not None or pending:
-            if pair is None:
-                pending.pop()
-            elif isinstance(pair[1], Container) and isinstance(pair[2], Container):
-                pending.append(_members(*pair, ahead))
-            pair = next(pending[-1], None) if pending else None
-            if pair is not None:
-                yield pair
-
-    def compared(self, pair: _Pair) -> Comparison:
-        """Compare two nodes without their members."""
-        path, one, other = pair
-        part = _Part(self, path)
-        for node, sources in zip((one, other), self.sources):
-            if isinstance(node, (Array, Group, Table)):
-                sources.see(node)
-            elif node is not None:
-                sources.see_path(f"{sources.root}/{path}".strip("/"))
-        if one is None or other is None:
-            part.find("only in the second" if one is None else "only in the first")
-        elif isinstance(one, TegulaError) or isinstance(other, TegulaError):
-            part.report.failed[path] = str(one if isinstance(one, TegulaError) else other)
-        elif isinstance(one, Array) and isinstance(other, Array):
-            try:
-                sides = [*zip(self.sources, (one, other))]
-                found = gather(lambda side: side[0].array(side[1]), sides, self.requests)
-                with Source.all_of(found):  # what is missing in another node would count as fill values
-                    part.arrays(one, other)
-            except TegulaError as error:
-                part.report.failed[path] = str(error)
-        elif isinstance(one, Array) or isinstance(other, Array):
-            part.find("kind", type(one).__name__.lower(), type(other).__name__.lower())
-        else:
-            part.containers(one, other)
-        return part.report
-
-    def report_progress(self, path: str, done: int, total: int) -> None:
-        """Call the user's function for the progress, if there is one."""
-        if self._progress is not None:
-            self._progress(path, done, total)
+# --- pairs of nodes
 
 
-class _Part:
-    """The comparison of two nodes, with a report of its own."""
-
-    def __init__(self, run: _Run, path: str) -> None:
-        self.report = Comparison("", "", run.exact)
-        self._run = run
-        self._path = path
-
-    def find(self, what: What, one: Any = None, other: Any = None, **more: Any) -> None:
-        """Add a difference."""
-        self.report.counts[what] = self.report.counts.get(what, 0) + 1
-        self.report.differences.append(Difference(self._path, what, one, other, **more))
-
-    def containers(self, one: Container, other: Container) -> None:
-        """Compare two groups or tables."""
-        if isinstance(one, Table) and isinstance(other, Table):
-            self.report.tables += 1
-        else:
-            self.report.groups += 1
-        columns, others = _columns(one), _columns(other)
-        if columns and others and columns != others and {*columns} == {*others}:
-            self.find("columns", columns, others)
-        hidden = {ORDER} if isinstance(one, Table) or isinstance(other, Table) else set()
-        self._attributes(one.attrs.asdict(), other.attrs.asdict(), hidden)
-
-    def _attributes(self, one: dict[str, Any], other: dict[str, Any], hidden: set[str]) -> None:
-        names = [name for name in {**one, **other} if name not in hidden]
-        differ = [name for name in names if not (name in one and name in other and equal_json(one[name], other[name]))]
-        if differ:
-            old, new = ({name: values[name] for name in differ if name in values} for values in (one, other))
-            self.find("attributes", old, new)
-
-    def arrays(self, one: Array, other: Array) -> None:
-        """Compare two arrays."""
-        self.report.arrays += 1
-        types = one.metadata.data_type, other.metadata.data_type
-        if native(types[0]) != native(types[1]) or types[0].variable != types[1].variable:
-            self.find("data type", *map(str, types))
-        if _fills_differ(one, other, self._run.exact):
-            self.find("fill value", one.fill_value, other.fill_value)
-        if one.dimension_names != other.dimension_names:
-            self.find("dimension names", one.dimension_names, other.dimension_names)
-        self._attributes(attributes_of(one), attributes_of(other), set())
-        if one.shape != other.shape:
-            self.find("shape", one.shape, other.shape)
-        elif not are_comparable(*types):
-            self.find("values", size=one.size)
-        else:
-            found = self._values(one, other)
-            self.report.elements += one.size
-            self.report.chunks_skipped += found.skipped
-            if found.count:
-                more = {"count": found.count, "size": one.size, "index": found.index}
-                self.find("values", found.one, found.other, **more)
-
-    def _values(self, one: Array, other: Array) -> Differing:
-        """Compare the boxes of two arrays, then the elements they leave out, and merge the results."""
-        gather(refuse_misplaced, (one, other), self._run.requests)
-        found, gap, done = Differing(), Gap(), 0
-        exact, alike = self._run.exact, decodes_alike(one, other)
-        compared = partial(compare_box, one, other, exact=exact, alike=alike)
-        for part, size in shared_results(self._run.share, self._path, compared, units(one, other, gap), one, other):
-            found = found.merge(part)
-            done += size * one.itemsize
-            self._run.report_progress(self._path, done, one.nbytes)
-        self._run.report_progress(self._path, one.nbytes, one.nbytes)
-        return found.merge(compare_fills(one, other, gap, exact=exact))
+def _entries(one: Node, other: Node) -> Iterator[Entry]:
+    """Yield the arrays whose values are compared, for the plan of a job."""
+    for path, first, second in _pairs(one, other):
+        if isinstance(first, Array) and isinstance(second, Array) and first.shape == second.shape:
+            yield entry_for(path, first, second)
 
 
-def _members(path: str, one: Container, other: Container, ahead: tuple[Ahead | None, Ahead | None]) -> Iterator[_Pair]:
-    """Yield the path and both nodes of each member of two groups or tables, ``None`` for a side that lacks it.
+def _pairs(one: Node, other: Node) -> Iterator[_Pair]:
+    """Yield the pairs of nodes to compare: the two nodes, then all members, ``None`` where a side lacks it."""
+    ahead = [node.ahead() if isinstance(node, Group) else None for node in (one, other)]
+    # a stack, since a hierarchy may be deeper than Python's recursion limit
+    pending: list[Iterator[_Pair]] = [iter([("", one, other)])]
+    while pending:
+        pair = next(pending[-1], None)
+        if pair is None:
+            pending.pop()
+            continue
+        yield pair
+        path, *nodes = pair
+        if all(isinstance(node, Group | Table) for node in nodes):
+            pending.append(_pairs_below(path, [_members(node, looker) for node, looker in zip(nodes, ahead)]))
 
-    Both sides are listed in the order of their prefixes, so that few members are in memory at once.
-    """
-    sides = [_entries(node, looker) for node, looker in zip((one, other), ahead)]
+
+def _pairs_below(path: str, sides: list[Iterator[tuple[str, Any]]]) -> Iterator[_Pair]:
+    """Yield the pairs of the members of two groups or tables; few members are in memory at once."""
     heads = [next(side, None) for side in sides]
     while any(heads):
         name = min(head[0] for head in heads if head is not None)
-        pair = [head[1] if head is not None and head[0] == name else None for head in heads]
-        heads = [next(side, None) if head is not None and head[0] == name else head for side, head in zip(sides, heads)]
-        yield f"{path}/{name[:-1]}".lstrip("/"), pair[0], pair[1]
+        nodes: list[Any] = [None, None]
+        for number, head in enumerate(heads):
+            if head is not None and head[0] == name:
+                nodes[number], heads[number] = head[1], next(sides[number], None)
+        yield f"{path}/{name[:-1]}".lstrip("/"), nodes[0], nodes[1]
 
 
-def _ahead(node: AnyNode) -> Ahead | None:
-    return node.ahead() if isinstance(node, Group) else None
-
-
-def _entries(node: Container, ahead: Ahead | None) -> Iterator[tuple[str, Any]]:
-    """Yield in order the prefix of each member, and its node or the error from opening it."""
+def _members(node: Group | Table, ahead: Ahead | None) -> Iterator[tuple[str, Any]]:
+    """Yield the prefix of each member, in order, and its node or the error from opening it."""
     if isinstance(node, Group):
         yield from ((f"{name}/", member) for name, member in node.entries(ahead))
         return
@@ -322,7 +354,44 @@ def _entries(node: Container, ahead: Ahead | None) -> Iterator[tuple[str, Any]]:
             yield prefix, error
 
 
-def _columns(node: Container) -> tuple[str, ...] | None:
+def _compared(reader: Reading[Differing], exact: bool, pair: _Pair) -> Comparison:
+    """Compare two nodes without their members."""
+    path, *nodes = pair
+    one, other = nodes
+    part = Comparison("", "", exact)
+    for node, sources in zip(nodes, reader.sources):
+        if isinstance(node, Array | Group | Table):
+            sources.see(node)
+        elif node is not None:
+            sources.see_path(f"{sources.root}/{path}".strip("/"))
+    error = next((node for node in nodes if isinstance(node, TegulaError)), None)
+    if one is None or other is None:
+        part.differences.append(Difference(path, "only in the second" if one is None else "only in the first"))
+        return part
+    if error is None and isinstance(one, Array) and isinstance(other, Array):
+        error = reader.attempt(partial(_compare_arrays, reader, part, path, one, other), one, other)
+    elif error is None and (isinstance(one, Array) or isinstance(other, Array)):
+        part.differences.append(Difference(path, "kind", type(one).__name__.lower(), type(other).__name__.lower()))
+    elif error is None:
+        _compare_containers(part, path, one, other)
+    if error is not None:
+        part.failed[path] = str(error)
+    return part
+
+
+def _compare_containers(part: Comparison, path: str, one: Group | Table, other: Group | Table) -> None:
+    are_tables = [isinstance(node, Table) for node in (one, other)]
+    if all(are_tables):
+        part.tables += 1
+    else:
+        part.groups += 1
+    columns, others = _columns(one), _columns(other)
+    if columns and others and columns != others and {*columns} == {*others}:
+        part.differences.append(Difference(path, "columns", columns, others))
+    _compare_attributes(part, path, one.attrs.asdict(), other.attrs.asdict(), {ORDER} if any(are_tables) else set())
+
+
+def _columns(node: Group | Table) -> tuple[str, ...] | None:
     """Return the names of the columns in order; ``None`` if the node does not list them."""
     if isinstance(node, Table):
         return node.names
@@ -332,13 +401,43 @@ def _columns(node: Container) -> tuple[str, ...] | None:
         return None
 
 
-def _fills_differ(one: Array, other: Array, exact: bool) -> bool:
-    """Return whether two arrays would read elements that were never written as different fill values.
+def _compare_attributes(
+    part: Comparison, path: str, one: dict[str, Any], other: dict[str, Any], hidden: Set[str] = frozenset()
+) -> None:
+    names = [name for name in {**one, **other} if name not in hidden]
+    differ = [name for name in names if not (name in one and name in other and equal_json(one[name], other[name]))]
+    if differ:
+        old, new = ({name: values[name] for name in differ if name in values} for values in (one, other))
+        part.differences.append(Difference(path, "attributes", old, new))
 
-    For data of xarray, formats disagree on whether the fill value marks missing data, so only that mark is compared.
-    """
+
+def _compare_arrays(reader: Reading[Differing], part: Comparison, path: str, one: Array, other: Array) -> None:
+    def find(what: What, *sides: Any, **more: Any) -> None:
+        part.differences.append(Difference(path, what, *sides, **more))
+
+    part.arrays += 1
     types = one.metadata.data_type, other.metadata.data_type
-    if one.dimension_names is not None or other.dimension_names is not None or not are_comparable(*types):
-        return False
-    old, new = (array.stored.fill.reshape(1) for array in (one, other))
-    return not bool(equal_values(old, new, types, exact)[0])
+    if native(types[0]) != native(types[1]) or types[0].variable != types[1].variable:
+        find("data type", *map(str, types))
+    # in data of xarray, formats disagree on whether the fill value marks missing data, so only that mark is compared
+    names = one.dimension_names, other.dimension_names
+    if names == (None, None) and are_comparable(*types) and not equal_fills(one, other, part.exact):
+        find("fill value", one.fill_value, other.fill_value)
+    if names[0] != names[1]:
+        find("dimension names", *names)
+    _compare_attributes(part, path, attributes_of(one), attributes_of(other))
+    if one.shape != other.shape:
+        find("shape", one.shape, other.shape)
+    elif not are_comparable(*types):
+        find("values", size=one.size)
+    else:
+        absent: list[tuple[int, ...]] = []
+        of_box = partial(compare_box, one, other, exact=part.exact, alike=decodes_alike(one, other))
+        of_fill = partial(compare_fills, one, other, absent, exact=part.exact)
+        parts = reader.results(path, of_box, units(one, other, absent), of_fill, one, other)
+        differing = reduce(Differing.merge, parts)
+        part.elements += one.size
+        part.chunks_skipped += differing.skipped
+        if differing.count:
+            sides = differing.one, differing.other
+            find("values", *sides, count=differing.count, size=one.size, index=differing.index)

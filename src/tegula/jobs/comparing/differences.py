@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import islice
+from functools import reduce
+from itertools import chain, islice
 from math import prod
 from typing import Any, Final
 
@@ -25,8 +26,8 @@ from tegula.metadata.data_types import DataType, packed
 from tegula.metadata.fill_values import is_empty
 
 __all__ = [
-    "Differing", "Gap", "are_comparable", "compare_box", "compare_fills", "decodes_alike", "equal_values",
-    "units",
+    "Differing", "are_comparable", "compare_box", "compare_fills", "decodes_alike", "equal_fills",
+    "equal_values", "native", "units",
 ]  # fmt: skip
 
 _TRIES: Final = 4  # chunks whose bytes are compared first; if all differ, the box is decoded at once
@@ -34,34 +35,16 @@ _TRIES: Final = 4  # chunks whose bytes are compared first; if all differ, the b
 
 @dataclass(frozen=True, slots=True)
 class Differing:
-    """The number of elements that differ in a part of two arrays, and the first of them.
-
-    Parameters
-    ----------
-    count : int
-        Number of elements that differ.
-    index : tuple of int or None
-        Index of the first in C order; ``None`` if all are equal.
-    one, other : object
-        The two values there.
-    skipped : int
-        Chunks that both store as the same bytes, which were not decoded.
-    """
+    """The number of elements that differ in a part of two arrays, and the first of them in C order."""
 
     count: int = 0
-    index: tuple[int, ...] | None = None
-    one: Any = None
+    index: tuple[int, ...] | None = None  # of the first; ``None`` if all are equal
+    one: Any = None  # the two values there
     other: Any = None
-    skipped: int = 0
+    skipped: int = 0  # chunks that both store as the same bytes, which were not decoded
 
     def merge(self, other: Differing) -> Differing:
-        """Return the result for both parts together.
-
-        Examples
-        --------
-        >>> Differing(2, (4, 0), 1, 2).merge(Differing(1, (3, 9), 5, 6))
-        Differing(count=3, index=(3, 9), one=5, other=6, skipped=0)
-        """
+        """Return the result for both parts together."""
         first = self
         if self.index is None or (other.index is not None and other.index < self.index):
             first = other
@@ -71,31 +54,10 @@ class Differing:
 # --- units
 
 
-@dataclass(slots=True)
-class Gap:
-    """The elements that `units` leaves out, since neither array stores their chunks.
-
-    Parameters
-    ----------
-    number : int
-        Their number.
-    index : tuple of int or None
-        The first of them.
-    """
-
-    number: int = 0
-    index: tuple[int, ...] | None = None
-
-
-def units(one: Array, other: Array, gap: Gap) -> Iterator[Box]:
+def units(one: Array, other: Array, absent: list[tuple[int, ...]]) -> Iterator[Box]:
     """Yield the boxes of two arrays of one shape: all, or if few chunks are stored, the boxes with stored chunks.
 
-    Parameters
-    ----------
-    one, other : Array
-        The arrays.
-    gap : Gap
-        Receives the elements that are left out, after all boxes have been yielded.
+    In the end `absent` receives the index of the first element that is left out, if there is one.
     """
     grid = block_grid(one, other)
     counts = grid.counts(other.shape)
@@ -105,45 +67,22 @@ def units(one: Array, other: Array, gap: Gap) -> Iterator[Box]:
         yield from (grid.region(coords, other.shape) for coords in every)
         return
 
-    def found() -> Iterator[tuple[int, ...]]:
+    def stored() -> Iterator[tuple[int, ...]]:
         for array in (one, other):
             yield from blocks_of(array, [(0, 1, size) for size in array.shape], grid)
 
-    left = other.size
-    skipped: tuple[int, ...] | None = None
-    for coords in in_order(found):
-        if skipped is None:
-            expected = next(every)
-            skipped = expected if expected != coords else None
-        box = grid.region(coords, other.shape)
-        left -= prod(part.stop - part.start for part in box)
-        yield box
-    if left:
-        skipped = next(every) if skipped is None else skipped
-        gap.number, gap.index = left, tuple(part.start for part in grid.region(skipped, other.shape))
+    gap: tuple[int, ...] | None = None
+    for coords in in_order(stored):
+        if gap is None and (expected := next(every)) != coords:
+            gap = expected
+        yield grid.region(coords, other.shape)
+    gap = next(every, None) if gap is None else gap
+    if gap is not None:
+        absent.append(tuple(part.start for part in grid.region(gap, other.shape)))
 
 
 def compare_box(one: Array, other: Array, box: Box, *, exact: bool, alike: bool) -> Differing:
-    """Compare a box of two arrays.
-
-    Parameters
-    ----------
-    one, other : Array
-        The arrays, of one shape and comparable types.
-    box : tuple of slice
-        Whole chunks of both, if they are `alike`.
-    exact : bool
-        Whether to compare the bits.
-    alike : bool
-        Whether chunks of equal bytes have equal values; see `decodes_alike`.
-
-    Examples
-    --------
-    >>> import tegula
-    >>> t = tegula.create_table({}, {"a": [1, 2, 3], "b": [1, 5, 4]})
-    >>> compare_box(t["a"], t["b"], (slice(0, 3),), exact=False, alike=False)
-    Differing(count=2, index=(1,), one=2, other=5, skipped=0)
-    """
+    """Compare a box of two arrays of one shape and comparable types; if they decode `alike`, a box of whole chunks."""
     if not alike:
         return _decoded(one, other, box, exact)
     grid = one.metadata.grid
@@ -154,42 +93,37 @@ def compare_box(one: Array, other: Array, box: Box, *, exact: bool, alike: bool)
     requests = max(one.store.concurrency, other.store.concurrency)
     chunks = cells(inside)
 
-    def compared(coords: tuple[int, ...]) -> Differing:
-        same = _stores_same(one, other, coords, requests)
+    def stores_same(coords: tuple[int, ...]) -> bool | None:
+        """Return whether both store the same bytes for a chunk; ``None`` if neither stores it or has to."""
+        keys = [(array.store, array.stored.key(coords)) for array in (one, other)]
+        old, new = gather(lambda pair: pair[0].get(pair[1]) if pair[1] else None, keys, requests)
+        if old is None and new is None and not one.metadata.dense and all(key for _, key in keys):
+            return None
+        return old is not None and bool(old == new)
+
+    def compared(coords: tuple[int, ...], same: bool | None) -> Differing:
         if same is False:
             return _decoded(one, other, part_of(one.stored, coords), exact)
         return Differing(skipped=1 if same else 0)
 
     # where the bytes of the first chunks differ, those of the others probably do
     first = [*islice(chunks, _TRIES)]
-    same = gather(lambda coords: _stores_same(one, other, coords, requests), first, requests)
+    same = gather(stores_same, first, requests)
     if len(first) == _TRIES and not any(same) and False in same:
         return _decoded(one, other, box, exact)
-    found = Differing(skipped=same.count(True))
-    for coords in [coords for coords, equal in zip(first, same) if equal is False]:
-        found = found.merge(_decoded(one, other, part_of(one.stored, coords), exact))
-    for result in results_of(compared, chunks, requests):
-        found = found.merge(result)
-    return found
+    others = results_of(lambda coords: compared(coords, stores_same(coords)), chunks, requests)
+    return reduce(Differing.merge, chain(map(compared, first, same), others), Differing())
 
 
-def _stores_same(one: Array, other: Array, coords: tuple[int, ...], requests: int) -> bool | None:
-    """Return whether two arrays store the same bytes for a chunk; ``None`` if neither stores it or has to."""
-    places = [(array.store, array.stored.key(coords)) for array in (one, other)]
-    old, new = gather(lambda place: place[0].get(place[1]) if place[1] else None, places, requests)
-    if old is None and new is None and not one.metadata.dense and all(key for _, key in places):
-        return None
-    return old is not None and bool(old == new)
-
-
-def compare_fills(one: Array, other: Array, gap: Gap, *, exact: bool) -> Differing:
-    """Compare the elements of absent chunks."""
-    if not gap.number or bool(_equal_fills(one, other, exact)):
+def compare_fills(one: Array, other: Array, absent: list[tuple[int, ...]], number: int, *, exact: bool) -> Differing:
+    """Compare the elements of absent chunks, of which there are `number`."""
+    if not number or equal_fills(one, other, exact):
         return Differing()
-    return Differing(gap.number, gap.index, _item(one.stored.fill), _item(other.stored.fill))
+    return Differing(number, absent[0], _python_value(one.stored.fill), _python_value(other.stored.fill))
 
 
-def _equal_fills(one: Array, other: Array, exact: bool) -> bool:
+def equal_fills(one: Array, other: Array, exact: bool) -> bool:
+    """Return whether two arrays of comparable types read elements that were never written as equal values."""
     types = one.metadata.data_type, other.metadata.data_type
     return bool(equal_values(one.stored.fill.reshape(1), other.stored.fill.reshape(1), types, exact)[0])
 
@@ -200,13 +134,12 @@ def _decoded(one: Array, other: Array, box: Box, exact: bool) -> Differing:
     count = same.size - int(np.count_nonzero(same))
     if not count:
         return Differing()
-    place = np.unravel_index(int(np.argmin(same)), same.shape)
-    inner = tuple(int(index) for index in place)
+    inner = tuple(map(int, np.unravel_index(int(np.argmin(same)), same.shape)))
     index = tuple(part.start + index for part, index in zip(box, inner))
-    return Differing(count, index, _item(old[inner]), _item(new[inner]))
+    return Differing(count, index, _python_value(old[inner]), _python_value(new[inner]))
 
 
-def _item(value: Any) -> Any:
+def _python_value(value: Any) -> Any:
     """Return a value as a Python object; times and structures remain NumPy scalars."""
     array = np.asarray(value)
     if array.ndim or array.dtype.kind in "MmV":
@@ -222,7 +155,7 @@ def decodes_alike(one: Array, other: Array) -> bool:
     old, new = one.metadata, other.metadata
     if old.shape != new.shape or old.grid != new.grid or old.dense != new.dense:
         return False
-    if not (old.dense or _equal_fills(one, other, exact=True)):
+    if not (old.dense or equal_fills(one, other, exact=True)):
         return False
     if old.codecs == new.codecs:
         return old.data_type == new.data_type
@@ -233,14 +166,7 @@ def decodes_alike(one: Array, other: Array) -> bool:
 
 
 def are_comparable(one: DataType, other: DataType) -> bool:
-    """Return whether values of two types can be equal.
-
-    Examples
-    --------
-    >>> from tegula.metadata.data_types import as_data_type
-    >>> are_comparable(as_data_type("i4"), as_data_type("f8")), are_comparable(as_data_type("i4"), as_data_type("U4"))
-    (True, False)
-    """
+    """Return whether values of two types can be equal."""
     if one.numpy.names is not None or other.numpy.names is not None:
         return native(one) == native(other)
     first, second = _kind(one), _kind(other)
@@ -268,14 +194,6 @@ def equal_values(
 
     NaN equals NaN, NaT equals NaT, and -0.0 equals 0.0; structures are equal if all their fields are. With `exact` the
     bits of elements of one type must be the same, in any byte order and apart from padding between fields.
-
-    Examples
-    --------
-    >>> from tegula.metadata.data_types import as_data_type
-    >>> old, new = np.array([np.nan, 0.0, 1.0]), np.array([np.nan, -0.0, 2.0])
-    >>> types = as_data_type("f8"), as_data_type("f8")
-    >>> equal_values(old, new, types, False).tolist(), equal_values(old, new, types, True).tolist()
-    ([True, True, False], [True, False, False])
     """
     one, other = (values.astype(packed(values.dtype).newbyteorder("="), copy=False) for values in (one, other))
     if one.dtype.hasobject or other.dtype.hasobject:

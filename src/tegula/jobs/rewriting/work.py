@@ -17,7 +17,6 @@ from tegula.engine.stored.array import StoredArray
 from tegula.engine.stored.visiting import batches, cells, in_order
 from tegula.errors import UnsupportedError
 from tegula.jobs.ledger import Ledger
-from tegula.jobs.modular import PRIME
 from tegula.jobs.plans import Unit
 from tegula.jobs.publishing import Place
 from tegula.jobs.rewriting.boxes import rewrite_box, same_box, stored_blocks
@@ -25,7 +24,7 @@ from tegula.jobs.rewriting.memory import release
 from tegula.jobs.rewriting.precision import Loss, Precision
 from tegula.jobs.rewriting.targets import Axis
 from tegula.jobs.runners.runner import Work
-from tegula.jobs.sums import Sums, digest_of_array, sums_of_values
+from tegula.jobs.sums import PRIME, Sums, digest_of_array, sums_of_values
 from tegula.jobs.units import Box, itemsize_of
 from tegula.metadata.chunk_grids import ChunkGrid
 

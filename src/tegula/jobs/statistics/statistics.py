@@ -4,29 +4,65 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import partial, reduce
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from tegula.arrays.array import Array
-from tegula.hierarchy.sources import Sources
-from tegula.jobs.sharing import Code, Share, of_each_array, shared_results, sharing_arrays, sources_for
-from tegula.jobs.statistics.histograms import Bins, Histogram
-from tegula.jobs.statistics.moments import Moments, measure
-from tegula.jobs.units import Box, Progress, boxes, one_at_a_time, opened
+from tegula.display.info import columns
+from tegula.jobs.sharing import Code, reading
+from tegula.jobs.statistics.moments import MOST_BINS, Bins, Moments, measure
+from tegula.jobs.units import Box, Progress, boxes, opened
 from tegula.tables.table import Table
 
-__all__ = [
-    "Measured", "Statistics", "measure_box", "measure_fill", "merged", "short", "statistics",
-    "statistics_of_blocks",
-]  # fmt: skip
+__all__ = ["Histogram", "Statistics", "short", "statistics", "statistics_of_blocks"]
 
+_BLOCKS: Final = "▁▂▃▄▅▆▇█"
 _LATEST: Final = 2**63 - 1  # units of the latest time; minus this of the earliest
 
 Measured = dict[str, Moments]
 """Partial results by the path of a field, ``""`` for elements without fields."""
+
+
+@dataclass(frozen=True, slots=True)
+class Histogram:
+    """A histogram: counts of values in up to 32 bins of equal width, from the smallest to the largest value.
+
+    Parameters
+    ----------
+    counts : tuple of int
+        Values in each bin.
+    edges : tuple
+        Edges of the bins, one more than bins. Bin `i` holds values from ``edges[i]`` up to but not including
+        ``edges[i + 1]``; the last bin includes its end. Inner edges are multiples of a power of two.
+
+    Examples
+    --------
+    >>> print(Histogram((1, 9, 0, 4), (0.0, 0.5, 1.0, 1.5, 2.0)))
+    ▁█ ▄
+    """
+
+    counts: tuple[int, ...]
+    edges: tuple[Any, ...]
+
+    def __str__(self) -> str:
+        """Return a block character for each bin; a blank for an empty one."""
+        return self.drawn()
+
+    def drawn(self, width: int = MOST_BINS) -> str:
+        """Return a drawing of at most `width` characters, each for one or several bins.
+
+        Examples
+        --------
+        >>> Histogram((1, 9, 0, 4), (0.0, 0.5, 1.0, 1.5, 2.0)).drawn(2)
+        '█▄'
+        """
+        step = -(-len(self.counts) // max(1, width))
+        counts = [sum(self.counts[start : start + step]) for start in range(0, len(self.counts), step or 1)]
+        most = max(counts, default=0)
+        return "".join(_BLOCKS[-(-count * 8 // most) - 1] if count else " " for count in counts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +127,7 @@ class Statistics:
         --------
         >>> import tegula
         >>> t = tegula.create_table({}, {"a": [1, 2], "b": [3, 4]})
-        >>> [(path, found.max) for path, found in tegula.statistics(t).leaves()]
+        >>> [(path, part.max) for path, part in tegula.statistics(t).leaves()]
         [('a', 2), ('b', 4)]
         """
         if not self.parts and self.dtype:
@@ -114,7 +150,7 @@ class Statistics:
 
     def __repr__(self) -> str:
         """Return a line for each part."""
-        return "\n".join("  ".join(row).rstrip() for row in _aligned(self.rows()))
+        return columns(self.rows(), right=range(2, 8))
 
     def rows(self, width: int = 32) -> list[list[str]]:
         """Return the rows of the table that `print` shows, titles first.
@@ -142,15 +178,6 @@ def _row(path: str, part: Statistics, width: int) -> list[str]:
     return [path or "/", dtype, str(part.count), str(part.missing), *numbers, drawn]
 
 
-def _aligned(rows: list[list[str]]) -> Iterator[list[str]]:
-    widths = [max(map(len, column)) for column in zip(*rows)]
-    for row in rows:
-        yield [
-            cell.rjust(width) if 2 <= place < 8 else cell.ljust(width)
-            for place, (cell, width) in enumerate(zip(row, widths))
-        ]
-
-
 def short(value: Any) -> str:
     """Return a number with up to four digits, or text of up to twelve letters.
 
@@ -167,66 +194,6 @@ def short(value: Any) -> str:
         return str(value)
     text = str(value) if isinstance(value, int) else repr(value)
     return text if len(text) <= 20 and isinstance(value, int) else text if len(text) <= 13 else f"{text[:12]}…"
-
-
-# --- units: boxes of an array
-
-
-def measure_box(array: Array, box: Box, *, raw: bool = False) -> Measured:
-    """Measure one box of an array; with `raw`, the numbers as they are stored.
-
-    Examples
-    --------
-    >>> import tegula
-    >>> t = tegula.create_table({}, {"a": [1, 5, 9]})
-    >>> measure_box(t["a"], (slice(1, 3),))[""].low
-    5
-    """
-    return _measured(np.asarray(array[box]), array, raw)
-
-
-def measure_fill(array: Array, number: int, *, raw: bool = False) -> Measured:
-    """Measure `number` elements that hold the fill value, without reading any."""
-    fill = array.stored.fill.reshape(1)[: min(number, 1)]
-    return {name: found.times(number) for name, found in _measured(fill, array, raw).items()}
-
-
-def merged(one: Measured, other: Measured) -> Measured:
-    """Merge the results of two parts of an array."""
-    return {name: one[name].merge(found) if name in one else found for name, found in other.items()}
-
-
-_CODE = Code[Measured]((Moments, Bins))
-
-
-def _measured(values: npt.NDArray[Any], array: Array, raw: bool) -> Measured:
-    conventions = array.conventions
-    masks = conventions.stored_masks
-    if not raw:
-        values, left = conventions.unpacked(values)
-        masks = [mask[()] for mask in left]
-    return {name: measure(part, masks) for name, part in _fields("", values)}
-
-
-def _result_type(array: Array, raw: bool) -> tuple[np.dtype[Any], str]:
-    """Return the type of the measured values, and its name."""
-    conventions = array.conventions
-    if raw or not conventions.changes_values:
-        return array.dtype, str(array.metadata.data_type)
-    dtype = conventions.decode(np.zeros(0, array.dtype)).dtype
-    return dtype, str(dtype)
-
-
-def _fields(name: str, values: npt.NDArray[Any]) -> Iterator[tuple[str, npt.NDArray[Any]]]:
-    """Yield the fields of structured elements with their paths, other elements as they are."""
-    if values.dtype.names is None:
-        yield name, values
-        return
-    for inner in values.dtype.names:
-        yield from _fields(f"{name}.{inner}" if name else inner, values[inner])
-
-
-# --- the loop over units
 
 
 def statistics(
@@ -295,67 +262,84 @@ def statistics(
     x     int64          8        0    0    7   3.5  2.291  ████████
     y     float64        1        1  0.5  0.5   0.5      0  █
     """
-    measured = "statistics of stored values" if raw else "statistics"
+    operation = "statistics of stored values" if raw else "statistics"
     who = {"runner": runner, "workers": workers, "ledger": ledger}
-    opening = path, allow_pickle, storage_options
-    with opened(source, *opening) as node, sharing_arrays(measured, node, _CODE, **who) as share:
-        sources = sources_for(node, share)
+    with (
+        opened(source, path, allow_pickle, storage_options) as node,
+        reading(operation, _CODE, [node], progress, **who) as reader,
+    ):
+
+        def measured(path: str, array: Array) -> Statistics:
+            of_box, of_fill = partial(_measure_box, array, raw), partial(_measure_fill, array, raw)
+            parts = reader.results(path, of_box, boxes(array), of_fill, array)
+            return _of_array(array, path, array.dtype, reduce(_merged, parts), raw)
+
+        parts, failed = reader.of_arrays(measured)
         if isinstance(node, Array):
-            return _of_array(node, "", progress, share, sources, raw)
-        shown = one_at_a_time(progress)
-        work = lambda name, array: _of_array(array, name, shown, share, sources, raw)  # noqa: E731
-        parts, failed = of_each_array(node, work, share, sources)
+            return parts[""]
         return _sum("", "table" if isinstance(node, Table) else "group", "", parts, failed)
 
 
-def _of_array(
-    array: Array, path: str, progress: Progress | None, share: Share[Measured] | None, sources: Sources, raw: bool
-) -> Statistics:
-    """Measure the boxes of an array and the elements they leave out, and merge the results."""
-    found: Measured = {}
-    done = 0
-    with sources.array(array):  # what is missing in another node would count as fill values
-        for part, size in shared_results(share, path, partial(measure_box, array, raw=raw), boxes(array), array):
-            found = merged(found, part)
-            done += size
-            if progress is not None:
-                progress(path, done * array.itemsize, array.nbytes)
-    found = merged(found, measure_fill(array, array.size - done, raw=raw))
-    if progress is not None:
-        progress(path, array.nbytes, array.nbytes)
-    return _with_decoding(_of_measured(*_result_type(array, raw), path, found), array, raw)
-
-
 def statistics_of_blocks(array: Array, blocks: Iterable[npt.NDArray[Any]]) -> Statistics:
-    """Return the statistics of some elements of an array, which are measured block by block.
-
-    Examples
-    --------
-    >>> import tegula
-    >>> g = tegula.create_group({})
-    >>> g["x"] = [1, 5, 9]
-    >>> statistics_of_blocks(g["x"], iter([g["x"][:2]])).max
-    5
-    """
-    found: Measured = {}
-    dtype, text = _result_type(array, raw=False)
+    """Return the statistics of some elements of an array, which are measured block by block."""
+    moments: Measured = {}
+    dtype = array.dtype
     for values in blocks:
-        dtype = values.dtype if array.dtype.names is not None else dtype
-        found = merged(found, _measured(values, array, raw=False))
-    return _with_decoding(_of_measured(dtype, text, "", found), array, raw=False)
+        dtype = dtype if dtype.names is None else values.dtype  # some of the fields may have been selected
+        moments = _merged(moments, _measured(values, array, raw=False))
+    return _of_array(array, "", dtype, moments, raw=False)
 
 
-def _with_decoding(found: Statistics, array: Array, raw: bool) -> Statistics:
-    conventions = array.conventions
-    return found if raw or not conventions.changes_values else replace(found, decoded=conventions.describe())
+# --- parts of an array
 
 
-def _of_measured(dtype: np.dtype[Any], text: str, path: str, found: Measured) -> Statistics:
+def _measure_box(array: Array, raw: bool, box: Box) -> Measured:
+    return _measured(np.asarray(array[box]), array, raw)
+
+
+def _measure_fill(array: Array, raw: bool, number: int) -> Measured:
+    """Measure `number` elements that hold the fill value, without reading any."""
+    fill = array.stored.fill.reshape(1)[: min(number, 1)]
+    return {name: moments.times(number) for name, moments in _measured(fill, array, raw).items()}
+
+
+def _merged(one: Measured, other: Measured) -> Measured:
+    return {name: one[name].merge(moments) if name in one else moments for name, moments in other.items()}
+
+
+_CODE = Code[Measured]((Moments, Bins))
+
+
+def _measured(values: npt.NDArray[Any], array: Array, raw: bool) -> Measured:
+    masks = array.conventions.stored_masks
+    if not raw:
+        values, own = array.conventions.unpacked(values)
+        masks = [mask[()] for mask in own]
+    return {name: measure(part, masks) for name, part in _fields("", values)}
+
+
+def _fields(name: str, values: npt.NDArray[Any]) -> Iterator[tuple[str, npt.NDArray[Any]]]:
+    """Yield the fields of structured elements with their paths, other elements as they are."""
+    if values.dtype.names is None:
+        yield name, values
+        return
+    for inner in values.dtype.names:
+        yield from _fields(f"{name}.{inner}" if name else inner, values[inner])
+
+
+# --- results
+
+
+def _of_array(array: Array, path: str, dtype: np.dtype[Any], moments: Measured, raw: bool) -> Statistics:
+    conventions, text = array.conventions, str(array.metadata.data_type)
+    if not raw and conventions.changes_values:
+        dtype = conventions.decode(np.zeros(0, array.dtype)).dtype
+        return replace(_result(path, "array", str(dtype), dtype, moments[""]), decoded=conventions.describe())
     if dtype.names is None:
-        return _result(path, "array", text, dtype, found[""])
+        return _result(path, "array", text, dtype, moments[""])
     types = {name: part.dtype for name, part in _fields("", np.empty(0, dtype))}
-    parts = {name: _result(f"{path}.{name}".lstrip("."), "field", str(types[name]), types[name], found[name])
-             for name in types}  # fmt: skip
+    parts = {name: _result(f"{path}.{name}".lstrip("."), "field", str(kind), kind, moments[name])
+             for name, kind in types.items()}  # fmt: skip
     return _sum(path, "array", text, parts, {})
 
 
@@ -364,23 +348,22 @@ def _sum(path: str, kind: str, dtype: str, parts: dict[str, Statistics], failed:
     return Statistics(path, kind, dtype, count, missing, parts=parts, failed=failed)
 
 
-def _result(path: str, kind: str, text: str, dtype: np.dtype[Any], found: Moments) -> Statistics:
-    mean: Any = found.average
-    std: Any = found.deviation
-    edges: tuple[Any, ...] = () if found.bins is None else found.bins.edges()
-    if dtype.kind in "Mm" and edges:
-        made: Any = type(found.low)
-        unit: Any = np.datetime_data(dtype)
-        mean = made(_in_range(mean), unit)
-        std = np.timedelta64(_in_range(std or 0), unit)
-        edges = tuple(made(_in_range(edge), unit) for edge in edges)
+def _result(path: str, kind: str, text: str, dtype: np.dtype[Any], moments: Moments) -> Statistics:
+    mean: Any = moments.average
+    std: Any = moments.deviation
+    low, high, bins = moments.low, moments.high, moments.bins
     histogram = None
-    if found.bins is not None:
+    if bins is not None:
+        edges: tuple[Any, ...] = bins.edges()
+        if dtype.kind in "Mm":
+            made: Any = type(low)
+            unit: Any = np.datetime_data(dtype)
+            mean, std = made(_in_range(mean), unit), np.timedelta64(_in_range(std or 0), unit)
+            edges = tuple(made(_in_range(edge), unit) for edge in edges)
         # the outermost edges are the finite extremes
-        first, last = _within(found.low, edges[0]), _within(found.high, edges[-1])
-        inner = edges[1:-1] if dtype.kind in "biuMm" else [float(edge) for edge in edges[1:-1]]
-        histogram = Histogram(found.bins.counts, (first, *inner, last))
-    return Statistics(path, kind, text, found.count, found.missing, found.low, found.high, mean, std, histogram)
+        inner = edges[1:-1] if dtype.kind in "biuMm" else map(float, edges[1:-1])
+        histogram = Histogram(bins.counts, (_within(low, edges[0]), *inner, _within(high, edges[-1])))
+    return Statistics(path, kind, text, moments.count, moments.missing, low, high, mean, std, histogram)
 
 
 def _in_range(number: float) -> int:
