@@ -79,7 +79,7 @@ _JSON = {"errors", "json"}
 _FUTURES = {"errors", "resumable", "future"}
 _INDEX = {*_JSON, "index"}
 _CONSTRAINTS = {*_INDEX, "constraints"}
-_KVSTORE = {*_JSON, *_FUTURES, "batch", "context", "kvstore"}
+_KVSTORE = {*_JSON, *_FUTURES, "batch", "context", "kvstore", "memory_keys"}
 _SPEC = {*_CONSTRAINTS, *_KVSTORE, "spec"}
 _DRIVERS = {*_SPEC, "views", "drivers"}
 TENSORSTORE: dict[str, set[str]] = {
@@ -92,8 +92,9 @@ TENSORSTORE: dict[str, set[str]] = {
     "future": {"errors", "resumable"},
     "batch": _FUTURES,
     "context_resources": _JSON,
-    "context": {*_JSON, "context_resources"},
-    "kvstore": {*_JSON, *_FUTURES, "batch", "context"},
+    "memory_keys": set(),
+    "context": {*_JSON, "context_resources", "memory_keys"},
+    "kvstore": {*_JSON, *_FUTURES, "batch", "context", "memory_keys"},
     "spec": {*_CONSTRAINTS, *_KVSTORE},
     "views": {*_INDEX, "spec"},
     "drivers": {*_SPEC, "views"},
@@ -113,7 +114,7 @@ INNER: dict[str, dict[str, set[str]]] = {
         "fsspec": {"", "local"},
         "objects": {""},
         "zip": {"", "local", "fsspec"},
-        "references": {"", "objects"},
+        "references": {""},
         "cache": {""},
     },
     "codecs": {"": {"serializers"}, "serializers": {""}, "compressors": {""}},

@@ -7,6 +7,7 @@ parts are kept, even between processes and machines, if the store supports condi
 from __future__ import annotations
 
 import atexit
+import os
 import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -27,13 +28,13 @@ from tegula.hierarchy.opening import open_array
 from tegula.indexing.normalise import as_slice, itemise
 from tegula.metadata.chunk_grids import ChunkGrid
 from tegula.optional import library
-from tegula.stores.identity import process_name
 from tegula.targets.paths import clean
 from tegula.targets.stores import creating
 from tegula.targets.suffixes import new_format
 
 __all__ = ["store"]
 
+_IMPORT = uuid.uuid4().hex  # forked children share it
 _OPTIONS = frozenset(CREATION) | {"dtype", "format", "overwrite", "allow_pickle"}
 Place: TypeAlias = tuple[int | range, ...]
 """The elements to write: one index or several along each axis of the target."""
@@ -221,13 +222,18 @@ class SharedTarget:
 
     def __init__(self, array: Array) -> None:
         self._array = array
-        self._home = process_name()
+        self._home = _process()
         self._in_memory = array.store.is_private
 
     def __setitem__(self, part: Part, block: Any) -> None:
-        if process_name() != self._home:
+        if _process() != self._home:
             _check_shared(self._array, part, self._in_memory)
         self._array[part] = block
+
+
+def _process() -> tuple[str, int]:
+    """Return what is unique to this process among all processes on all machines."""
+    return _IMPORT, os.getpid()
 
 
 def _second(_: Any, target: Array) -> Array:

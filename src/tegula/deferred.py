@@ -8,14 +8,16 @@ written twice: by name, and below ``TYPE_CHECKING`` for type checkers, readers, 
 from __future__ import annotations
 
 import atexit
+import os
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
-__all__ = ["Later", "at_exit", "before_threads", "load", "matcher", "on_first_use"]
+__all__ = ["Later", "after_fork", "at_exit", "before_threads", "load", "matcher", "on_first_use"]
 
+_Call = TypeVar("_Call", bound=Callable[[], object])
 _last_calls: Final[dict[int, Callable[[], object]]] = {}
 _left: Final[dict[str, None]] = {}  # modules that threads may need
 
@@ -102,6 +104,13 @@ class Later:
         module = import_module(self._name)  # waits if another thread is about to import it
         self.__dict__ = module.__dict__  # from now on the attributes are those of the module
         return getattr(module, name)
+
+
+def after_fork(function: _Call) -> _Call:
+    """Call a function in each child that is forked from this process, and return it; usable as a decorator."""
+    if hasattr(os, "register_at_fork"):  # not on Windows
+        os.register_at_fork(after_in_child=function)
+    return function
 
 
 def at_exit(step: int, function: Callable[[], object]) -> None:

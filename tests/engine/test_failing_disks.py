@@ -24,7 +24,7 @@ from tests.effort import NIGHTLY
 
 import tegula
 from tegula.errors import MetadataError, StoreError, TegulaError
-from tegula.stores.local.sweeping import note_swept
+from tegula.stores.local.directories import note_swept
 
 pytestmark = pytest.mark.skipif(not os.path.exists("/proc/self/fd"), reason="the calls are told apart by /proc")
 MOST = 12

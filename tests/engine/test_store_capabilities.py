@@ -14,7 +14,7 @@ from tegula.engine.concurrency.reservations import Reservation
 from tegula.engine.lengths import atomic_append
 from tegula.errors import UnsupportedError
 from tegula.stores import MemoryStore
-from tegula.stores.interface import clip_range
+from tegula.stores.arguments import clip_range
 from tegula.stores.single_writer import digest
 
 

@@ -23,7 +23,7 @@ from tests.stateful.test_group import GroupMachine
 from tests.stateful.test_table import TableMachine
 
 from tegula.stores import ObjectStore, Store
-from tegula.stores.objects.retries import Retries
+from tegula.stores.objects.requests import Retries
 
 _prefixes = itertools.count()
 _QUICK = Retries(first=0.001)

@@ -17,7 +17,7 @@ from tests.waiting import run_threads
 import tegula
 from tegula.errors import ConflictError, StoreError
 from tegula.stores import ABSENT, LocalStore, ZipStore
-from tegula.stores.local import directories, open_files, sweeping
+from tegula.stores.local import directories, open_files
 from tegula.stores.local.open_files import Held, byte_locks
 from tegula.stores.zip import archive as zip_archive
 from tegula.testing import check_store
@@ -191,7 +191,7 @@ def test_values_conditions_locks_and_leftovers(tmp_path: Path) -> None:
     leftover = tmp_path / "a/.tegula-1-0000000000000000.tmp"
     leftover.write_bytes(b"part of")
     os.utime(leftover, (0, 0))
-    sweeping.SWEPT.clear()  # as in another process
+    directories.SWEPT.clear()  # as in another process
     store.set("a/c", b"more")
     assert not leftover.exists()
     store.delete("a/b", if_generation=second)

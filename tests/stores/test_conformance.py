@@ -11,11 +11,11 @@ from far_stores import RevalidatingStore
 from tegula import CachedStore
 from tegula.errors import ConflictError, StoreError
 from tegula.stores import ABSENT, LocalStore, MappingStore, MemoryStore, SingleWriterStore, Store, ZipStore
+from tegula.stores.arguments import check_key, check_prefix
 from tegula.stores.capabilities import Revalidating
-from tegula.stores.interface import check_key, check_prefix
-from tegula.stores.memory_keys import MemoryKeys
-from tegula.stores.staging import Stage, StagedStore
-from tegula.stores.zip.keys import ZipKeys
+from tegula.tensorstore.kvstore.staging import Stage, StagedStore
+from tegula.tensorstore.kvstore.zip_keys import ZipKeys
+from tegula.tensorstore.memory_keys import MemoryKeys
 from tegula.testing import FaultyStore, StoreConformance, check_store
 from tegula.testing.suite import run_together
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 
 from tegula.stores import MemoryStore, Store, ZipStore
-from tegula.stores.interface import split_children
+from tegula.stores.arguments import split_children
 from tegula.stores.key_tree import KeyTree
 
 pytestmark = pytest.mark.once(executors="none")

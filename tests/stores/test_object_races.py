@@ -24,7 +24,7 @@ from tegula import config, executors
 from tegula.errors import StoreError
 from tegula.stores import ObjectStore
 from tegula.stores.objects.failures import Failure
-from tegula.stores.objects.retries import Retries
+from tegula.stores.objects.requests import Retries
 
 ROOT = Path(__file__).parents[2]
 WORKERS = 4

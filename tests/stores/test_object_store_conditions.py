@@ -18,11 +18,10 @@ from tests.waiting import join, until
 from tegula.errors import ConflictError, ReadOnlyError, StoreError
 from tegula.stores import ABSENT, ObjectStore
 from tegula.stores.objects import writes as object_writes
+from tegula.stores.objects.conditions import known_conditions, storage_of
 from tegula.stores.objects.failures import Failure
 from tegula.stores.objects.generations import new_write, position, reaches_back
-from tegula.stores.objects.probing import known_conditions, storage_of
-from tegula.stores.objects.requests import Requests
-from tegula.stores.objects.retries import Retries
+from tegula.stores.objects.requests import Requests, Retries
 from tegula.stores.objects.urls import open_url
 from tegula.testing.suite import run_together
 

@@ -19,7 +19,7 @@ from tegula import config
 from tegula.errors import MetadataError, StoreError, TegulaError
 from tegula.stores import ABSENT, ObjectStore
 from tegula.stores.objects.failures import failure_of
-from tegula.stores.objects.retries import Limiter, Retries
+from tegula.stores.objects.requests import Limiter, Retries
 from tegula.stores.objects.urls import open_url
 
 obstore = pytest.importorskip("obstore")
@@ -431,7 +431,7 @@ def rounds_of(limiter: Limiter, number: int, seconds: Callable[[int], float], wa
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     now = [1000.0]
-    monkeypatch.setattr("tegula.stores.objects.retries.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("tegula.stores.objects.requests.time.monotonic", lambda: now[0])
     return now
 
 

@@ -26,10 +26,9 @@ from tegula.errors import (
     TegulaError,
     UnsupportedError,
 )
-from tegula.stores.objects.credentials import ProfileCredentials
-from tegula.stores.objects.options import KNOWN, sort_options
-from tegula.stores.objects.retries import Retries
-from tegula.stores.objects.urls import SCHEMES, open_url
+from tegula.stores.objects.options import KNOWN, SCHEMES, ProfileCredentials, sort_options
+from tegula.stores.objects.requests import Retries
+from tegula.stores.objects.urls import open_url
 
 pytest.importorskip("obstore")
 SECRET = "marker5ecret"

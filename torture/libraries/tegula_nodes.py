@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import numpy as np
 
 import tegula
-from tegula.stores.objects.retries import Retries
+from tegula.stores.objects.requests import Retries
 from torture.libraries.interface import Library, Values, inner_chunk
 
 _FORMATS = {"zarr2": "zarr2", "zarr3": "zarr3", "shard": "zarr3", "bcolz": "bcolz", "table": "bcolz"}

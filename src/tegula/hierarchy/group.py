@@ -43,7 +43,7 @@ from tegula.hierarchy.members import Documents, Items, Keys, Members, Names, Val
 from tegula.metadata.data_types import DataType, as_data_type, packed
 from tegula.metadata.nodes import ArrayMetadata, GroupMetadata, NodeMetadata
 from tegula.stores import Store
-from tegula.stores.interface import is_key
+from tegula.stores.arguments import is_key
 from tegula.tables.table import Table
 
 __all__ = ["Group", "group_at", "open_node"]

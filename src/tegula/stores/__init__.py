@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING
 from tegula.deferred import on_first_use
 
 if TYPE_CHECKING:
+    from tegula.stores.arguments import ABSENT, ByteRange, Generation
     from tegula.stores.fsspec.store import FsspecStore
-    from tegula.stores.interface import ABSENT, ByteRange, Generation, Store
+    from tegula.stores.interface import Store
     from tegula.stores.local.store import LocalStore
     from tegula.stores.mapping import MappingStore
     from tegula.stores.memory import MemoryStore
@@ -42,8 +43,9 @@ __all__ = [
 ]
 
 _HOMES = {
+    "arguments": "ABSENT ByteRange Generation",
     "fsspec.store": "FsspecStore",
-    "interface": "ABSENT ByteRange Generation Store",
+    "interface": "Store",
     "local.store": "LocalStore",
     "mapping": "MappingStore",
     "memory": "MemoryStore",

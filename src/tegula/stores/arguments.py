@@ -7,16 +7,19 @@ from operator import index
 from typing import Any, Final, TypeAlias
 
 from tegula.deferred import matcher
-from tegula.errors import StoreError
+from tegula.errors import ConflictError, StoreError
 
 __all__ = [
     "ABSENT",
     "ByteRange",
     "BytesLike",
     "Generation",
+    "changed",
+    "check_generation",
     "check_key",
     "check_prefix",
     "clip_range",
+    "cut",
     "flat_view",
     "is_key",
     "split_children",
@@ -105,6 +108,25 @@ def clip_range(byte_range: ByteRange, size: int) -> tuple[int, int]:
         raise StoreError(f"a byte range must be (start, length), not {byte_range!r:.60}") from error
     start = max(0, size + start) if start < 0 else min(start, size)
     return start, size if length is None else min(size, start + length)
+
+
+def cut(value: bytes | None, byte_range: ByteRange | None) -> bytes | None:
+    """Return a range of a value, or all of it; ``None`` if there is no value."""
+    if value is None or byte_range is None:
+        return value
+    start, stop = clip_range(byte_range, len(value))
+    return value[start:stop]
+
+
+def changed(key: str | None) -> ConflictError:
+    """Return the error for a key whose value is not in the expected state."""
+    return ConflictError("the value has changed since it was read", key=key)
+
+
+def check_generation(key: str | None, found: Generation, expected: Generation | None) -> None:
+    """Raise `ConflictError` if a key has another generation than the expected one, if there is one."""
+    if expected is not None and found != expected:
+        raise changed(key)
 
 
 def flat_view(value: BytesLike, key: str) -> memoryview:

@@ -31,7 +31,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Self
 
 from tegula.errors import ConflictError
-from tegula.stores.arguments import ByteRange, Generation
+from tegula.stores.arguments import ByteRange, Generation, changed
 from tegula.stores.operations import Writable
 
 __all__ = [
@@ -561,5 +561,5 @@ def delete_if(store: Any, key: str, generation: Generation) -> None:
         store.delete(key, if_generation=generation)
         return
     if not unchanged(store, key, generation):
-        raise ConflictError("the value has changed since it was read", key=key)
+        raise changed(key)
     store.delete(key)

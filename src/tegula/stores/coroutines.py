@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import _thread
 import asyncio
-import os
 import threading
 from collections.abc import Coroutine
 from typing import Any, Final, TypeVar
+
+from tegula.deferred import after_fork
 
 __all__ = ["run"]
 
@@ -32,13 +33,10 @@ class _Loop:
 _loops: Final = [_Loop()]
 
 
+@after_fork
 def _forget_loop() -> None:
     """In a forked child, forget the loop: its thread does not exist here."""
     _loops[0] = _Loop()
-
-
-if hasattr(os, "register_at_fork"):  # not on Windows
-    os.register_at_fork(after_in_child=_forget_loop)
 
 
 def run(coroutine: Coroutine[Any, Any, _T]) -> _T:

@@ -8,6 +8,8 @@ import threading
 import weakref
 from typing import Any
 
+from tegula.deferred import after_fork
+
 __all__ = ["Shared", "lasting_text", "location", "process_name", "shared", "unique_location"]
 
 _PLAIN = (str, int, float, bytes, bool, type(None))
@@ -33,14 +35,14 @@ class Shared:
 _shared: weakref.WeakValueDictionary[tuple[object, ...], Shared] = weakref.WeakValueDictionary()
 
 
-def shared(storage: object, *place: object) -> Shared:
-    """Return the identity of a place in storage, the same one for all stores of this process.
+def shared(storage: object, *part: object) -> Shared:
+    """Return the identity of a part in storage, the same one for all stores of this process.
 
     Parameters
     ----------
     storage : object
         The object that holds the values.
-    place : hashable
+    part : hashable
         A part of the storage; equal for stores over the same part.
 
     Examples
@@ -51,10 +53,10 @@ def shared(storage: object, *place: object) -> Shared:
     (True, False)
     """
     with _lock:
-        found = _shared.get(place)
-        if found is None:
-            found = _shared[place] = Shared(storage)
-        return found
+        identity = _shared.get(part)
+        if identity is None:
+            identity = _shared[part] = Shared(storage)
+        return identity
 
 
 def location(identity: object, key: str) -> str:
@@ -97,13 +99,7 @@ def unique_location(identity: object, key: str) -> str:
 
 
 def process_name() -> str:
-    """Return text that is unique to this process among all processes on all machines.
-
-    Examples
-    --------
-    >>> process_name() == process_name()
-    True
-    """
+    """Return text that is unique to this process among all processes on all machines."""
     global _process
     with _lock:
         _process = _process or os.urandom(16).hex()
@@ -143,11 +139,8 @@ def _name(identity: object) -> str:
         return name
 
 
+@after_fork
 def _renew_lock() -> None:
     """In a forked child, which has copies of all objects, free the lock that a thread of the parent may have held."""
     global _lock, _process
     _lock, _process = threading.Lock(), ""
-
-
-if hasattr(os, "register_at_fork"):  # not on Windows
-    os.register_at_fork(after_in_child=_renew_lock)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import threading
-import weakref
 from collections.abc import Iterator, MutableMapping
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any
 
 from tegula.errors import StoreError, TegulaError
 from tegula.stores.arguments import ABSENT, ByteRange, Generation, check_key, check_prefix, is_key
 from tegula.stores.capabilities import Locking
-from tegula.stores.single_writer import KeyLocks, SingleWriterStore, digest
+from tegula.stores.single_writer import KeyLocks, SingleWriterStore, digest, locks_of
 
 __all__ = ["MappingStore"]
 
@@ -29,11 +29,6 @@ class _Shared(KeyLocks):
     def renew(self) -> None:
         super().renew()
         self.writer = threading.RLock()
-
-
-# One for each mapping in use. A store holds its mapping, so an id is not reused while its entry is alive.
-_shared: weakref.WeakValueDictionary[int, _Shared] = weakref.WeakValueDictionary()
-_shared_lock = KeyLocks(1)
 
 
 class MappingStore(Locking, SingleWriterStore):
@@ -70,7 +65,7 @@ class MappingStore(Locking, SingleWriterStore):
     def __init__(self, mapping: MutableMapping[str, Any], *, read_only: bool = False) -> None:
         if not hasattr(mapping, "__getitem__") or not hasattr(mapping, "keys"):
             raise StoreError(f"a MappingStore needs a mapping, not {type(mapping).__name__}")
-        self._shared = _shared_of(mapping)
+        self._shared = locks_of(mapping, _Shared)
         super().__init__(read_only=read_only, locks=self._shared)
         self.mapping = mapping
 
@@ -189,19 +184,7 @@ class MappingStore(Locking, SingleWriterStore):
         return StoreError(f"{self!r} failed to {action}: {type(error).__name__}: {error}", key=key)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _reopen, (type(self), self.mapping, self.read_only)
+        return partial(type(self), read_only=self.read_only), (self.mapping,)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({type(self.mapping).__name__})"
-
-
-def _reopen(kind: type[MappingStore], mapping: MutableMapping[str, Any], read_only: bool) -> MappingStore:
-    return kind(mapping, read_only=read_only)
-
-
-def _shared_of(mapping: object) -> _Shared:
-    with _shared_lock.of(""):
-        shared = _shared.get(id(mapping))
-        if shared is None:
-            shared = _shared[id(mapping)] = _Shared()
-        return shared

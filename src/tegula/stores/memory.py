@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import itertools
-import os
 import threading
 import weakref
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
-from tegula.errors import ConflictError, ReadOnlyError
-from tegula.stores.interface import (
+from tegula.deferred import after_fork
+from tegula.errors import ReadOnlyError
+from tegula.stores.arguments import (
     ABSENT,
     ByteRange,
     BytesLike,
     Generation,
-    Store,
+    changed,
     check_key,
     check_prefix,
     clip_range,
     flat_view,
 )
+from tegula.stores.interface import Store
 from tegula.stores.key_tree import KeyTree
 
 __all__ = ["MemoryStore"]
@@ -72,10 +74,10 @@ class MemoryStore(Store):
 
     def get(self, key: str, byte_range: ByteRange | None = None, *, with_generation: bool = False) -> Any:
         """Return the value of `key`, or a range of it, or ``None`` if there is none; see `Store.get`."""
-        found = self._values.get(key) if type(key) is str else None
-        if found is None:
+        entry = self._values.get(key) if type(key) is str else None
+        if entry is None:
             self._check_key(key)
-        value, generation = found or (None, ABSENT)
+        value, generation = entry or (None, ABSENT)
         if value is not None and byte_range is not None:
             start, stop = clip_range(byte_range, len(value))
             value = value[start:stop]
@@ -99,9 +101,9 @@ class MemoryStore(Store):
         self._check_writable(key)
         with self._lock:
             self._check_generation(key, if_generation)
-            found = self._values.pop(key, None)
+            entry = self._values.pop(key, None)
             self.changes = next_generation()
-            if found is not None and self._tree is not None:
+            if entry is not None and self._tree is not None:
                 self._tree.discard(key)
 
     def list_prefix(self, prefix: str) -> Iterator[str]:
@@ -123,8 +125,8 @@ class MemoryStore(Store):
 
     def size(self, key: str) -> int | None:
         """Return the length of a value in bytes, or ``None`` if there is none."""
-        found = self._values.get(self._check_key(key))
-        return None if found is None else len(found[0])
+        entry = self._values.get(self._check_key(key))
+        return None if entry is None else len(entry[0])
 
     @property
     def url(self) -> str:
@@ -138,12 +140,12 @@ class MemoryStore(Store):
 
     def _check_generation(self, key: str, expected: Generation | None) -> None:
         if expected is not None and self._values.get(key, (None, ABSENT))[1] != expected:
-            raise ConflictError("the value has changed since it was read", key=key)
+            raise changed(key)
 
     def __reduce__(self) -> tuple[Any, ...]:
         with self._lock:
             contents = {key: value for key, (value, _) in self._values.items()}
-        return _reopen, (type(self), contents, self.read_only)
+        return partial(type(self), read_only=self.read_only), (contents,)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({len(self._values)} keys)"
@@ -152,15 +154,8 @@ class MemoryStore(Store):
 _stores: weakref.WeakSet[MemoryStore] = weakref.WeakSet()
 
 
+@after_fork
 def _free_locks() -> None:
     """In a forked child, free the locks of the parent's threads, which do not exist here."""
     for store in _stores:
         store._lock = threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):  # not on Windows
-    os.register_at_fork(after_in_child=_free_locks)
-
-
-def _reopen(kind: type[MemoryStore], contents: dict[str, bytes], read_only: bool) -> MemoryStore:
-    return kind(contents, read_only=read_only)

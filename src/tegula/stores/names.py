@@ -26,6 +26,7 @@ __all__ = [
     "entry_names",
     "file_url",
     "has_twins",
+    "is_hidden",
     "is_no_name",
     "name_flaw",
     "path_of_url",
@@ -68,6 +69,11 @@ def name_flaw(key: str, platform: str = sys.platform) -> str | None:
     return None
 
 
+def is_hidden(key: str) -> bool:
+    """Return whether a segment of a key is one of the store's own names."""
+    return HIDDEN in key and any(segment.startswith(HIDDEN) for segment in key.split("/"))
+
+
 def is_no_name(error: StoreError) -> bool:
     """Return whether an error means that a store can't have such a key: a name too long, or a key below a file."""
     cause = error.__cause__
@@ -94,13 +100,7 @@ def reason(error: BaseException, path: str) -> str:
 
 
 def has_twins(name: str) -> bool:
-    """Return whether file systems that ignore case or Unicode normalization find `name` by other spellings, too.
-
-    Examples
-    --------
-    >>> has_twins("0.12"), has_twins("zarr.json")
-    (False, True)
-    """
+    """Return whether file systems that ignore case or Unicode normalization find `name` by other spellings, too."""
     return not name.isascii() or name.lower() != name.upper()
 
 
@@ -120,13 +120,7 @@ def _entry_names(directory: str, mtime_ns: int) -> frozenset[str]:
 
 
 def path_text(path: Any) -> str:
-    """Return a path as text, or raise `StoreError` if it is not a path.
-
-    Examples
-    --------
-    >>> path_text(b"a")
-    'a'
-    """
+    """Return a path as text, or raise `StoreError` if it is not a path."""
     try:
         text = os.fsdecode(path)
         os.fsencode(text)  # a lone surrogate has no bytes

@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import weakref
 from abc import abstractmethod
+from collections.abc import Callable
 from importlib import import_module
-from typing import Any
+from typing import Any, Final, TypeVar
 
-from tegula.errors import ConflictError, ReadOnlyError
+from tegula.deferred import after_fork
+from tegula.errors import ReadOnlyError
 from tegula.stores.arguments import (
     ABSENT,
     ByteRange,
     BytesLike,
     Generation,
+    changed,
     check_key,
     clip_range,
     flat_view,
 )
 from tegula.stores.interface import Store
 
-__all__ = ["KeyLocks", "PrefixedLocks", "SingleWriterStore", "digest"]
+__all__ = ["KeyLocks", "PrefixedLocks", "SingleWriterStore", "digest", "locks_of"]
+
+_Locks = TypeVar("_Locks", bound="KeyLocks")
 
 
 class KeyLocks:
@@ -75,14 +79,26 @@ class PrefixedLocks(KeyLocks):
 _all_locks: weakref.WeakSet[KeyLocks] = weakref.WeakSet()
 
 
+@after_fork
 def _renew_all() -> None:
     """In a forked child, renew the locks, since the parent's threads that may hold them do not exist here."""
     for locks in _all_locks:
         locks.renew()
 
 
-if hasattr(os, "register_at_fork"):  # not on Windows
-    os.register_at_fork(after_in_child=_renew_all)
+# A store holds its storage, so an id is not reused while its entry is alive.
+_by_storage: weakref.WeakValueDictionary[tuple[object, int], KeyLocks] = weakref.WeakValueDictionary()
+_making: Final = KeyLocks(1)
+
+
+def locks_of(storage: object, make: Callable[[], _Locks]) -> _Locks:
+    """Return the locks that all stores of this process over one storage share, made by `make` for the first of them."""
+    with _making.of(""):
+        locks: Any = _by_storage.get((make, id(storage)))
+        if locks is None:
+            locks = _by_storage[make, id(storage)] = make()
+        made: _Locks = locks
+        return made
 
 
 class SingleWriterStore(Store):
@@ -180,7 +196,7 @@ class SingleWriterStore(Store):
 
     def _compare(self, key: str, expected: Generation | None) -> None:
         if expected is not None and self._generation(key, self.read(key)) != expected:
-            raise ConflictError("the value has changed since it was read", key=key)
+            raise changed(key)
 
     def _generation(self, key: str, value: bytes | None) -> Generation:
         return ABSENT if value is None else digest(value)

@@ -193,8 +193,7 @@ class _Locking(Locking, WrappingStore):
     store: Any
 
     def lock(self, key: str) -> AbstractContextManager[bool]:
-        found: AbstractContextManager[bool] = self.act("lock", key, lambda: self.store.lock(key))
-        return found
+        return self.act("lock", key, lambda: self.store.lock(key))
 
 
 class _BlockedKeys(BlockedKeys, WrappingStore):
@@ -203,8 +202,8 @@ class _BlockedKeys(BlockedKeys, WrappingStore):
     store: Any
 
     def blocked_by(self, key: str) -> str | None:
-        found: str | None = self.act("blocked_by", key, lambda: self.store.blocked_by(key))
-        return found
+        blocker: str | None = self.act("blocked_by", key, lambda: self.store.blocked_by(key))
+        return blocker
 
 
 class _EmptyDirectories(EmptyDirectories, WrappingStore):
@@ -216,8 +215,8 @@ class _EmptyDirectories(EmptyDirectories, WrappingStore):
         self.act("make_prefix", prefix, lambda: self.store.make_prefix(prefix))
 
     def has_prefix(self, prefix: str) -> bool:
-        found: bool = self.act("has_prefix", prefix, lambda: self.store.has_prefix(prefix))
-        return found
+        is_there: bool = self.act("has_prefix", prefix, lambda: self.store.has_prefix(prefix))
+        return is_there
 
     def is_link(self, prefix: str) -> bool:
         return self.act("is_link", prefix, lambda: is_link(self.store, prefix))
@@ -229,8 +228,7 @@ class _UnreachableNames(UnreachableNames, WrappingStore):
     store: Any
 
     def unreachable(self, prefix: str = "") -> Iterator[str]:
-        found: Iterator[str] = self.act("unreachable", prefix, lambda: self.store.unreachable(prefix))
-        return found
+        return self.act("unreachable", prefix, lambda: self.store.unreachable(prefix))
 
 
 class _Exclusive(Exclusive, WrappingStore):

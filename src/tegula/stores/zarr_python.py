@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import weakref
 from collections.abc import Coroutine, Iterable, Iterator
+from functools import partial
 from importlib import import_module
 from typing import Any, Final, TypeVar
 
@@ -14,17 +14,12 @@ from tegula.stores.checked_ranges import CheckedRanges, Limits
 from tegula.stores.coroutines import run
 from tegula.stores.fsspec.file_systems import MISSING, is_absence
 from tegula.stores.secrets import redacted
-from tegula.stores.single_writer import KeyLocks, PrefixedLocks
+from tegula.stores.single_writer import KeyLocks, PrefixedLocks, locks_of
 
 __all__ = ["ZarrPythonStore"]
 
 _T = TypeVar("_T")
 _CONCURRENCY: Final = 10  # as in zarr-python itself
-
-
-# One for each store in use. A store of tegula holds the wrapped store, so an id is not reused while its entry is alive.
-_shared: weakref.WeakValueDictionary[int, KeyLocks] = weakref.WeakValueDictionary()
-_shared_lock = KeyLocks(1)
 
 
 class ZarrPythonStore(CheckedRanges):
@@ -58,7 +53,9 @@ class ZarrPythonStore(CheckedRanges):
         self._buffers: Any = import_module("zarr.core.buffer").default_buffer_prototype()
         self.listable = bool(store.supports_listing)
         cannot = store.read_only or not (store.supports_writes and store.supports_deletes)
-        super().__init__(read_only=read_only or cannot, locks=PrefixedLocks(_locks_of(store), self._prefix))
+        values = getattr(store, "_store_dict", store)  # stores in memory may share their values
+        locks = PrefixedLocks(locks_of(values, _some_locks), self._prefix)
+        super().__init__(read_only=read_only or cannot, locks=locks)
 
     # --- values
 
@@ -77,10 +74,10 @@ class ZarrPythonStore(CheckedRanges):
         elif start is not None:
             wanted = self._abc.SuffixByteRequest(-start) if start < 0 else self._abc.OffsetByteRequest(start)
         await self._open()
-        found = await self.store.get(self._prefix + key, self._buffers, wanted)
-        if found is None:
+        buffer = await self.store.get(self._prefix + key, self._buffers, wanted)
+        if buffer is None:
             raise FileNotFoundError(key)
-        value: bytes = found.to_bytes()
+        value: bytes = buffer.to_bytes()
         return value
 
     def get_many(self, requests: Iterable[tuple[str, ByteRange | None]]) -> list[bytes | None]:
@@ -97,9 +94,9 @@ class ZarrPythonStore(CheckedRanges):
             asked = (fetch(key, limits) for key, _, limits in wanted if limits is not None)
             return await asyncio.gather(*asked, return_exceptions=True)
 
-        found = iter(run(fetch_all()))
+        answers = iter(run(fetch_all()))
         return [
-            self.read_sized(key, byte_range) if limits is None else self.answer(key, byte_range, next(found))
+            self.read_sized(key, byte_range) if limits is None else self.answer(key, byte_range, next(answers))
             for key, byte_range, limits in wanted
         ]
 
@@ -143,8 +140,8 @@ class ZarrPythonStore(CheckedRanges):
         inner = self._prefix + check_prefix(prefix)
 
         async def is_prefix(name: str) -> bool:
-            async for found in self.store.list_prefix(f"{name}/"):
-                if found.startswith(f"{name}/"):
+            async for entries in self.store.list_prefix(f"{name}/"):
+                if entries.startswith(f"{name}/"):
                     return True
             return False
 
@@ -154,9 +151,9 @@ class ZarrPythonStore(CheckedRanges):
             return [*zip(names, keys, await asyncio.gather(*map(is_prefix, names)))]
 
         cut = len(self._prefix)
-        found = [each for each in self._run("list", prefix, listed()) if is_key(each[0][cut:])]
-        keys = sorted(name[cut:] for name, stored, _ in found if stored)
-        return keys, sorted(f"{name[cut:]}/" for name, _, filled in found if filled)
+        entries = [each for each in self._run("list", prefix, listed()) if is_key(each[0][cut:])]
+        keys = sorted(name[cut:] for name, stored, _ in entries if stored)
+        return keys, sorted(f"{name[cut:]}/" for name, _, filled in entries if filled)
 
     @property
     def url(self) -> str:
@@ -199,17 +196,8 @@ class ZarrPythonStore(CheckedRanges):
         return hash((id(self.store), self.path))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _reopen, (type(self), self.store, self.path, self.read_only)
+        return partial(type(self), read_only=self.read_only), (self.store, self.path)
 
 
-def _reopen(kind: type[ZarrPythonStore], store: Any, path: str, read_only: bool) -> ZarrPythonStore:
-    return kind(store, path, read_only=read_only)
-
-
-def _locks_of(store: Any) -> KeyLocks:
-    held = getattr(store, "_store_dict", store)  # stores in memory may share their values
-    with _shared_lock.of(""):
-        locks = _shared.get(id(held))
-        if locks is None:
-            locks = _shared[id(held)] = KeyLocks(64)
-        return locks
+def _some_locks() -> KeyLocks:
+    return KeyLocks(64)

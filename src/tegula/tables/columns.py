@@ -24,7 +24,7 @@ from tegula.formats import Format, find_format
 from tegula.metadata.data_types import as_data_type
 from tegula.metadata.nodes import ArrayMetadata, GroupMetadata
 from tegula.stores import MemoryStore, Store
-from tegula.stores.interface import is_key
+from tegula.stores.arguments import is_key
 from tegula.tables.arrow_input import ArrowRows, is_arrow
 from tegula.tables.row_input import as_column, as_columns, fitted, fitted_rows, pieces_to_append
 

@@ -12,7 +12,7 @@ from tegula import config
 from tegula.budget import check_size
 from tegula.errors import MetadataError, NotFoundError, StoreError, TegulaError, UnsupportedError
 from tegula.stores import LocalStore, Store
-from tegula.stores.objects.words import obstore_words
+from tegula.stores.objects.options import obstore_words
 from tegula.stores.references.parquet import INDEX, ParquetReferences, is_index
 from tegula.stores.references.sets import JsonReferences, ReferenceSet
 from tegula.stores.references.store import ReferenceStore

@@ -14,11 +14,11 @@ from collections.abc import Iterable, Mapping, Set
 from functools import partial
 from typing import Any, ClassVar, TypeAlias
 
-from tegula.stores.memory_keys import MemoryKeys
 from tegula.tensorstore.context_resources import KINDS, Kind, kind_of, split_reference
 from tegula.tensorstore.errors import invalid, status, type_error
 from tegula.tensorstore.json.binding import MISSING, obj, take
 from tegula.tensorstore.json.values import pretty, to_json_value
+from tegula.tensorstore.memory_keys import MemoryKeys
 
 __all__ = ["Bindings", "Context", "ResourceSpec", "SpecBuilder"]
 

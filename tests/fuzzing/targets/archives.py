@@ -17,7 +17,7 @@ from typing import Any
 import tegula
 from tegula import config
 from tegula.errors import TegulaError
-from tegula.stores.interface import is_key
+from tegula.stores.arguments import is_key
 
 from ..arrays import outcome
 from ..mutations import HUGE, change_bytes

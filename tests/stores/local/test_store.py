@@ -18,8 +18,8 @@ from tests.waiting import run_threads
 import tegula
 from tegula import config, create_array, executors
 from tegula.errors import ConflictError, ReadOnlyError, StoreError
-from tegula.stores import ABSENT, LocalStore, MappingStore, root
-from tegula.stores.local import directories, open_files
+from tegula.stores import ABSENT, LocalStore, MappingStore
+from tegula.stores.local import directories, open_files, root
 from tegula.stores.names import name_flaw
 from tegula.testing import check_store
 

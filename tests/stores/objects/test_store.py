@@ -11,7 +11,6 @@ from tests.servers.buckets import Bucket
 
 from tegula.errors import MetadataError, StoreError, UnsupportedError
 from tegula.stores import ObjectStore, Store
-from tegula.stores.objects.ranges import spans_of
 from tegula.testing import StoreConformance
 
 obstore = pytest.importorskip("obstore")
@@ -65,27 +64,6 @@ def test_a_view_is_what_get_returns_also_of_a_subclass(value: bytes) -> None:
         assert bytes(store.view("a")) == store.get("a")
         assert store.view("b") is None
         assert store.view("b", with_generation=True) == store.get("b", with_generation=True)
-
-
-@given(
-    st.lists(st.tuples(st.integers(0, 200), st.integers(0, 40)), max_size=30),
-    st.integers(0, 20),
-    st.integers(1, 100),
-)
-def test_spans_hold_each_range_once_and_waste_little(ranges: list[Any], gap: int, longest: int) -> None:
-    bounds = [(start, start + length) for start, length in ranges]
-    spans = spans_of(bounds, gap, longest)
-    placed = sorted(place for span in spans for place, _, _ in span.wanted)
-    assert placed == [place for place, (start, stop) in enumerate(bounds) if start < stop]
-    for span in spans:
-        assert span.start == min(start for _, start, _ in span.wanted)
-        assert span.stop == max(stop for _, _, stop in span.wanted)
-        assert len(span.wanted) == 1 or span.stop - span.start <= longest
-        covered = sorted((start, stop) for _, start, stop in span.wanted)
-        reach = span.start
-        for start, stop in covered:
-            assert start - reach <= gap
-            reach = max(reach, stop)
 
 
 def test_a_store_in_memory_stays_in_its_process() -> None:

@@ -24,7 +24,6 @@ from tegula.engine.nodes.creating import create_node
 from tegula.errors import AlreadyExistsError, MetadataError, NotFoundError, TegulaError
 from tegula.formats import find_format
 from tegula.metadata.nodes import GroupMetadata
-from tegula.stores import LocalStore
 
 __all__ = ["Columns", "is_inside"]
 
@@ -39,7 +38,7 @@ def is_inside(path: Any, folder: Any) -> bool:
 
 def _node(rootdir: str, mode: str) -> tegula.Table:
     """Open the table in a directory, for its attributes and the order of its columns."""
-    store = LocalStore(rootdir, read_only=mode == "r")
+    store = tegula.LocalStore(rootdir, read_only=mode == "r")
     found = engine.read_metadata(store, "", _FORMAT.name)
     if not isinstance(found, GroupMetadata):
         raise MissingError("the directory does not hold a ctable", path=rootdir)
@@ -56,7 +55,7 @@ def _create_in_directory(rows: dict[str, Any], rootdir: str, mode: str, options:
             columns[name] = carray(column, rootdir=path, mode="r" if mode == "r" else "a", **options)
             columns[name].mode = mode
         metadata = GroupMetadata(format=_FORMAT.name, members=tuple(columns))
-        create_node(LocalStore(rootdir), "", _FORMAT, metadata, overwrite=False)
+        create_node(tegula.LocalStore(rootdir), "", _FORMAT, metadata, overwrite=False)
     except BaseException as error:
         for column in columns.values():
             with suppress(OSError, TegulaError):

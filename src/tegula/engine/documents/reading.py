@@ -12,8 +12,9 @@ from tegula.engine.concurrency.retries import back_off
 from tegula.errors import StoreError, TegulaError
 from tegula.formats import ALL_KEYS, COMMON_KEYS, FORMATS, Format, find_format, is_common, next_keys, parse
 from tegula.metadata.nodes import ArrayMetadata, GroupMetadata, NodeMetadata
+from tegula.stores.arguments import Generation
 from tegula.stores.capabilities import Pinning
-from tegula.stores.interface import Generation, Store
+from tegula.stores.interface import Store
 
 if TYPE_CHECKING:
     from tegula.engine.caches import document_cache

@@ -19,7 +19,7 @@ from tegula.hierarchy.group import Group
 from tegula.jobs.checking.findings import Examination, Repair
 from tegula.metadata.nodes import ArrayMetadata, GroupMetadata, NodeMetadata
 from tegula.stores import Generation
-from tegula.stores.interface import is_key
+from tegula.stores.arguments import is_key
 
 __all__ = ["DOCUMENT_KEYS", "ConsolidatedCheck", "Visit", "consolidated_checks", "visited", "write_document"]
 

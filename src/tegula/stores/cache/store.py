@@ -9,11 +9,13 @@ import weakref
 from ast import literal_eval
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any, Final
 
 from tegula import config
+from tegula.deferred import after_fork
 from tegula.errors import ConflictError, MetadataError
-from tegula.stores.arguments import ABSENT, ByteRange, BytesLike, Generation, check_key, clip_range
+from tegula.stores.arguments import ABSENT, ByteRange, BytesLike, Generation, changed, check_key, clip_range
 from tegula.stores.cache.disk import DiskCache
 from tegula.stores.capabilities import Revalidating, unchanged
 from tegula.stores.identity import lasting_text, location
@@ -154,7 +156,7 @@ class CachedStore(WrappingStore):
             if fresh != state:
                 if not unchanged(self.store, key, state):
                     self._forget([key])
-                    raise ConflictError("the value has changed since it was read", key=key)
+                    raise changed(key)
                 self._note(name, state)
             return [value for value in kept if value is not None], state
 
@@ -201,15 +203,15 @@ class CachedStore(WrappingStore):
         return self._fetched(key, byte_range, self.store.get(key, byte_range, with_generation=True))
 
     def _fetched(
-        self, key: str, byte_range: ByteRange | None, found: tuple[bytes | None, Generation]
+        self, key: str, byte_range: ByteRange | None, answer: tuple[bytes | None, Generation]
     ) -> tuple[bytes | None, Generation]:
         """Cache the answer of the store."""
-        value, generation = found
+        value, generation = answer
         text = lasting_text(generation)
         if value is not None and text is not None and byte_range != (0, 0):
             self._disk.put(self._name(key, text, byte_range), bytes(value))
         self._note(key, generation)
-        return found
+        return answer
 
     # --- values on disk
 
@@ -226,8 +228,8 @@ class CachedStore(WrappingStore):
         return kept
 
     def _name(self, key: str, generation: str, byte_range: ByteRange | None) -> str:
-        place = None if byte_range is None else tuple(None if n is None else int(n) for n in byte_range)
-        return f"{self._root}{key}\0{generation}\0{place}"
+        part = None if byte_range is None else tuple(None if n is None else int(n) for n in byte_range)
+        return f"{self._root}{key}\0{generation}\0{part}"
 
     # --- states of keys
 
@@ -257,8 +259,8 @@ class CachedStore(WrappingStore):
     def _read_state(self, key: str) -> tuple[Generation, float] | None:
         raw = self._disk.get(self._state(key))
         try:
-            found: Any = None if raw is None else literal_eval(raw.decode())
-            return None if found is None else (self.store.generation_of(found[0]), float(found[1]))
+            state: Any = None if raw is None else literal_eval(raw.decode())
+            return None if state is None else (self.store.generation_of(state[0]), float(state[1]))
         except (ValueError, SyntaxError, TypeError, LookupError):
             return None
 
@@ -323,25 +325,18 @@ class CachedStore(WrappingStore):
             self._forget(keys)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _reopen, (self.store, self.directory, self.max_bytes, self.recheck)
+        return partial(CachedStore, recheck=self.recheck), (self.store, self.directory, self.max_bytes)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.store!r}, {self.directory!r})"
 
 
-def _reopen(store: Store, directory: str, max_bytes: int, recheck: str | float) -> CachedStore:
-    return CachedStore(store, directory, max_bytes, recheck=recheck)
-
-
 _stores: weakref.WeakSet[CachedStore] = weakref.WeakSet()
 
 
+@after_fork
 def _free_locks() -> None:
     """In a forked child, free the locks of the parent's threads, which do not exist here."""
     for store in _stores:
         store._lock = threading.Lock()
         store._disk.after_fork()
-
-
-if hasattr(os, "register_at_fork"):  # not on Windows
-    os.register_at_fork(after_in_child=_free_locks)

@@ -8,6 +8,7 @@ import weakref
 from inspect import Parameter, signature
 from typing import Any, Final
 
+from tegula.deferred import after_fork
 from tegula.errors import StoreError
 
 __all__ = [
@@ -40,14 +41,7 @@ _serial: weakref.WeakKeyDictionary[Any, threading.RLock] = weakref.WeakKeyDictio
 
 
 def is_file_system(value: object, name: str = "AbstractFileSystem") -> bool:
-    """Return whether a value is one of fsspec's file systems, or of its class `name`, without importing fsspec.
-
-    Examples
-    --------
-    >>> import fsspec
-    >>> is_file_system(fsspec.filesystem("memory")), is_file_system("memory://")
-    (True, False)
-    """
+    """Return whether a value is one of fsspec's file systems, or of its class `name`, without importing fsspec."""
     return any(kind.__name__ == name and kind.__module__.partition(".")[0] == "fsspec" for kind in type(value).__mro__)
 
 
@@ -81,12 +75,6 @@ def can_write(fs: Any) -> bool:
 
     A file system whose class can't remove files, such as those of HTTP and of archives, counts as read-only. So does
     one that caches contents, since it may return a value that another writer has long replaced.
-
-    Examples
-    --------
-    >>> import fsspec
-    >>> can_write(fsspec.filesystem("memory")), can_write(fsspec.filesystem("data"))
-    (True, False)
     """
     if is_file_system(fs, "CachingFileSystem") or protocols(fs) & _READ_ONLY:
         return False
@@ -104,15 +92,7 @@ def has_renames(fs: Any) -> bool:
 
 
 def unwrapped(fs: Any, root: str) -> tuple[Any, str]:
-    """Return the file system that a wrapper passes calls to, and the path of a directory of the wrapper in it.
-
-    Examples
-    --------
-    >>> import fsspec
-    >>> from fsspec.implementations.dirfs import DirFileSystem
-    >>> unwrapped(DirFileSystem("/a", fsspec.filesystem("memory")), "b")[1]
-    '/a/b'
-    """
+    """Return the file system that a wrapper passes calls to, and the path of a directory of the wrapper in it."""
     while True:
         if is_file_system(fs, "DirFileSystem"):
             root, fs = fs._join(root), fs.fs
@@ -123,14 +103,7 @@ def unwrapped(fs: Any, root: str) -> tuple[Any, str]:
 
 
 def cached(fs: Any) -> Any:
-    """Return the file system below file systems that cache contents.
-
-    Examples
-    --------
-    >>> import fsspec
-    >>> cached(fsspec.filesystem("simplecache", target_protocol="memory")).protocol
-    'memory'
-    """
+    """Return the file system below file systems that cache contents."""
     while is_file_system(fs, "CachingFileSystem"):
         fs = fs.fs
     return fs
@@ -141,11 +114,6 @@ def is_absence(error: object) -> bool:
 
     File systems also raise ``FileNotFoundError`` when a server does not answer, refuses, or fails; the cause of the
     exception then shows that.
-
-    Examples
-    --------
-    >>> is_absence(FileNotFoundError("a")), is_absence(PermissionError("a"))
-    (True, False)
     """
     if not isinstance(error, MISSING):
         return False
@@ -202,13 +170,10 @@ class Handle:
         self.lock = None if shared else _serial.setdefault(fs, threading.RLock())
 
 
+@after_fork
 def _forget_locks() -> None:
     """In a forked child, forget the locks that threads of the parent may hold."""
     _serial.clear()
-
-
-if hasattr(os, "register_at_fork"):  # not on Windows
-    os.register_at_fork(after_in_child=_forget_locks)
 
 
 def _blocking(fs: Any) -> Any:

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from tegula.stores.arguments import is_key
 from tegula.stores.fsspec.file_systems import cached, protocols
-from tegula.stores.names import HIDDEN, file_url
+from tegula.stores.names import file_url, is_hidden
 
 __all__ = ["FileNames", "below", "children", "files"]
 
@@ -69,22 +69,12 @@ class FileNames:
             bare = name.lstrip("/")
             if bare.startswith(self._bare):
                 key = bare[len(self._bare) :]
-                if is_key(key) and not (HIDDEN in key and _is_hidden(key)):
+                if is_key(key) and not is_hidden(key):
                     yield key
 
 
-def _is_hidden(key: str) -> bool:
-    return any(segment.startswith(HIDDEN) for segment in key.split("/"))
-
-
 def below(keys: Iterable[str], prefix: str) -> Iterator[str]:
-    """Yield the keys below a prefix.
-
-    Examples
-    --------
-    >>> [*below(["a", "a/b"], "a/")]
-    ['a/b']
-    """
+    """Yield the keys below a prefix."""
     return (key for key in keys if key.startswith(prefix) and key != prefix)
 
 

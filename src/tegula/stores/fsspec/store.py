@@ -4,20 +4,46 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, nullcontext, suppress
+from functools import partial
 from typing import Any, Final, NamedTuple
 
-from tegula.errors import ConflictError, ReadOnlyError, StoreError, UnsupportedError
-from tegula.stores.arguments import ABSENT, ByteRange, Generation, check_key, check_prefix, clip_range
+from tegula import config
+from tegula.errors import ReadOnlyError, StoreError, UnsupportedError
+from tegula.stores.arguments import (
+    ABSENT,
+    ByteRange,
+    Generation,
+    changed,
+    check_generation,
+    check_key,
+    check_prefix,
+    clip_range,
+)
 from tegula.stores.capabilities import BlockedKeys, Ranged
-from tegula.stores.checked_ranges import Limits
-from tegula.stores.fsspec.calls import FileCalls
-from tegula.stores.fsspec.file_systems import MISSING, is_file_system, overrides
-from tegula.stores.fsspec.listing import below, children, files
-from tegula.stores.names import HIDDEN
+from tegula.stores.checked_ranges import CheckedRanges, Limits
+from tegula.stores.fsspec.file_systems import (
+    MISSING,
+    Handle,
+    cached,
+    can_write,
+    has_directories,
+    has_renames,
+    is_absence,
+    is_file_system,
+    overrides,
+    takes,
+    unwrapped,
+)
+from tegula.stores.fsspec.listing import FileNames, below, children, files
+from tegula.stores.identity import shared
+from tegula.stores.names import HIDDEN, is_hidden
+from tegula.stores.secrets import plain_url, redacted
+from tegula.stores.single_writer import KeyLocks, PrefixedLocks
 
 __all__ = ["FsspecStore"]
 
+_locks = KeyLocks(1024)
 _ATTEMPTS: Final = 5
 _MAGIC: Final = frozenset("*?[")
 
@@ -43,7 +69,7 @@ class FileState(NamedTuple):
         return _STATE, self.version
 
 
-class FsspecStore(BlockedKeys, Ranged, FileCalls):
+class FsspecStore(BlockedKeys, Ranged, CheckedRanges):
     """Files below a directory of any file system of fsspec, such as ``hf``, ``sftp``, ``github``, ``memory``, ``s3``.
 
     One process at a time may write, since fsspec has no conditional writes: conditions hold between the threads of this
@@ -96,7 +122,66 @@ class FsspecStore(BlockedKeys, Ranged, FileCalls):
             raise StoreError(f"an FsspecStore needs a file system of fsspec, not {type(fs).__name__}")
         if not isinstance(root, (str, os.PathLike)):
             raise StoreError(f"the root of an FsspecStore must be text, not {root!r:.80}")
-        super().__init__(fs, os.fspath(root), read_only=read_only, url=url)
+        inner, path = unwrapped(fs, os.fspath(root))
+        self._handle = Handle(inner)
+        fs = self._handle.get()
+        self.root: str = fs._strip_protocol(path)
+        self._names = FileNames(fs, self.root)
+        self._url = url
+        self._directories, self._renames = has_directories(fs), has_renames(fs)
+        self._caches = cached(fs) is not fs
+        storage = cached(fs)
+        self._finds = overrides(storage, "find", "_find")  # by one request, not a walk that ignores errors
+        self._refresh = {name: {"refresh": True} if takes(storage, name, "refresh") else {} for name in ("info", "ls")}
+        self._batch = {"batch_size": config.current().concurrency} if takes(fs, "cat_ranges", "batch_size") else {}
+        self.may_ignore_ranges = self._names.is_web
+        if self._names.scheme in ("s3", "s3a"):
+            self.whole = (0, None)  # one request; otherwise s3fs first asks for the size and reads in parts
+        self.listable = not self._names.is_web
+        self.concurrency = config.current().concurrency if fs.async_impl and not self._caches else 0
+        super().__init__(read_only=read_only or not can_write(fs), locks=PrefixedLocks(_locks, self._names.base))
+        self._shared = shared(self.fs, type(self), self.storage, self._names.base)
+
+    @property
+    def fs(self) -> Any:
+        """The file system, for blocking calls in this process."""
+        return self._handle.get()
+
+    @property
+    def base(self) -> str:
+        """Text before each key in the paths of the file system."""
+        return self._names.base
+
+    @property
+    def storage(self) -> object:
+        """An object that is equal for stores over the same storage, whatever their roots."""
+        return id(self.fs.store) if self._names.scheme == "memory" else self.fs
+
+    @property
+    def shared_storage(self) -> tuple[object, str]:  # type: ignore[override]
+        """The file system, and the text before each key in its paths."""
+        return self.storage, self.base
+
+    @property
+    def is_private(self) -> bool:
+        """Whether the files are in the memory of this process."""
+        return self._names.scheme == "memory"
+
+    @property
+    def values_url(self) -> str | None:  # type: ignore[override]
+        """The URL of the root, by which other programs use the same file system of fsspec."""
+        url = self.url
+        return f"{url.rstrip('/')}/" if "://" in url and "::" not in url else None
+
+    @property
+    def identity(self) -> object:
+        """An object that stores of this process over the same files by the same file system share."""
+        return self._shared
+
+    @property
+    def url(self) -> str:
+        """The URL of the root, without secrets; `tegula.open` opens it, given the same storage options."""
+        return plain_url(self._names.url if self._url is None else self._url)
 
     # --- values
 
@@ -104,10 +189,10 @@ class FsspecStore(BlockedKeys, Ranged, FileCalls):
         """Read the contents of a file, or a part of them; see `CheckedRanges`."""
         path = self._names.path(key)
         try:
-            found: bytes = self._call("cat_file", path, start=limits[0], end=limits[1])
+            contents: bytes = self._call("cat_file", path, start=limits[0], end=limits[1])
         except Exception as error:  # noqa: BLE001 - file systems raise anything, and `answer` tells what it means
             return self._confirmed(path, error) if self._caches else error
-        return found
+        return contents
 
     def get_many(self, requests: Iterable[tuple[str, ByteRange | None]]) -> list[bytes | None]:
         """Return the results of `get` for each ``(key, byte_range)``, in order, with one wave of requests."""
@@ -116,13 +201,13 @@ class FsspecStore(BlockedKeys, Ranged, FileCalls):
             return super().get_many(wanted)
 
         # ranges that depend on the size of the value are read one by one
-        found: list[bytes | None] = [None] * len(wanted)
+        values: list[bytes | None] = [None] * len(wanted)
         sent, paths, limits = [], [], []
         for number, (key, byte_range) in enumerate(wanted):
             check_key(key)
             pair = self.limits(byte_range)
             if pair is None:
-                found[number] = self.read_sized(key, byte_range)
+                values[number] = self.read_sized(key, byte_range)
             else:
                 sent.append(number)
                 paths.append(self._names.path(key))
@@ -134,8 +219,8 @@ class FsspecStore(BlockedKeys, Ranged, FileCalls):
             with self._asking("read", wanted[sent[0]][0], missing=True):
                 answers = self._call("cat_ranges", paths, starts, ends, on_error="return", **self._batch)
             for number, answer in zip(sent, answers):
-                found[number] = self.answer(*wanted[number], answer)
-        return found
+                values[number] = self.answer(*wanted[number], answer)
+        return values
 
     def get_ranges(
         self, key: str, ranges: Sequence[ByteRange], generation: Generation | None = None
@@ -151,21 +236,20 @@ class FsspecStore(BlockedKeys, Ranged, FileCalls):
         before = self._state(key)
         if before is None or not (generation in (None, ABSENT) or isinstance(generation, FileState)):
             whole, now = self.get(key, with_generation=True)
-            if generation is not None and now != generation:
-                raise ConflictError("the value has changed since it was read", key=key)
+            check_generation(key, now, generation)
             return (None if whole is None else [self.ranged(whole, each) or b"" for each in ranges]), now
         if generation is not None and generation != before:
-            raise ConflictError("the value has changed since it was read", key=key)
+            raise changed(key)
         if before == ABSENT or not ranges:
             return (None if before == ABSENT else []), before
         try:
             found = self.get_many([(key, each) for each in ranges])
         except StoreError:  # another writer may have stored a shorter value, which ends before the range
             if self._state(key) != before:
-                raise ConflictError("the value has changed since it was read", key=key) from None
+                raise changed(key) from None
             raise
         if self._state(key) != before or None in found:
-            raise ConflictError("the value has changed since it was read", key=key)
+            raise changed(key)
         return [value or b"" for value in found], before
 
     def generation_of(self, plain: Any) -> Generation:
@@ -190,9 +274,9 @@ class FsspecStore(BlockedKeys, Ranged, FileCalls):
         info = self.info(key)
         if info is None:
             return ABSENT
-        found = self._version_of(info)
-        tells = info["type"] != "directory" and any(name in _VERSION and text != "None" for name, text in found)
-        return FileState(found) if tells else None
+        version = self._version_of(info)
+        tells = info["type"] != "directory" and any(name in _VERSION and text != "None" for name, text in version)
+        return FileState(version) if tells else None
 
     def size(self, key: str) -> int | None:
         """Return the length of a value in bytes, or ``None`` if there is none."""
@@ -213,7 +297,7 @@ class FsspecStore(BlockedKeys, Ranged, FileCalls):
     def write(self, key: str, value: bytes) -> None:
         """Store a value as a file; the docstring of the class says what a reader may see during the write."""
         path = self._names.path(key)
-        if HIDDEN in key and any(segment.startswith(HIDDEN) for segment in key.split("/")):
+        if is_hidden(key):
             raise StoreError(f"names that begin with {HIDDEN!r} are the store's own", key=key)
         with self._asking("write", key, missing=True):
             for _ in range(_ATTEMPTS):  # another thread may remove the directory when it becomes empty
@@ -273,10 +357,10 @@ class FsspecStore(BlockedKeys, Ranged, FileCalls):
                     names: Iterable[str] = self._call("find", path)
                 else:
                     names = files(self._entries, path)
-                found = [*names]
+                paths = [*names]
         except MISSING:
-            found = []
-        return below(self._names.keys(found), prefix)
+            paths = []
+        return below(self._names.keys(paths), prefix)
 
     def list_dir(self, prefix: str) -> tuple[list[str], list[str]]:
         """Return the keys and the prefixes (each ending in ``/``) directly below `prefix`, each sorted."""
@@ -321,7 +405,7 @@ class FsspecStore(BlockedKeys, Ranged, FileCalls):
     def _remove_directories(self, prefix: str) -> None:
         """Remove the empty directories below a prefix; a directory that gets a file meanwhile stays."""
         root = self._names.directory(prefix)
-        pending, found = [root], []
+        pending, directories = [root], []
         while pending:
             current = pending.pop()
             try:
@@ -329,7 +413,88 @@ class FsspecStore(BlockedKeys, Ranged, FileCalls):
             except Exception:  # noqa: BLE001 - the keys are gone, and nothing depends on the directories
                 continue
             pending += inside
-            found += inside
-        for path in [*reversed(found), *([root] if prefix else [])]:
+            directories += inside
+        for path in [*reversed(directories), *([root] if prefix else [])]:
             with suppress(Exception):  # it is not empty, or gone
                 self._call("rmdir", path)
+
+    # --- calls of the file system
+
+    def info(self, key: str) -> dict[str, Any] | None:
+        """Return what the file system reports of a file, such as its ETag; ``None`` if there is no file."""
+        try:
+            with self._asking("look up", check_key(key)):
+                info: dict[str, Any] = self._call("info", self._names.path(key), **self._refresh["info"])
+                return info
+        except MISSING:
+            return None
+
+    def _call(self, name: str, *arguments: Any, **named: Any) -> Any:
+        """Call a method of the file system, one call at a time if it can't serve several threads.
+
+        Of a caching file system only contents are requested, since its other answers are unreliable.
+        """
+        fs = self._handle.get()
+        fs = fs if name.startswith("cat_") else cached(fs)
+        with self._handle.lock or nullcontext():
+            return getattr(fs, name)(*arguments, **named)
+
+    def _entries(self, path: str) -> list[dict[str, Any]]:
+        """Return the present entries of a directory."""
+        self._call("invalidate_cache")
+        entries: list[dict[str, Any]] = self._call("ls", path, detail=True, **self._refresh["ls"])
+        return entries
+
+    def _confirmed(self, path: str, error: Exception) -> Exception:
+        """Return the error of the storage below a cache for a file that the cache reports as missing.
+
+        A cache reports this whatever went wrong when it looked for the file.
+        """
+        if not isinstance(error, MISSING):
+            return error
+        try:
+            cached(self.fs).cat_file(path, start=0, end=1)
+        except Exception as told:  # noqa: BLE001 - as above
+            return told
+        return OSError("the cache reports no such file, but the storage below it has the file")
+
+    @contextmanager
+    def _asking(self, action: str, key: str, *, missing: bool = False) -> Iterator[None]:
+        """Turn the errors of the file system into `StoreError`, except those that mean that a file does not exist.
+
+        With `missing` these become `StoreError` as well.
+        """
+        try:
+            yield
+        except StoreError as error:
+            error.within(key=key)
+            raise
+        except Exception as error:
+            if not missing and is_absence(error):
+                raise
+            raise self.failure(action, key, error) from None
+
+    def failure(self, action: str, key: str, error: Exception) -> StoreError:
+        """Return the error for what the file system raised, without secrets."""
+        # user info that the file system treats as the beginning of a path
+        user = self.root.lstrip("/").partition("/")[0].rpartition("@")[0]
+        own = [self._names.query, user, user.partition(":")[2]]
+        secrets = {"settings": getattr(self.fs, "storage_options", {}), "keys": own}
+        if isinstance(error, FileNotFoundError):
+            # fsspec raises it for other failures as well, with the real error as its cause
+            error = error.__cause__ if isinstance(error.__cause__, Exception) else error
+        text = redacted(f"{type(error).__name__}: {error}", secrets)
+        return StoreError(f"{self!r} failed to {action}: {text}".removesuffix(": "), key=key)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, FsspecStore):
+            return NotImplemented
+        same = type(self) is type(other) and self.root == other.root and self.read_only == other.read_only
+        return same and self.storage == other.storage
+
+    def __hash__(self) -> int:
+        return hash((type(self), self.root))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        url = None if self._url is None else self.url
+        return partial(type(self), read_only=self.read_only, url=url), (self.fs, self.root)

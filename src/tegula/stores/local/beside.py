@@ -18,13 +18,15 @@ from typing import Any, Final, Self
 from tegula.errors import AlreadyExistsError, StoreError
 from tegula.stores.capabilities import Beside
 from tegula.stores.local.directories import (
+    SWEPT,
     Directory,
     make_directories,
+    note_swept,
     remove_temporary,
+    sweep,
     sync_directory,
     temporary_directory,
 )
-from tegula.stores.local.sweeping import SWEPT, note_swept, sweep
 
 __all__ = ["LocalBeside", "renamed"]
 
@@ -60,22 +62,22 @@ class LocalBeside(Beside):
 
     def __init__(self, target: Any, top: str) -> None:
         self._target = target
-        self._place = (target._root.base + top).rstrip(os.sep) or os.sep
+        self._path = (target._root.base + top).rstrip(os.sep) or os.sep
         self._stack = ExitStack()
         self._sync = target._sync
-        self.in_one_step = _is_movable(self._place, is_root=not top)
+        self.in_one_step = _is_movable(self._path, is_root=not top)
 
     def __enter__(self) -> Self:
         try:
             if self.in_one_step:
                 try:
-                    self._open(os.path.dirname(self._place))
+                    self._open(os.path.dirname(self._path))
                 except StoreError:  # most likely the directory above can't be written
                     self._stack.close()
                     self.in_one_step = False
             if not self.in_one_step:
-                make_directories(self._place, sync=self._sync)
-                self._open(self._place)
+                make_directories(self._path, sync=self._sync)
+                self._open(self._path)
         except BaseException:
             self._stack.close()
             raise
@@ -114,9 +116,9 @@ class LocalBeside(Beside):
         if not self.in_one_step:
             return False
         with self._target._reporting("replace", ""):
-            _take_over(self._place, self._new)
+            _take_over(self._path, self._new)
             try:
-                _exchange(self._new, self._place)
+                _exchange(self._new, self._path)
             except OSError as error:
                 if error.errno not in _NOT_MOVED and not isinstance(error, PermissionError):
                     raise
@@ -126,7 +128,7 @@ class LocalBeside(Beside):
             if os.path.islink(self._new):  # of a link only the link is deleted
                 os.unlink(self._new)
             if self._sync:
-                sync_directory(os.path.dirname(self._place))
+                sync_directory(os.path.dirname(self._path))
         return True
 
     def prefixes(self) -> Iterator[str]:
@@ -223,30 +225,30 @@ def _swap() -> Callable[[bytes, bytes], int] | None:
     return lambda first, second: int(renameat(_HERE, first, _HERE, second, _EXCHANGE))
 
 
-def renamed(source: Any, top: str, target: Any, place: str) -> bool:
+def renamed(source: Any, top: str, target: Any, new: str) -> bool:
     """Rename the directory of a prefix if both places are on one file system; return whether that was done.
 
     Parameters
     ----------
     source, target : LocalStore
         The stores.
-    top, place : str
+    top, new : str
         The old and the new prefix without their last slashes.
 
     Raises
     ------
     AlreadyExistsError
-        If something is at the new place.
+        If something is at the new new.
     OSError
         If it fails.
     """
-    # the directory, and a free place for it
+    # the directory, and a free new for it
     path = source._root.directory(top)
     if path is None or os.path.islink(path[:-1]):
         return False
-    if target._root.ignores_case is not False and place:
-        target._refuse_twin(place)
-    there = (target._root.base + place).rstrip(os.sep)
+    if target._root.ignores_case is not False and new:
+        target._refuse_twin(new)
+    there = (target._root.base + new).rstrip(os.sep)
     above = os.path.dirname(there)
     made = make_directories(above, sync=target._sync)
     with suppress(OSError):  # an empty directory does no harm
@@ -259,7 +261,7 @@ def renamed(source: Any, top: str, target: Any, place: str) -> bool:
         if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
             raise AlreadyExistsError(f"something already exists at {there}") from error
         if made:
-            target._prune(place.rpartition("/")[0])
+            target._prune(new.rpartition("/")[0])
         if error.errno in (errno.EXDEV, errno.EBUSY):
             return False
         raise

@@ -13,19 +13,23 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
+from typing import Final
 
-from tegula.errors import ConflictError, StoreError
-from tegula.stores.interface import ABSENT, Generation
+from tegula.errors import StoreError
+from tegula.stores.arguments import ABSENT, Generation, changed
 from tegula.stores.local.generations import FileGeneration, fine_time, generation_of, is_later, needs_more, new_time
 from tegula.stores.local.open_files import Contents, Held, acquire, sync_file, write_to
 from tegula.stores.names import HIDDEN
 
 __all__ = [
+    "SWEPT",
     "Directory",
     "is_temporary",
     "make_directories",
+    "note_swept",
     "remove_directory",
     "remove_temporary",
+    "sweep",
     "sync_directory",
     "temporary_directory",
 ]
@@ -50,6 +54,9 @@ _ATTEMPTS = 10
 _STEPS = (10**3, 10**6, 10**9, 2 * 10**9)  # nanoseconds: file systems keep times in multiples of one of these
 _ALLOCATES = sys.platform == "linux"
 _MOST_ALLOCATED = 2**22  # if the file system does not support the call, the C library writes to each block instead
+_MOST_SWEPT = 65536
+SWEPT: Final[set[str]] = set()
+"""Paths of directories that this process has swept, or made."""
 
 
 class Directory(Held):
@@ -202,7 +209,7 @@ class Directory(Held):
                 return None  # for example a circular link, which is replaced
             raise
         if expected is not None and (ABSENT if found is None else found) != expected:
-            raise ConflictError("the value has changed since it was read")
+            raise changed(None)
         return found
 
     def _generation(self, name: str) -> FileGeneration | None:
@@ -463,3 +470,17 @@ def sync_directory(path: str) -> None:
     if _RELATIVE:
         with Held() as held:
             os.fsync(held.open(path, _OPEN_DIRECTORY))
+
+
+def note_swept(path: str) -> None:
+    """Note that a directory need not be swept."""
+    if len(SWEPT) >= _MOST_SWEPT:
+        SWEPT.clear()
+    SWEPT.add(path)
+
+
+def sweep(path: str, directory: Directory) -> None:
+    """Remove the temporary files of dead writers from a directory, once per process, since this lists the directory."""
+    note_swept(path)
+    with suppress(OSError):
+        directory.reclaim()

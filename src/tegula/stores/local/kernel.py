@@ -26,14 +26,14 @@ def kernel_in_use(*, loads: bool = True) -> Any | None:
     """Return the kernel if it is in use; only the main thread loads it, since other threads import nothing."""
     if config.current().executor == "reference":
         return None
-    found = _modules.get("tegula._kernel")
-    if found is None and loads and threading.current_thread() is threading.main_thread():
-        found = executors.kernel()
-    return found if hasattr(found, "put_file") else None  # otherwise it is still being loaded
+    kernel = _modules.get("tegula._kernel")
+    if kernel is None and loads and threading.current_thread() is threading.main_thread():
+        kernel = executors.kernel()
+    return kernel if hasattr(kernel, "put_file") else None  # otherwise it is still being loaded
 
 
 def with_one_of(
-    names: Sequence[str], found: list[tuple[str, os.DirEntry[str]]], exists: Callable[[str], bool], *, is_exact: bool
+    names: Sequence[str], children: list[tuple[str, os.DirEntry[str]]], exists: Callable[[str], bool], *, is_exact: bool
 ) -> Iterator[str]:
     """Yield the prefixes under which one of `names` has a value; the kernel looks up many plain files at once.
 
@@ -41,17 +41,17 @@ def with_one_of(
     ----------
     names : sequence of str
         Keys relative to each prefix.
-    found : list of (str, os.DirEntry)
+    children : list of (str, os.DirEntry)
         The prefixes, all in one directory, and their directories.
     exists : callable
         Says whether a key has a value that is not simply a file.
     is_exact : bool
         Whether the file system is known to distinguish all names.
     """
-    kernel = kernel_in_use() if len(found) > 1 and is_exact else None
-    directory, threads = os.path.dirname(found[0][1].path), config.current().threads
+    kernel = kernel_in_use() if len(children) > 1 and is_exact else None
+    directory, threads = os.path.dirname(children[0][1].path), config.current().threads
     there: set[str] = set()
-    left = found
+    left = children
     for name in names:
         paths = [f"{entry.name}/{name}" for _, entry in left]
         answers = repeat(None) if kernel is None else kernel.find_files(directory, paths, threads)
@@ -60,8 +60,8 @@ def with_one_of(
             known = answer if answer is not None and not is_link else _has(entry, name, is_exact and not is_link)
             if exists(child + name) if known is None else known:
                 there.add(child)
-        left = [place for place in left if place[0] not in there]
-    yield from (child for child, _ in found if child in there)
+        left = [each for each in left if each[0] not in there]
+    yield from (child for child, _ in children if child in there)
 
 
 def _has(entry: os.DirEntry[str], name: str, is_exact: bool) -> bool | None:

@@ -22,9 +22,8 @@ from functools import partial
 from itertools import chain, islice, tee
 from typing import TYPE_CHECKING, Any
 
-from tegula.deferred import Later, before_threads
+from tegula.deferred import Later, after_fork, before_threads
 from tegula.errors import StoreError
-from tegula.frozen import Frozen
 
 if TYPE_CHECKING:
     import logging
@@ -32,8 +31,8 @@ else:
     logging = Later("logging")
 
 __all__ = [
-    "EMPTY", "READ", "READ_HERE", "Contents", "GaveUp", "Held", "OpenFile", "acquire", "byte_locks", "read_at",
-    "release", "sync_file", "waiting", "write_at", "write_to",
+    "EMPTY", "READ", "READ_HERE", "Contents", "FileLock", "GaveUp", "Held", "OpenFile", "acquire", "byte_locks",
+    "read_at", "release", "sync_file", "waiting", "write_at", "write_to",
 ]  # fmt: skip
 
 # O_NONBLOCK: otherwise opening a named pipe among the files would block until it has a writer
@@ -58,16 +57,13 @@ _exhaust: Callable[[Any], None] = deque[Any](maxlen=0).extend  # exhausts an ite
 _locked: dict[int, list[int | None]] = {}  # by descriptor of a lock, all descriptors that its holder has open
 
 
+@after_fork
 def _close_copies() -> None:
     """In a forked child, close its copies of locked files: locks end when the last copy is closed."""
     for held in _locked.values():
         while held and held[-1] is not None:
             os.close(held.pop() or 0)
     _locked.clear()
-
-
-if hasattr(os, "register_at_fork"):  # not on Windows
-    os.register_at_fork(after_in_child=_close_copies)
 
 
 EMPTY = 1
@@ -284,6 +280,43 @@ def _holder(fd: int) -> str:
     return ""
 
 
+class FileLock(Held):
+    """The lock of a file, as a context manager; its value says whether the lock is held.
+
+    Parameters
+    ----------
+    find : callable
+        Returns the path of the file, which other writers may replace; ``None`` if there is none.
+    """
+
+    def __init__(self, find: Callable[[], str | None]) -> None:
+        # the file is unlocked before it is closed: a child that is forked in between keeps a copy of the descriptor
+        self._locks: list[int] = []
+        super().__init__(before=map(self.unlock, self._locks))
+        self._find = find
+
+    def __enter__(self) -> bool:  # type: ignore[override]
+        try:
+            path = self._find()
+            while path is not None:
+                fd = self.open(path, READ_HERE)
+                self.lock(fd, path)
+                if os.fstat(fd).st_ino == os.stat(path).st_ino:
+                    self._locks.append(fd)
+                    return True
+                self.unlock(fd)
+                self.release(EMPTY)
+        except GaveUp:
+            self.close()
+            raise
+        except OSError:
+            pass  # there is no such file, or it can't be locked
+        except BaseException:
+            self.close()
+            raise
+        return False
+
+
 def sync_file(fd: int) -> None:
     """Sync a file's contents to the disk, on macOS also from the drive's own cache."""
     if sys.platform == "darwin":
@@ -317,11 +350,13 @@ def read_at(fd: int, start: int, stop: int) -> bytes:
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
-class OpenFile(Frozen):
+class OpenFile:
     """An open file whose contents are to be copied: its descriptor and its size."""
 
-    fd: int
-    nbytes: int
+    __slots__ = ("fd", "nbytes")
+
+    def __init__(self, fd: int, nbytes: int) -> None:
+        self.fd, self.nbytes = fd, nbytes
 
 
 Contents = memoryview | OpenFile

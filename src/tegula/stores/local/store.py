@@ -21,13 +21,13 @@ import stat
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from functools import partial
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from tegula import config
 from tegula.deferred import Later
 from tegula.errors import ConflictError, NotFoundError, ReadOnlyError, StoreError, TegulaError
-from tegula.stores import root as roots
 from tegula.stores.arguments import ABSENT, ByteRange, BytesLike, Generation, check_prefix, clip_range, flat_view
 from tegula.stores.capabilities import (
     Anchoring,
@@ -41,15 +41,21 @@ from tegula.stores.capabilities import (
     Renaming,
 )
 from tegula.stores.interface import Store
-from tegula.stores.local.directories import Directory, make_directories, remove_directory
-from tegula.stores.local.file_locks import FileLock
+from tegula.stores.local import root as roots
+from tegula.stores.local.directories import (
+    SWEPT,
+    Directory,
+    make_directories,
+    note_swept,
+    remove_directory,
+    sweep,
+)
 from tegula.stores.local.generations import generation_of
 from tegula.stores.local.kernel import kernel_in_use, with_one_of
-from tegula.stores.local.open_files import READ, READ_HERE, Contents, Held, OpenFile, read_at
-from tegula.stores.local.sweeping import SWEPT, note_swept, sweep
+from tegula.stores.local.open_files import READ, READ_HERE, Contents, FileLock, Held, OpenFile, read_at
+from tegula.stores.local.root import AT_ROOT, PinnedRoot, Root
 from tegula.stores.names import file_url, path_of_url, reason
 from tegula.stores.operations import Writable
-from tegula.stores.root import AT_ROOT, PinnedRoot, Root
 
 if TYPE_CHECKING:
     from tegula.stores.local import beside, trees
@@ -247,8 +253,8 @@ class LocalStore(Locking, BlockedKeys, Copying, EmptyDirectories, Reclaiming, Re
         if not alike or not most or len(wanted) < 2:
             return super().get_many(wanted)
         kernel_in_use()  # loads it
-        found = self.read_together([key for key, _ in wanted], most, config.current().threads)
-        return [self.get(*request) if value is False else value for request, value in zip(wanted, found)]
+        values = self.read_together([key for key, _ in wanted], most, config.current().threads)
+        return [self.get(*request) if value is False else value for request, value in zip(wanted, values)]
 
     def read_together(self, keys: list[str], most: int, threads: int = 1) -> list[Any]:
         """Return the first bytes of many values, which the kernel reads in one call; one after the other by one thread.
@@ -260,8 +266,8 @@ class LocalStore(Locking, BlockedKeys, Copying, EmptyDirectories, Reclaiming, Re
         kernel = kernel_in_use(loads=False) if usual else None
         if kernel is not None:
             try:
-                found: list[Any] = kernel.read_files(self._root.base, keys, most, threads)
-                return found
+                values: list[Any] = kernel.read_files(self._root.base, keys, most, threads)
+                return values
             except (TypeError, UnicodeError):
                 pass  # a key that is no text
         return [False] * len(keys)
@@ -410,7 +416,7 @@ class LocalStore(Locking, BlockedKeys, Copying, EmptyDirectories, Reclaiming, Re
         waits for the new file.
         """
         self._root.check(key)
-        return FileLock(self._root, key)
+        return FileLock(partial(self._root.path, key))
 
     def _open_unusual(self, key: str, error: OSError | ValueError, opened: list[int]) -> None:
         """Open a key that could not be opened plainly: a link that leads to a file of the store."""
@@ -455,10 +461,12 @@ class LocalStore(Locking, BlockedKeys, Copying, EmptyDirectories, Reclaiming, Re
             path = self._listed(prefix)
             if path is None:
                 return
-            found = [(f"{prefix}{entry.name}/", entry) for entry in trees.directories(path, prefix, self._root.enters)]
-        found.sort(key=itemgetter(0))
-        for start in range(0, len(found), _LOOKED_UP):
-            some = found[start : start + _LOOKED_UP]
+            children = [
+                (f"{prefix}{entry.name}/", entry) for entry in trees.directories(path, prefix, self._root.enters)
+            ]
+        children.sort(key=itemgetter(0))
+        for start in range(0, len(children), _LOOKED_UP):
+            some = children[start : start + _LOOKED_UP]
             yield from with_one_of(names, some, self.exists, is_exact=self._root.ignores_case is False)
 
     def make_prefix(self, prefix: str) -> None:
@@ -508,13 +516,13 @@ class LocalStore(Locking, BlockedKeys, Copying, EmptyDirectories, Reclaiming, Re
 
         A directory that is a symbolic link is not renamed, since relative links would then lead elsewhere.
         """
-        top, place = check_prefix(prefix)[:-1], check_prefix(new)[:-1]
+        top, new_top = check_prefix(prefix)[:-1], check_prefix(new)[:-1]
         if type(target) is not type(self):
             return False
-        for store, name in ((self, top), (target, place)):
+        for store, name in ((self, top), (target, new_top)):
             store._check_writable(name or "-")
         with self._reporting("move", prefix):
-            return beside.renamed(self, top, target, place)
+            return beside.renamed(self, top, target, new_top)
 
     def beside(self, prefix: str) -> AbstractContextManager[Beside]:
         """Make a store in a hidden directory beside that of a prefix; see `Renaming.beside`."""
@@ -554,10 +562,10 @@ class LocalStore(Locking, BlockedKeys, Copying, EmptyDirectories, Reclaiming, Re
             top = self._listed(prefix)
             for path in trees.holding_temporaries(top) if top is not None else ():
                 inside = path[len(self._root.base) :].replace(os.sep, "/").rstrip("/")
-                found: list[str] = []
+                names: list[str] = []
                 with suppress(FileNotFoundError, NotADirectoryError), Directory(path) as directory:
-                    found += directory.leftovers()
-                for name in found:
+                    names += directory.leftovers()
+                for name in names:
                     yield f"{inside}/{name}" if inside else name
 
     def reclaim(self, prefix: str = "") -> int:
@@ -631,9 +639,9 @@ class LocalStore(Locking, BlockedKeys, Copying, EmptyDirectories, Reclaiming, Re
         Writing then raises `NotFoundError`; see `Anchoring.anchored` of `tegula.stores.capabilities`.
         """
         self._root.check(document)
-        found = object.__new__(type(self))
-        found.__dict__.update(self.__dict__, _anchor=document)  # shares what is known about the directories
-        return found
+        anchored = object.__new__(type(self))
+        anchored.__dict__.update(self.__dict__, _anchor=document)  # shares what is known about the directories
+        return anchored
 
     @contextmanager
     def pin(self, prefix: str) -> Iterator[Self]:
@@ -728,9 +736,9 @@ class LocalStore(Locking, BlockedKeys, Copying, EmptyDirectories, Reclaiming, Re
             raise self._failure(action, key, error) from error
 
     def _failure(self, action: str, key: str, error: Exception) -> StoreError:
-        base, found = self._root.base, getattr(error, "filename", None)
-        if (not key or key.endswith("/")) and isinstance(found, str) and found.startswith(base + key):
-            key = found[len(base) :].replace(os.sep, "/")  # the directory or file below the prefix
+        base, path = self._root.base, getattr(error, "filename", None)
+        if (not key or key.endswith("/")) and isinstance(path, str) and path.startswith(base + key):
+            key = path[len(base) :].replace(os.sep, "/")  # the directory or file below the prefix
         return StoreError(f"can't {action} {base}{key}: {reason(error, base + key)}", key=key)
 
     def __eq__(self, other: object) -> bool:
@@ -742,16 +750,8 @@ class LocalStore(Locking, BlockedKeys, Copying, EmptyDirectories, Reclaiming, Re
         return hash(self.root)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        options = {
-            "read_only": self.read_only,
-            "durability": self.durability,
-            "follow_symlinks": self._root.follow_symlinks,
-        }
-        return _reopen, (type(self), self.root, options)
+        options: dict[str, Any] = {"durability": self.durability, "follow_symlinks": self._root.follow_symlinks}
+        return partial(type(self), read_only=self.read_only, **options), (self.root,)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.root!r})"
-
-
-def _reopen(kind: type[LocalStore], root: str, options: dict[str, Any]) -> LocalStore:
-    return kind(root, **options)

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Generator, Iterator
 from contextlib import suppress
 
-from tegula.stores.interface import is_key
+from tegula.stores.arguments import is_key
 from tegula.stores.local.directories import Directory, is_temporary, remove_directory
 from tegula.stores.names import HIDDEN
 

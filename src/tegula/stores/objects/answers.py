@@ -16,13 +16,13 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
-from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
 
 from tegula import config
-from tegula.stores.objects.failures import Failure, FailureKind, Refused, ShortBody, failure_of
+from tegula.stores.objects.failures import Failure, FailureKind, Refused, ShortBody, failure_of, failure_of_answer
 from tegula.stores.objects.library import Settings
+from tegula.stores.objects.options import truth
 
 __all__ = ["Answer", "content_encoding", "decoded", "fetch", "get"]
 
@@ -31,11 +31,6 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _TIMEOUT: Final = 30.0  # seconds, as obstore has it
 _HEADERS: Final = {"if_match": "If-Match", "if_none_match": "If-None-Match"}
 _PLAIN: Final = ("", "identity")
-_STATUSES: Final[dict[int, FailureKind]] = {
-    HTTPStatus.NOT_MODIFIED: "unchanged",
-    HTTPStatus.NOT_FOUND: "missing",
-    HTTPStatus.PRECONDITION_FAILED: "conflict",
-}
 _AUTO: Final = 32 + zlib.MAX_WBITS  # zlib finds out whether it is gzip or zlib
 _SECRET: Final = ("Authorization", "Cookie", "Proxy-authorization")
 _UNITS: Final = {"ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0}
@@ -43,17 +38,7 @@ _duration = re.compile(r"([0-9.]+) ?(ms|s|min|m)").fullmatch
 
 
 class Answer:
-    """An answer in the form of obstore's ``GetResult``: all bytes of an object, decoded.
-
-    Attributes
-    ----------
-    meta : dict
-        ``size``, ``e_tag``, ``version`` and ``last_modified``.
-    attributes : dict
-        Nothing.
-    range : (int, int)
-        Where the bytes begin and end.
-    """
+    """An answer in the form of obstore's ``GetResult``: all bytes of an object, decoded, without attributes."""
 
     attributes: Mapping[str, str] = {}
 
@@ -71,17 +56,7 @@ def get(library: Any, store: Any, settings: Settings, path: str, options: Mappin
     """Return the answer of a web server, and whether the server returns only whole objects.
 
     A range of an encoded body can't be decoded, and HEAD tells the length of the encoded body: all of it is read then.
-
-    Parameters
-    ----------
-    library, store
-        obstore's module and a store of it.
-    settings : Settings
-        The arguments of the store.
-    path : str
-        The name of the object.
-    options : mapping
-        obstore's options.
+    `settings` are the arguments of obstore's store, and `options` those of its ``get``.
     """
     limits = options.get("range")
     stop = limits[1] if isinstance(limits, tuple) else None
@@ -118,29 +93,14 @@ def _is_longer(library: Any, store: Any, path: str) -> bool:
 
 
 def content_encoding(attributes: Mapping[str, str]) -> str:
-    """Return how the body of an answer is encoded, in lower case; ``""`` if it is not.
-
-    Examples
-    --------
-    >>> content_encoding({"Content-Encoding": "GZIP"}), content_encoding({"Content-Encoding": "identity"})
-    ('gzip', '')
-    """
-    found = next((text for name, text in attributes.items() if str(name).lower() == "content-encoding"), "")
-    named = [part.strip().lower() for part in found.split(",")]
+    """Return how the body of an answer is encoded, in lower case; ``""`` if it is not."""
+    header = next((text for name, text in attributes.items() if str(name).lower() == "content-encoding"), "")
+    named = [part.strip().lower() for part in header.split(",")]
     return ", ".join(part for part in named if part not in _PLAIN)
 
 
 def decoded(pieces: Iterator[bytes], encoding: str, stop: int | None) -> bytes:
-    """Return the body of an answer without its Content-Encoding.
-
-    Parameters
-    ----------
-    pieces : iterator of bytes
-        The body.
-    encoding : str
-        The encoding, as `content_encoding` returns it.
-    stop : int, optional
-        How many bytes are wanted; some more may be returned. Without it, all are.
+    """Return the body of an answer without its Content-Encoding: at least `stop` bytes of it, or all of it.
 
     Raises
     ------
@@ -148,22 +108,16 @@ def decoded(pieces: Iterator[bytes], encoding: str, stop: int | None) -> bytes:
         If it can't be decoded, or is too long.
     ShortBody
         If it is cut off.
-
-    Examples
-    --------
-    >>> import gzip
-    >>> decoded(iter([gzip.compress(b"abc")]), "gzip", None)
-    b'abc'
     """
-    limit, found = config.current(), bytearray()
+    limit, body = config.current(), bytearray()
     most = limit.max_chunk_bytes if stop is None else max(stop, limit.max_input_bytes)
     for piece in _inflated(pieces, encoding) if encoding else pieces:
-        found += piece
-        if len(found) > most:
+        body += piece
+        if len(body) > most:
             if stop is not None:
                 break
             raise _refusal(f"the answer is longer than the setting max_chunk_bytes, {most}, allows")
-    return bytes(found)
+    return bytes(body)
 
 
 def _inflated(pieces: Iterator[bytes], encoding: str) -> Iterator[bytes]:
@@ -195,41 +149,27 @@ def _is_zlib(piece: bytes) -> bool:
 
 
 def fetch(settings: Settings, path: str, conditions: Mapping[str, str], stop: int | None) -> Answer:
-    """Request an object by the standard library, and return all of it, or as much of it as is wanted.
+    """Request an object by the standard library, and return it as `decoded` does; raise `Refused` if that fails.
 
-    Parameters
-    ----------
-    settings : Settings
-        The arguments of obstore's store: the URL, and ``client_options``.
-    path : str
-        The name of the object.
-    conditions : mapping
-        ``if_match`` and ``if_none_match``.
-    stop : int, optional
-        How many bytes are wanted, as for `decoded`.
-
-    Raises
-    ------
-    Refused
-        If the server does not return it.
+    The settings are the URL and ``client_options``, the conditions ``if_match`` and ``if_none_match``.
     """
     client = dict(settings[1].get("client_options") or {})
-    request = urllib.request.Request(_address(settings[0][0], path), headers=_headers(client, conditions))
+    parts = urlsplit(settings[0][0])
+    address = parts._replace(path=f"{parts.path.rstrip('/')}/{quote(path, safe='/~')}").geturl()
+    request = urllib.request.Request(address, headers=_headers(client, conditions))
     try:
         with _opener(client).open(request, timeout=_seconds(client.get("timeout", _TIMEOUT))) as response:
             fields = response.headers
             value = decoded(iter(lambda: response.read(_PIECE), b""), content_encoding(fields), stop)
     except urllib.error.HTTPError as error:
         error.close()
-        found = failure_of(OSError(f"Server returned non-2xx status code: {error.code}"), "HTTPStore")
-        raise Refused(found._replace(kind=_STATUSES.get(error.code, found.kind))) from None
+        raise Refused(failure_of_answer(error.code, "HTTPStore")) from None
     except (http.client.IncompleteRead, http.client.RemoteDisconnected, ConnectionError):
         raise ShortBody from None
     except (TimeoutError, http.client.HTTPException, OSError) as error:
         raise _refusal(f"the request failed ({type(error).__name__})", "transient") from None
-    changed = fields.get("Last-Modified")
     try:
-        time = _EPOCH if changed is None else parsedate_to_datetime(changed)
+        time = parsedate_to_datetime(fields.get("Last-Modified") or "")
     except ValueError:
         time = _EPOCH
     return Answer(value, {"e_tag": fields.get("ETag"), "version": None, "last_modified": time})
@@ -237,11 +177,6 @@ def fetch(settings: Settings, path: str, conditions: Mapping[str, str], stop: in
 
 def _refusal(reason: str, kind: FailureKind = "fatal") -> Refused:
     return Refused(Failure(kind, reason))
-
-
-def _address(url: str, path: str) -> str:
-    parts = urlsplit(url)
-    return parts._replace(path=f"{parts.path.rstrip('/')}/{quote(path, safe='/~')}").geturl()
 
 
 def _headers(client: Mapping[str, Any], wanted: Mapping[str, str]) -> dict[str, str]:
@@ -257,7 +192,7 @@ def _text(value: Any) -> str:
 def _opener(client: Mapping[str, Any]) -> urllib.request.OpenerDirector:
     """Return what opens HTTP and HTTPS only, with the certificates and the proxy of obstore's options."""
     given = [_text(client[name]) for name in ("root_certificate", "proxy_ca_certificate") if client.get(name)]
-    context = _context(*given, check=not _is_true(client.get("allow_invalid_certificates")))
+    context = _context(*given, check=not truth(client.get("allow_invalid_certificates")))
     proxy = client.get("proxy_url")
     opener = urllib.request.OpenerDirector()
     for handler in (
@@ -267,7 +202,7 @@ def _opener(client: Mapping[str, Any]) -> urllib.request.OpenerDirector:
         urllib.request.HTTPSHandler(context=context),
         urllib.request.HTTPDefaultErrorHandler(),
         urllib.request.HTTPErrorProcessor(),
-        _Redirects(_is_true(client.get("allow_http"))),
+        _Redirects(truth(client.get("allow_http")) is True),
     ):
         opener.add_handler(handler)
     return opener
@@ -304,12 +239,8 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
         return request
 
 
-def _is_true(value: Any) -> bool:
-    return value is True or str(value).lower() in ("true", "1", "yes", "on", "y")
-
-
 def _seconds(value: Any) -> float:
     if isinstance(value, timedelta):
         return value.total_seconds()
-    found = _duration(str(value).strip())
-    return float(found[1]) * _UNITS[found[2]] if found else _TIMEOUT
+    duration = _duration(str(value).strip())
+    return float(duration[1]) * _UNITS[duration[2]] if duration else _TIMEOUT

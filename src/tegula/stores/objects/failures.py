@@ -12,7 +12,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 from tegula.errors import TegulaError
 
-__all__ = ["Failure", "FailureKind", "Refused", "ShortBody", "failure_of"]
+__all__ = ["Failure", "FailureKind", "Refused", "ShortBody", "failure_of", "failure_of_answer"]
 
 FailureKind: TypeAlias = Literal[
     "missing",  # there is no such object
@@ -46,11 +46,17 @@ _ODD: Final = (
     "control characters; delete or rename it with another program"
 )
 
-_SLOWER: Final = ("SlowDown", "ServiceUnavailable", "ServerBusy")
-_PASSING: Final = ("InternalError", "OperationTimedOut", "RequestTimeout")
-_THROTTLED: Final = (429, 503)
-_TRANSIENT: Final = (408, 425, 500, 502, 504)
-_UNSUPPORTED: Final = (405, 501)
+_REPORTED: Final[dict[str, FailureKind]] = {
+    **dict.fromkeys(("SlowDown", "ServiceUnavailable", "ServerBusy"), "throttled"),
+    **dict.fromkeys(("InternalError", "OperationTimedOut", "RequestTimeout"), "transient"),
+}
+_KINDS: Final[dict[int | None, FailureKind]] = {
+    **dict.fromkeys((429, 503), "throttled"),
+    **dict.fromkeys((408, 425, 500, 502, 504), "transient"),
+    **dict.fromkeys((405, 501), "unsupported"),
+    HTTPStatus.UNAUTHORIZED: "expired",
+    HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE: "range",
+}
 _NAMED: Final[dict[str, tuple[FailureKind, str]]] = {
     "FileNotFoundError": ("missing", "there is no such object"),
     "AlreadyExistsError": ("conflict", "the condition does not hold"),
@@ -63,6 +69,13 @@ _NAMED: Final[dict[str, tuple[FailureKind, str]]] = {
     "NotImplementedError": ("unsupported", "obstore has no such operation for this storage"),
     "NotSupportedError": ("unsupported", "the storage has no such operation"),
 }
+_MEANT: Final[dict[int | None, FailureKind]] = {
+    HTTPStatus.NOT_MODIFIED: "unchanged",
+    HTTPStatus.NOT_FOUND: "missing",
+    HTTPStatus.PRECONDITION_FAILED: "conflict",
+}
+"""What obstore tells by the class of an error; other statuses are those of `_kind_of_status`."""
+
 _NO_CREDENTIALS: Final = (
     "no credentials were found; pass them as options or in the environment, or anonymous=True for public data"
 )
@@ -150,21 +163,11 @@ _WORDS: Final[tuple[tuple[str, FailureKind, str], ...]] = (
 
 
 class Failure(NamedTuple):
-    """The outcome of a request that failed.
-
-    Attributes
-    ----------
-    kind : FailureKind
-        The kind of failure, which decides what to do about it.
-    reason : str
-        Text to report, without secrets.
-    status : int or None
-        The status code of the answer, if there was one.
-    """
+    """The outcome of a request that failed: its kind, which decides what to do about it, and a text without secrets."""
 
     kind: FailureKind
     reason: str
-    status: int | None = None
+    status: int | None = None  # the status code of the answer, if there was one
 
     @property
     def final(self) -> bool:
@@ -173,13 +176,7 @@ class Failure(NamedTuple):
 
 
 class Refused(Exception):
-    """A request that failed in a known way.
-
-    Parameters
-    ----------
-    failure : Failure
-        The failure.
-    """
+    """A request that failed in a known way."""
 
     def __init__(self, failure: Failure) -> None:
         super().__init__(failure.reason)
@@ -207,13 +204,6 @@ def failure_of(error: BaseException, service: str = "") -> Failure:
     ------
     BaseException
         If it is an interrupt and not an error, or a `TegulaError`, which already says what is wrong.
-
-    Examples
-    --------
-    >>> failure_of(FileNotFoundError("Object at location a/secret not found")).kind
-    'missing'
-    >>> failure_of(OSError("Server returned non-2xx status code: 503 Service Unavailable: secret"))
-    Failure(kind='throttled', reason='the server answers 503 Service Unavailable', status=503)
     """
     if isinstance(error, Refused):
         return error.failure
@@ -222,11 +212,11 @@ def failure_of(error: BaseException, service: str = "") -> Failure:
     if isinstance(error, TegulaError) or not (panicked or isinstance(error, Exception)):
         raise error
     text = str(error)
-    found = _status(text)
-    status = None if found is None else int(found[1])
+    answered = _status(text)
+    status = None if answered is None else int(answered[1])
     if _token_request(text):  # the service that issues credentials has failed; this says nothing about the object
         advice = _NO_CREDENTIALS + (_PROFILES if "S3" in text else "")
-        return Failure("transient" if status in _TRANSIENT else "expired", advice)
+        return Failure("transient" if _KINDS.get(status) == "transient" else "expired", advice)
     if "credential provider" in text and status is None:
         return Failure("expired", _PROVIDER_FAILED)
     name = type(error).__name__
@@ -258,24 +248,25 @@ def failure_of(error: BaseException, service: str = "") -> Failure:
     return Failure("fatal", f"obstore raises {type(error).__name__}")
 
 
+def failure_of_answer(status: int, service: str, body: str = "") -> Failure:
+    """Return the failure for an answer that Python's own HTTP client has received; arguments as for `failure_of`."""
+    failure = failure_of(OSError(f"Server returned non-2xx status code: {status}: {body}"), service)
+    return failure._replace(kind=_MEANT.get(failure.status, failure.kind))
+
+
 def _reported(code: str) -> Failure:
     """Return the failure for an error that an answer of status 200 reports, by its code or status."""
     if code.isdecimal():
         return Failure(_kind_of_status(int(code), ""), f"the server answers {_phrase(int(code))}")
-    kind: FailureKind = "throttled" if code in _SLOWER else "transient" if code in _PASSING else "fatal"
-    return Failure(kind, f"the server reports {code}")
+    return Failure(_REPORTED.get(code, "fatal"), f"the server reports {code}")
 
 
 def _kind_of_status(status: int, text: str) -> FailureKind:
-    if status == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
-        return "range"
-    if status == HTTPStatus.UNAUTHORIZED or (status in (400, 403) and _expired_token(text)):
+    if status in (400, 403) and _expired_token(text):
         return "expired"
-    if status in _THROTTLED:
-        return "throttled"
     if status == HTTPStatus.BAD_REQUEST and "RequestTimeout" in text:  # S3 did not get the body in time
         return "transient"
-    return "transient" if status in _TRANSIENT else "unsupported" if status in _UNSUPPORTED else "fatal"
+    return _KINDS.get(status, "fatal")
 
 
 def _advice(status: int, code: str, service: str) -> str:

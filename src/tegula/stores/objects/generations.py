@@ -10,22 +10,15 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from tegula.stores.arguments import Generation
 from tegula.stores.single_writer import digest
 
 __all__ = [
-    "ATTRIBUTE",
-    "ObjectGeneration",
-    "attributes_of",
-    "generation_from",
-    "history_of",
-    "new_write",
-    "position",
-    "reaches_back",
-]
+    "ATTRIBUTE", "ObjectGeneration", "generation_from", "history_of", "new_write", "position", "reaches_back",
+]  # fmt: skip
 
 ATTRIBUTE: Final = "tegulawrites"
 """The name of the metadata; only letters, since services treat other characters differently."""
@@ -80,14 +73,10 @@ class ObjectGeneration:
         token, e_tag, version = plain
         return cls(token, e_tag, version, restored=True)
 
-    def followed(self) -> ObjectGeneration:
-        """Return this generation, marked as superseded by another state."""
-        return replace(self, superseded=True)
-
     def condition(self) -> dict[str, str]:
         """Return the mode of a PUT that replaces only this state."""
-        found = {"e_tag": self.e_tag, "version": self.version}
-        return {name: value for name, value in found.items() if value is not None}
+        tags = {"e_tag": self.e_tag, "version": self.version}
+        return {name: value for name, value in tags.items() if value is not None}
 
     def reading(self) -> dict[str, str]:
         """Return the options of a GET that reads only this state, as far as the server supports such conditions.
@@ -98,22 +87,10 @@ class ObjectGeneration:
 
 
 def new_write(before: Generation) -> tuple[str, str]:
-    """Return the identifier of a new write, and the history of the state that it creates.
-
-    Examples
-    --------
-    >>> write, history = new_write("absent")
-    >>> write == history, len(write)
-    (True, 6)
-    """
+    """Return the identifier of a new write, and the history of the state that it creates."""
     write = secrets.token_urlsafe(_WIDTH)[:_WIDTH]
     earlier = before.history if isinstance(before, ObjectGeneration) else ""
     return write, (write + earlier)[:_LONGEST]
-
-
-def attributes_of(history: str) -> dict[str, str]:
-    """Return the metadata for an object with that history."""
-    return {ATTRIBUTE: history}
 
 
 def history_of(attributes: Mapping[str, str]) -> str:
@@ -125,13 +102,7 @@ def history_of(attributes: Mapping[str, str]) -> str:
 
 
 def position(write: str, history: str) -> int | None:
-    """Return how many writes followed a given one in a history; ``None`` if it is not there.
-
-    Examples
-    --------
-    >>> position("bbbbbb", "aaaaaabbbbbb"), position("aaaaab", "aaaaaabbbbbb")
-    (1, None)
-    """
+    """Return how many writes followed a given one in a history; ``None`` if it is not there."""
     for start in range(0, len(history), _WIDTH):
         if history[start : start + _WIDTH] == write:
             return start // _WIDTH
@@ -139,41 +110,26 @@ def position(write: str, history: str) -> int | None:
 
 
 def reaches_back(history: str, before: Generation) -> bool:
-    """Return whether a history has all writes that followed a state, so that a write missing in it did not happen.
-
-    Examples
-    --------
-    >>> reaches_back("aaaaaa", ObjectGeneration(1)), reaches_back("aaaaaa" * 300, ObjectGeneration(1))
-    (True, False)
-    """
+    """Return whether a history has all writes that followed a state, so that a write missing in it did not happen."""
     last = before.history[:_WIDTH] if isinstance(before, ObjectGeneration) else ""
     return len(history) < _LONGEST or (last != "" and position(last, history) is not None)
 
 
 def generation_from(
-    kind: str, found: Mapping[str, Any], history: str = "", value: bytes | None = None
+    kind: str, meta: Mapping[str, Any], history: str = "", value: bytes | None = None
 ) -> ObjectGeneration:
-    """Return the generation for an answer of obstore.
+    """Return the generation for an answer of obstore: for its metadata and the history that came with it.
 
-    Parameters
-    ----------
-    kind : str
-        The service, as `tegula.stores.objects.library.kind_of` names it.
-    found : mapping
-        ``e_tag`` and ``version``, and after reading also ``last_modified`` and ``size``.
-    history : str
-        The history that came with it.
-    value : bytes, optional
-        All bytes of the object, if the answer has them; their digest is the generation if the answer has no other.
+    If the answer has all bytes of the object, their digest is the generation in case the metadata tell no other.
     """
-    e_tag, version = found.get("e_tag"), found.get("version")
+    e_tag, version = meta.get("e_tag"), meta.get("version")
     token: Generation = (version or e_tag) if kind == "gs" else (e_tag or version)
     if token is None:
         # A server without ETags. If it has no dates either, only whole values can show that the state is the same.
-        changed = found.get("last_modified")
+        changed = meta.get("last_modified")
         time = 0.0 if changed is None else changed.timestamp()
         if time > 0:
-            token = (time, found.get("size"))
+            token = (time, meta.get("size"))
         else:
             token = secrets.token_urlsafe(_WIDTH) if value is None else digest(value)
     return ObjectGeneration(token, e_tag, version, history)

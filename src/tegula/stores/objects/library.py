@@ -1,48 +1,71 @@
-"""The package obstore and its stores, usable in any process.
+"""The package obstore and its stores, usable in any process, and shared by all stores of a bucket.
 
 The runtime that sends obstore's requests does not survive a fork: in the child every request would wait forever. So a
 child loads the package's extension module again from a copy of its file, which has its own runtime, and makes each
 store again from its settings. The parent's stores are never released in the child, since a thread that the child does
 not have may hold their locks.
+
+Making a store takes several milliseconds of processor time, and its first requests wait for new connections. So stores,
+and what URLs and options mean, are cached. What is cached is used only for the same settings in the same environment:
+the same variables and credential files. Its cache key is a digest, so that it holds no secret.
 """
 
 from __future__ import annotations
 
 import os
+import stat
 import sys
 import threading
 import weakref
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from datetime import timedelta
 from importlib import import_module
+from operator import itemgetter
 from typing import Any, Final, TypeAlias
 
+from tegula.deferred import after_fork
 from tegula.errors import MetadataError, StoreError
 from tegula.optional import library
-from tegula.stores.objects.clients import drop, forget_all, shared
+from tegula.stores.single_writer import digest
 
-__all__ = ["Settings", "StoreHandle", "class_of", "kind_of", "make_store", "obstore"]
+__all__ = ["LIMIT", "Settings", "StoreHandle", "make_store", "shared"]
 
 Settings: TypeAlias = tuple[tuple[Any, ...], dict[str, Any]]
 """Positional and named arguments of an obstore class."""
 
 _KINDS: Final = {
-    "S3Store": "s3",
-    "GCSStore": "gs",
-    "AzureStore": "az",
-    "HTTPStore": "http",
-    "LocalStore": "file",
+    "S3Store": "s3", "GCSStore": "gs", "AzureStore": "az", "HTTPStore": "http", "LocalStore": "file",
     "MemoryStore": "memory",
-}
+}  # fmt: skip
+
+LIMIT: Final = 32
+"""How many of the most recently used results are cached; a store takes 256 KiB, and its open connections."""
+
+_REMOTE: Final = ("url", "S3Store", "GCSStore", "AzureStore", "HTTPStore")  # others have no connections
+_PLAIN: Final = (str, bytes, int, float, bool, type(None), timedelta)
+_VARIABLES: Final = (
+    "AWS_", "GOOGLE_", "SERVICE_ACCOUNT", "CLOUDSDK_", "AZURE_", "MSI_", "IDENTITY_", "SSL_CERT_", "HTTP_PROXY",
+    "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "HOME", "USERPROFILE", "APPDATA",
+)  # fmt: skip
+"""Prefixes of the environment variables that obstore, its HTTP client or boto3 reads, in lower or upper case."""
+_FILES: Final = ("~/.aws/credentials", "~/.aws/config", "~/.config/gcloud/application_default_credentials.json")
 
 
-class _Loaded:
-    """The extension module of this process."""
+class _OfProcess:
+    """What this process has of obstore: its extension module, and what `shared` has made."""
 
     def __init__(self) -> None:
         self.module: Any = None
         self.forked = False
-        self.lock = threading.Lock()
+        self.lock = threading.RLock()  # one thread makes a store, while others that need it wait
+        self.cached: OrderedDict[object, Any] = OrderedDict()
 
-    def load(self) -> Any:
+    def obstore(self) -> Any:
+        """Return obstore's extension module, which has all its functions; in a forked child, a copy of the module."""
+        if self.module is not None:
+            return self.module
         with self.lock:
             if self.module is None:
                 original = library("obstore")._obstore
@@ -51,31 +74,19 @@ class _Loaded:
             return self.module
 
     def after_fork(self) -> None:
-        self.lock = threading.Lock()
+        self.lock = threading.RLock()
         self.forked = self.forked or "obstore" in sys.modules
         self.module = None
-        for store in forget_all():
-            _keep(store)
+        if self.cached:
+            _keep(self.cached)
+        self.cached = OrderedDict()
         for handle in _handles:
             handle.after_fork()
 
 
 _handles: weakref.WeakSet[StoreHandle] = weakref.WeakSet()
-_loaded = _Loaded()
-
-if hasattr(os, "register_at_fork"):  # not on Windows
-    os.register_at_fork(after_in_child=_loaded.after_fork)
-
-
-def obstore() -> Any:
-    """Return obstore's extension module, which has all its functions; in a forked child, a copy of the module.
-
-    Raises
-    ------
-    UnsupportedError
-        If obstore is not installed.
-    """
-    return _loaded.module or _loaded.load()
+_here: Final = _OfProcess()
+after_fork(_here.after_fork)
 
 
 def _copy_of(original: Any) -> Any:
@@ -100,7 +111,7 @@ def _copy_of(original: Any) -> Any:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def class_of(store: object) -> str:
+def _class_of(store: object) -> str:
     """Return the name of the obstore class of a store.
 
     Raises
@@ -112,11 +123,6 @@ def class_of(store: object) -> str:
         if base.__name__ in _KINDS and not hasattr(store, "capabilities"):
             return base.__name__
     raise MetadataError(f"an ObjectStore needs a store of the package obstore, not {type(store).__name__}")
-
-
-def kind_of(class_name: str) -> str:
-    """Return the kind of storage of an obstore class, as the scheme of a URL: ``s3 gs az http file memory``."""
-    return _KINDS[class_name]
 
 
 def _settings_of(store: Any) -> Settings:
@@ -136,35 +142,33 @@ def _settings_of(store: Any) -> Settings:
 def make_store(class_name: str, settings: Settings) -> Any:
     """Return an obstore store that shares connections with others of the same settings."""
     positional, named = settings
-    return shared(class_name, positional, named, lambda: getattr(obstore()._store, class_name)(*positional, **named))
+    return shared(
+        class_name, positional, named, lambda: getattr(_here.obstore()._store, class_name)(*positional, **named)
+    )
 
 
 class StoreHandle:
     """An obstore store that can be made again: in a forked process, with new credentials, or with other retries.
 
-    Parameters
-    ----------
-    store : obstore store
-        The store. Its own retries are replaced.
-    retry_config : dict
-        Retries of each request.
+    The store's own retries are replaced by `retry_config`.
 
     Attributes
     ----------
-    name : str
-        The name of its class.
+    name, kind : str
+        The name of its class, and the service: ``s3 gs az http file memory``.
     settings : Settings or None
         The arguments to make it from; ``None`` if its values are in its memory.
     """
 
     def __init__(self, store: Any, retry_config: dict[str, Any]) -> None:
-        self.name = class_of(store)
+        self.name = _class_of(store)
+        self.kind = _KINDS[self.name]
         self.settings: Settings | None = None
         if self.name != "MemoryStore":
             positional, named = _settings_of(store)
             named = named if self.name == "LocalStore" else {**named, "retry_config": retry_config}
             self.settings = positional, named
-        self._made: tuple[Any, Any] = (obstore(), store if self.settings is None else None)
+        self._made: tuple[Any, Any] = (_here.obstore(), store if self.settings is None else None)
         _handles.add(self)
 
     def get(self) -> Any:
@@ -180,11 +184,11 @@ class StoreHandle:
             If its values are in the memory of the process that this one was forked from.
         """
         made = self._made
-        if made[1] is not None and made[0] is _loaded.module:
+        if made[1] is not None and made[0] is _here.module:
             return made
         if self.settings is None:
             raise StoreError(f"an obstore {self.name} can't be used in a process that was forked from its own")
-        made = self._made = obstore(), make_store(self.name, self.settings)
+        made = self._made = _here.obstore(), make_store(self.name, self.settings)
         return made
 
     def after_fork(self) -> None:
@@ -196,7 +200,9 @@ class StoreHandle:
     def renew(self) -> None:
         """Make the store again at its next use, so that it fetches new credentials, also for stores that share it."""
         if self.settings is not None:
-            drop(self._made[1])
+            with _here.lock:
+                for key in [key for key, cached in _here.cached.items() if cached is self._made[1]]:
+                    del _here.cached[key]
             self._made = None, None
 
     def __eq__(self, other: object) -> bool:
@@ -214,3 +220,78 @@ def _keep(value: object) -> None:
     """Keep an object alive forever, even while the interpreter ends."""
     ctypes = import_module("ctypes")
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(value))
+
+
+def shared(name: str, positional: tuple[Any, ...], named: Mapping[str, Any], make: Callable[[], Any]) -> Any:
+    """Return the cached result for the same settings; otherwise call `make`, and cache and return its result.
+
+    The settings are the arguments of a store, whose class `name` is, or the URL and the options (``"url"``) of a
+    `Client`. If they hold objects that can't be compared, the result is not cached.
+    """
+    key = _key(name, positional, named)
+    if key is None:
+        return make()
+    with _here.lock:
+        made = _here.cached.get(key)
+        if made is None:
+            made = _here.cached[key] = make()
+            if len(_here.cached) > LIMIT:
+                _here.cached.popitem(last=False)
+        else:
+            _here.cached.move_to_end(key)
+        return made
+
+
+def _key(name: str, positional: tuple[Any, ...], named: Mapping[str, Any]) -> object:
+    """Return the cache key of a store: a digest of settings and environment, and the credential provider."""
+    if name not in _REMOTE:
+        return None
+    settings = dict(named)
+    provider = settings.pop("credential_provider", None)
+    try:
+        hash(provider)
+        text, texts = _texts((positional, settings))
+    except TypeError:
+        return None
+    variables = sorted([item for item in os.environ.items() if item[0].upper().startswith(_VARIABLES)])
+    states = _states([*map(os.path.expanduser, _FILES), *map(itemgetter(1), variables), *texts])
+    return name, digest(f"{text}|{variables}|{states}".encode("utf-8", "surrogatepass")), provider
+
+
+def _texts(settings: Any) -> tuple[str, list[str]]:
+    """Return a text that is equal for equal settings only, and the texts in the settings, which may be paths of files.
+
+    ``TypeError`` is raised if they hold objects that can't be compared.
+    """
+    parts: list[Any] = []
+    texts: list[str] = []
+    rest = [settings]
+    while rest:
+        value = rest.pop()
+        if isinstance(value, Mapping):
+            parts.append(("mapping", len(value)))
+            for key in sorted(value):
+                rest += (value[key], key)
+        elif isinstance(value, (list, tuple)):
+            parts.append(("sequence", len(value)))
+            rest += value
+        elif type(value) in _PLAIN:
+            parts.append(value)
+            if type(value) is str:
+                texts.append(value)
+        else:
+            raise TypeError
+    return repr(parts), texts
+
+
+def _states(paths: Iterable[str]) -> list[object]:
+    """Return for each path a value that changes when the file does; ``None`` if there is no file."""
+    states: list[object] = []
+    for path in paths:
+        state = None
+        with suppress(OSError, ValueError):
+            status = os.stat(path)
+            if stat.S_ISREG(status.st_mode):
+                state = status.st_mtime_ns, status.st_size, status.st_ino
+        states.append(state)
+    return states

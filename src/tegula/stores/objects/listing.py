@@ -17,7 +17,7 @@ from tegula.errors import StoreError
 from tegula.stores.coroutines import run
 from tegula.stores.objects.failures import failure_of
 
-__all__ = ["Names", "children", "next_page"]
+__all__ = ["Names", "children", "next_page", "pages_of", "run"]
 
 Page: TypeAlias = "Sequence[dict[str, Any]]"
 
@@ -40,14 +40,8 @@ class Names:
         self._begins: set[str] = set()
 
     def check(self, page: Page) -> list[str]:
-        """Return the names of a page.
-
-        Raises
-        ------
-        StoreError
-            If an earlier page began with one of them.
-        """
-        names = [found["path"] for found in page]
+        """Return the names of a page; raise the error if an earlier page began with one of them."""
+        names = [entry["path"] for entry in page]
         if not self._begins.isdisjoint(names):
             raise self._error("the server lists an object twice, so the listing never ends")
         self._begins.update(names[:1])
@@ -59,27 +53,12 @@ def pages_of(library: Any, store: Any, wanted: str | None, offset: str | None = 
     return iter(library.list(store, wanted, offset=offset, chunk_size=_PAGE))
 
 
-def next_page(pages: Any, is_alive: Asking, error: Failing) -> Page | None:
+async def next_page(pages: Any, is_alive: Asking, error: Failing) -> Page | None:
     """Return the next page of a listing, or ``None`` after the last one.
 
-    Parameters
-    ----------
-    pages : ListStream
-        obstore's stream of pages.
-    is_alive : callable
-        Begins another request, which fails if the server is not reached.
-    error : callable
-        Makes the error for a text.
-
-    Raises
-    ------
-    StoreError
-        If the listing names nothing for a while although the server answers.
+    If the listing names nothing for a while, although another request, which `is_alive` begins, reaches the server, the
+    `error` is raised.
     """
-    return run(_next(pages, is_alive, error))
-
-
-async def _next(pages: Any, is_alive: Asking, error: Failing) -> Page | None:
     with suppress(StopAsyncIteration):
         page: Page = await _patiently(pages.__anext__(), is_alive, error)
         return page
@@ -115,16 +94,12 @@ async def _answers(is_alive: Asking) -> bool:
     return True
 
 
-def children(library: Any, store: Any, wanted: str | None, is_alive: Asking, error: Failing) -> Any:
+async def children(library: Any, store: Any, wanted: str | None, is_alive: Asking, error: Failing) -> Any:
     """Return obstore's result of a listing by a delimiter.
 
     If that takes long, a listing without a delimiter shows whether the server repeats itself. If that one ends first,
     the result is taken from it.
     """
-    return run(_children(library, store, wanted, is_alive, error))
-
-
-async def _children(library: Any, store: Any, wanted: str | None, is_alive: Asking, error: Failing) -> Any:
     whole = asyncio.ensure_future(library.list_with_delimiter_async(store, wanted))
     try:
         done, _ = await asyncio.wait({whole}, timeout=_SOON)
@@ -133,11 +108,8 @@ async def _children(library: Any, store: Any, wanted: str | None, is_alive: Aski
         plain = asyncio.ensure_future(_looked_at(pages_of(library, store, wanted), wanted, is_alive, error))
         try:
             await asyncio.wait({whole, plain}, return_when=asyncio.FIRST_COMPLETED)
-            if not whole.done():
-                found = plain.result()
-                if found is not None:
-                    return found
-            return await whole
+            listed = None if whole.done() else plain.result()
+            return await whole if listed is None else listed
         finally:
             plain.cancel()
     finally:
@@ -151,7 +123,7 @@ async def _looked_at(pages: Any, wanted: str | None, is_alive: Asking, error: Fa
     objects: list[Any] = []
     prefixes: dict[str, None] = {}
     for _ in range(_LOOKED_AT):
-        page = await _next(pages, is_alive, error)
+        page = await next_page(pages, is_alive, error)
         if page is None:
             return {"objects": objects, "common_prefixes": [*prefixes]}
         for name, entry in zip(names.check(page), page):

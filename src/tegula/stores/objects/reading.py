@@ -4,25 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from http import HTTPStatus
+from operator import index
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
 
 from tegula.deferred import Later
-from tegula.errors import ConflictError, StoreError, UnsupportedError
+from tegula.errors import StoreError, UnsupportedError
 from tegula.stores.arguments import (
     ABSENT,
     ByteRange,
     Generation,
+    check_generation,
     check_key,
     check_prefix,
     clip_range,
+    cut,
     is_key,
 )
 from tegula.stores.capabilities import Ranged, Revalidating, SizedListing
 from tegula.stores.interface import Store
 from tegula.stores.objects.failures import Failure, ShortBody, failure_of
 from tegula.stores.objects.generations import ObjectGeneration, generation_from, history_of
-from tegula.stores.objects.ranges import Span, range_options, spans_of
 from tegula.stores.objects.requests import Requests
+from tegula.stores.spans import Span, spans_of
 from tegula.threads import in_threads
 
 if TYPE_CHECKING:
@@ -42,24 +45,12 @@ _UNLISTED: Final = frozenset("\ufffe\uffff")
 
 
 class ObjectReader(Ranged, Revalidating, SizedListing, Store):
-    """The part of an `ObjectStore` that reads and lists.
+    """The part of an `ObjectStore` that reads and lists."""
 
-    Attributes
-    ----------
-    kind : str
-        The service: ``s3 gs az http file memory``.
-    requests : Requests
-        Sends requests.
-    prefix : str
-        Prefix of the names of all objects: ``""`` or a key followed by ``/``.
-    missing : frozenset of int
-        Status codes that mean that there is no object.
-    """
-
-    kind: str
+    kind: str  # the service: ``s3 gs az http file memory``
     requests: Requests
-    prefix: str
-    missing: frozenset[int]
+    prefix: str  # of the names of all objects: ``""`` or a key followed by ``/``
+    missing: frozenset[int]  # status codes that mean that there is no object
     _whole = False  # whether the server returns only whole objects
 
     def path_of(self, key: str) -> str:
@@ -104,14 +95,8 @@ class ObjectReader(Ranged, Revalidating, SizedListing, Store):
     ) -> _Answer | Failure:
         """Return the value of a key, or a range of it, and its generation; or the failure.
 
-        Parameters
-        ----------
-        key, byte_range
-            What to read.
-        conditions : mapping
-            ``if_match`` or ``if_none_match``.
-        state : bool
-            Whether the generation is needed; if not, a range after the end needs no second request.
+        The conditions are ``if_match`` or ``if_none_match``. If the `state` of the object is not asked for, a range
+        after the end needs no second request.
         """
         path = self.path_of(key)
         answer = self._read(path, byte_range, conditions, state=state)
@@ -119,10 +104,9 @@ class ObjectReader(Ranged, Revalidating, SizedListing, Store):
             return answer
         # if only the bytes distinguish one state from another, all of them are read
         whole = self._of(self.requests.send(self._reading(path, None, conditions)))
-        if isinstance(whole, Failure) or whole[0] is None:
+        if isinstance(whole, Failure):
             return whole
-        start, stop = clip_range(byte_range, len(whole[0]))
-        return whole[0][start:stop], whole[1]
+        return cut(whole[0], byte_range), whole[1]
 
     def _read(
         self, path: str, byte_range: ByteRange | None, conditions: Mapping[str, Any], *, state: bool
@@ -152,10 +136,7 @@ class ObjectReader(Ranged, Revalidating, SizedListing, Store):
         """Read a range that the server does not support: a suffix, or any range if it returns only whole objects."""
         if self._whole and byte_range[1] != 0:
             answer = self._of(self.requests.send(self._reading(path, None, conditions)))
-            if isinstance(answer, Failure) or answer[0] is None:
-                return answer
-            start, stop = clip_range(byte_range, len(answer[0]))
-            return answer[0][start:stop], answer[1]
+            return answer if isinstance(answer, Failure) else (cut(answer[0], byte_range), answer[1])
         for _ in range(_ATTEMPTS):
             head = self.requests.send(self._sized(path, conditions))
             if isinstance(head, Failure):
@@ -183,7 +164,7 @@ class ObjectReader(Ranged, Revalidating, SizedListing, Store):
         copied: bool = True,
     ) -> Callable[[Any, Any], _Answer]:
         """Return the request that reads an object, for `Requests.send`; unless `copied`, the value is any buffer."""
-        options = range_options(byte_range)
+        options = _range_options(byte_range)
         head = "head" in options
         if conditions:
             options.update(conditions)
@@ -233,7 +214,7 @@ class ObjectReader(Ranged, Revalidating, SizedListing, Store):
             if head[1].unknown:
                 value, first = self.get(key, with_generation=True)
                 limit = len(value or b"")
-            self._check_same(key, first, generation)
+            check_generation(key, first, generation)
         parts = [b""] * len(ranges)
         spans = spans_of([clip_range(each, limit) for each in ranges])
         if not spans and first is None:
@@ -246,7 +227,7 @@ class ObjectReader(Ranged, Revalidating, SizedListing, Store):
         for found in in_threads(lambda span: self._read_span(key, span, first, parts), spans, self.concurrency):
             if isinstance(found, Failure):
                 return self._gone(key, found, first)
-            self._check_same(key, found, first)
+            check_generation(key, found, first)
         return (None if first == ABSENT else parts), first
 
     def _sized(
@@ -269,21 +250,16 @@ class ObjectReader(Ranged, Revalidating, SizedListing, Store):
             return answer
         value, found = answer
         if value is not None:
-            for place, start, stop in span.wanted:
-                parts[place] = value[start - span.start : stop - span.start]
+            for number, start, stop in span.ranges:
+                parts[number] = value[start - span.start : stop - span.start]
         return found
 
     def _gone(self, key: str, failure: Failure, expected: Generation | None) -> tuple[None, Generation]:
         answer = self._of(failure)
         if isinstance(answer, Failure) and (answer.kind != "conflict" or expected is None):
             self.fail("read", key, answer)
-        self._check_same(key, ABSENT, expected)
+        check_generation(key, ABSENT, expected)
         return None, ABSENT
-
-    @staticmethod
-    def _check_same(key: str, found: Generation, expected: Generation | None) -> None:
-        if expected is not None and found != expected:
-            raise ConflictError("the value has changed since it was read", key=key)
 
     def get_if_changed(self, key: str, generation: Generation) -> tuple[bytes | None, Generation] | None:
         """Return the value of `key` if its state is not `generation`, else ``None``; see `Revalidating`."""
@@ -337,7 +313,7 @@ class ObjectReader(Ranged, Revalidating, SizedListing, Store):
             try:
                 if self.kind in ("file", "memory"):
                     return next(pages, None)
-                return object_listing.next_page(pages, self._is_alive(library), error)
+                return object_listing.run(object_listing.next_page(pages, self._is_alive(library), error))
             except BaseException:
                 pages = None
                 raise
@@ -361,7 +337,8 @@ class ObjectReader(Ranged, Revalidating, SizedListing, Store):
         def children(library: Any, store: Any) -> Any:
             if self.kind in ("file", "memory"):
                 return library.list_with_delimiter(store, wanted)
-            return object_listing.children(library, store, wanted, self._is_alive(library), self._listing_error(prefix))
+            is_alive, error = self._is_alive(library), self._listing_error(prefix)
+            return object_listing.run(object_listing.children(library, store, wanted, is_alive, error))
 
         answer = self.requests.bulk(children)
         if isinstance(answer, Failure):
@@ -385,10 +362,10 @@ class ObjectReader(Ranged, Revalidating, SizedListing, Store):
         Consoles create an empty object for a directory, with a slash at the end of its name, and obstore drops this
         slash. So an empty object in a bucket is listed only if it can be read by its name.
         """
-        for found in objects:
-            key = self._key_of(found["path"], prefix)
-            if key is not None and (found["size"] or self.kind in ("file", "memory") or self.exists(key)):
-                yield key, found["size"]
+        for entry in objects:
+            key = self._key_of(entry["path"], prefix)
+            if key is not None and (entry["size"] or self.kind in ("file", "memory") or self.exists(key)):
+                yield key, entry["size"]
 
     def _key_of(self, path: str, prefix: str) -> str | None:
         if not path.startswith(self.prefix + prefix):
@@ -421,8 +398,8 @@ class ObjectReader(Ranged, Revalidating, SizedListing, Store):
         try:
             return self._get(library, store, path, {"head": True, **conditions})
         except Exception as error:
-            found = failure_of(error)
-            if found.kind not in ("unsupported", "unsized") and found.status != HTTPStatus.METHOD_NOT_ALLOWED:
+            failure = failure_of(error)
+            if failure.kind not in ("unsupported", "unsized") and failure.status != HTTPStatus.METHOD_NOT_ALLOWED:
                 raise
         try:
             return self._get(library, store, path, {"range": (0, 1), **conditions})
@@ -436,3 +413,18 @@ class ObjectReader(Ranged, Revalidating, SizedListing, Store):
     def fail(self, action: str, key: str, failure: Failure) -> NoReturn:
         """Raise the error for a request that failed."""
         raise StoreError(f"{self!r} can't {action}: {failure.reason}", key=key)
+
+
+def _range_options(byte_range: ByteRange | None) -> dict[str, Any]:
+    """Return obstore's options for reading a byte range, or one that begins there."""
+    if byte_range is None:
+        return {}
+    clip_range(byte_range, 0)  # checks it
+    start, length = index(byte_range[0]), None if byte_range[1] is None else index(byte_range[1])
+    if length == 0:
+        return {"head": True}
+    if start < 0:
+        return {"range": {"suffix": -start}}
+    if length is None:
+        return {"range": {"offset": start}} if start else {}
+    return {"range": (start, start + length)}

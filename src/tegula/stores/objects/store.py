@@ -2,28 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import cached_property, partial
 from importlib import import_module
 from itertools import islice
 from threading import Lock
 from typing import Any, Final
 
 from tegula import config
-from tegula.errors import ConflictError, MetadataError, ReadOnlyError, UnsupportedError
-from tegula.stores.arguments import ABSENT, BytesLike, Generation, check_key, check_prefix, flat_view
+from tegula.errors import MetadataError, ReadOnlyError, UnsupportedError
+from tegula.stores.arguments import (
+    ABSENT,
+    BytesLike,
+    Generation,
+    changed,
+    check_generation,
+    check_key,
+    check_prefix,
+    flat_view,
+)
 from tegula.stores.capabilities import Copying
 from tegula.stores.identity import shared
-from tegula.stores.objects.copies import Bucket, copy_object
-from tegula.stores.objects.deletes import can_be_sent, delete_if
+from tegula.stores.objects.conditions import (
+    Bucket,
+    Conditions,
+    conditions_of,
+    known_conditions,
+    probe,
+    service_of,
+    storage_of,
+)
 from tegula.stores.objects.failures import Failure
 from tegula.stores.objects.generations import ObjectGeneration, generation_from
-from tegula.stores.objects.library import Settings, StoreHandle, class_of, kind_of, make_store
-from tegula.stores.objects.probing import Conditions, conditions_of, known_conditions, probe, service_of, storage_of
+from tegula.stores.objects.library import Settings, StoreHandle, make_store
 from tegula.stores.objects.reading import ObjectReader
-from tegula.stores.objects.requests import Requests
-from tegula.stores.objects.retries import Limiter, Retries
-from tegula.stores.objects.writes import put_if, put_if_alone
+from tegula.stores.objects.requests import Limiter, Requests, Retries
+from tegula.stores.objects.writes import can_be_sent, delete_if, put_if, put_if_alone
 from tegula.stores.secrets import bare_url
 from tegula.stores.single_writer import KeyLocks
 from tegula.stores.summary import Capabilities
@@ -62,9 +77,9 @@ class Client:
     """
 
     def __init__(self, store: Any, retries: Retries | None = None) -> None:
-        self.kind = kind_of(class_of(store))
         self.retries = Retries.of(getattr(store, "retry_config", None)) if retries is None else retries
         self.single = StoreHandle(store, {**self.retries.config(), "max_retries": 0})
+        self.kind = self.single.kind
         self.bulk = StoreHandle(store, self.retries.config())
         self.prefix = str(getattr(store, "prefix", None) or "")
         self.root = _root_of(self.kind, store)
@@ -171,9 +186,8 @@ class ObjectStore(Copying, ObjectReader):
             raise MetadataError("concurrency must be a whole number of at least 1", field="concurrency")
         self._concurrency = concurrency
         self.requests = Requests(client.single, client.bulk, client.retries, client.limiter(concurrency))
-        self._place = f"{client.root}{self.prefix}".rstrip("/")
-        self._url = self._place if url is None else url
-        self._bucket: Bucket | None = None
+        self._name = f"{client.root}{self.prefix}".rstrip("/")
+        self._url = self._name if url is None else url
         known = known_conditions(client.storage)
         self.single_writer = known is not None and not known.hold
         self.conditional_delete = known is not None and known.delete
@@ -182,7 +196,7 @@ class ObjectStore(Copying, ObjectReader):
             self.identity = shared(values, "memory", id(values), self.prefix)
         else:
             missing_too = "" if self.missing <= {404} else f"{sorted(self.missing)}|"
-            self.identity = f"object:{missing_too}{'|'.join((*client.service, self._place))}"
+            self.identity = f"object:{missing_too}{'|'.join((*client.service, self._name))}"
 
     @property
     def concurrency(self) -> int:  # type: ignore[override]
@@ -223,21 +237,26 @@ class ObjectStore(Copying, ObjectReader):
         False
         """
         if not self.read_only:
-            found = self._conditions()
+            conditions = self._conditions()
             if self._client.storage is None and can_be_sent(self.requests.single):
-                found = probe(self.requests, self.prefix, repr(self))
-            self._note(found)
+                conditions = probe(self.requests, self.prefix, repr(self))
+            self._note(conditions)
         return self.capabilities
 
     def _conditions(self) -> Conditions:
         """Return what conditional writes to the bucket guarantee; test them if this process has not done so yet."""
-        found = conditions_of(self._client.storage, self.requests, self.prefix, repr(self))
+        conditions = conditions_of(self._client.storage, self.requests, self.prefix, repr(self))
         if self._client.storage is not None:
-            self._note(found)
-        return found
+            self._note(conditions)
+        return conditions
 
-    def _note(self, found: Conditions) -> None:
-        self.single_writer, self.conditional_delete = not found.hold, found.delete
+    def _note(self, conditions: Conditions) -> None:
+        self.single_writer, self.conditional_delete = not conditions.hold, conditions.delete
+
+    @cached_property
+    def _bucket(self) -> Bucket:
+        """The bucket, within which the service copies objects."""
+        return Bucket(self)
 
     # -- writing
 
@@ -267,15 +286,14 @@ class ObjectStore(Copying, ObjectReader):
 
     def _set_if(self, key: str, data: memoryview | bytes, before: Generation) -> ObjectGeneration | Failure:
         if before != ABSENT and (not isinstance(before, ObjectGeneration) or before.superseded):
-            raise ConflictError("the value has changed since it was read", key=key)
+            raise changed(key)
         conditions = self._conditions()
         if isinstance(before, ObjectGeneration) and before.restored and conditions.metadata:
             # the object must keep the identifiers of earlier writes, since their writers may still look for them
             now = self.read(key, (0, 0))
             if isinstance(now, Failure):
                 return now
-            if now[1] != before:
-                raise ConflictError("the value has changed since it was read", key=key)
+            check_generation(key, now[1], before)
             before = now[1]
         if conditions.hold:
             return put_if(self, key, data, before, metadata=conditions.metadata)
@@ -284,7 +302,7 @@ class ObjectStore(Copying, ObjectReader):
 
     def _lock_of(self, key: str) -> Lock:
         # not by `url`, since a bucket may have several
-        return _locks.of("|".join((*self._client.service, f"{self._place}/{key}")))
+        return _locks.of("|".join((*self._client.service, f"{self._name}/{key}")))
 
     @property
     def _uses_locks(self) -> bool:
@@ -300,25 +318,19 @@ class ObjectStore(Copying, ObjectReader):
         """Return whether the service can copy from a store: one over the same bucket; see `Copying.copies_from`."""
         if not isinstance(source, ObjectStore) or type(source).get is not ObjectReader.get or self.kind != source.kind:
             return False
-        bucket = self._own_bucket()
-        if self._uses_locks or bucket.settings is None or bucket.settings != source._own_bucket().settings:
+        if self._uses_locks or self._bucket.settings is None or self._bucket.settings != source._bucket.settings:
             return False
-        found = bucket.copies(self._client.storage)
-        return found.create if create else found.plain
+        copies = self._bucket.copies(self._client.storage)
+        return copies.create if create else copies.plain
 
     def copy_from(
         self, source: Any, key: str, new: str, *, create: bool = False, nbytes: int | None = None
     ) -> int | None:
         """Let the service copy an object within the bucket; see `Copying.copy_from`."""
         self._check_writable(new)
-        if not copy_object(self._own_bucket(), source, key, self, new, create=create):
+        if not self._bucket.copy(source, key, new, create=create):
             return None
         return (self.size(new) or 0) if nbytes is None else nbytes
-
-    def _own_bucket(self) -> Bucket:
-        if self._bucket is None:
-            self._bucket = Bucket(self)
-        return self._bucket
 
     def delete(self, key: str, *, if_generation: Generation | None = None) -> None:
         """Remove `key` if it exists; raises as `set` does."""
@@ -368,14 +380,15 @@ class ObjectStore(Copying, ObjectReader):
         handle = self.requests.single
         if handle.settings is None:
             raise UnsupportedError(f"{self!r} can't be pickled: its values are in the memory of this process")
-        options = {
-            "read_only": self.read_only,
-            "missing": tuple(self.missing),
-            "retries": self.requests.retries,
-            "concurrency": self._concurrency,
-            "url": self._url,
-        }
-        return _reopen, (type(self), handle.name, handle.settings, self.prefix, options)
+        make = partial(
+            type(self),
+            read_only=self.read_only,
+            missing=tuple(self.missing),
+            retries=self.requests.retries,
+            concurrency=self._concurrency,
+            url=self._url,
+        )
+        return _reopen, (make, handle.name, handle.settings, self.prefix)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ObjectStore):
@@ -389,14 +402,12 @@ class ObjectStore(Copying, ObjectReader):
         return self.kind, self._url, self.prefix, self.read_only, self.missing
 
 
-def _reopen(
-    kind: type[ObjectStore], class_name: str, settings: Settings, prefix: str, options: dict[str, Any]
-) -> ObjectStore:
-    return kind(make_store(class_name, settings), prefix, **options)
+def _reopen(make: Callable[..., ObjectStore], class_name: str, settings: Settings, prefix: str) -> ObjectStore:
+    return make(make_store(class_name, settings), prefix)
 
 
 def _statuses(missing: Any) -> frozenset[int]:
-    found = [*missing] if isinstance(missing, Iterable) else [missing]
-    if not ({*map(type, found)} <= {int} and _STATUSES.issuperset(found)):
+    statuses = [*missing] if isinstance(missing, Iterable) else [missing]
+    if not ({*map(type, statuses)} <= {int} and _STATUSES.issuperset(statuses)):
         raise MetadataError("missing must list status codes from 400 to 499, such as (403, 404)", field="missing")
-    return frozenset(found)
+    return frozenset(statuses)

@@ -11,26 +11,12 @@ from urllib.parse import SplitResult, unquote, urlsplit
 
 from tegula.errors import MetadataError, TegulaError
 from tegula.optional import library
-from tegula.stores.objects.clients import shared
-from tegula.stores.objects.options import Options, names_server, sort_options, unknown_option
+from tegula.stores.objects.library import shared
+from tegula.stores.objects.options import SCHEMES, Options, names_server, sort_options, unknown_option
 from tegula.stores.objects.store import Client, ObjectStore
 from tegula.stores.secrets import bare_url
 
-__all__ = ["SCHEMES", "open_url"]
-
-SCHEMES: Final = {
-    "s3": "s3",
-    "s3a": "s3",
-    "gs": "gs",
-    "gcs": "gs",
-    "az": "az",
-    "azure": "az",
-    "abfs": "az",
-    "abfss": "az",
-    "http": "http",
-    "https": "http",
-}
-"""The schemes that `open_url` accepts, and their services."""
+__all__ = ["open_url"]
 
 _CANONICAL: Final = {"s3a": "s3", "gcs": "gs", "azure": "az"}
 _is_bucket = re.compile(r"(?!\.\.?$)[\w$.-]+", re.ASCII).fullmatch
@@ -88,28 +74,19 @@ def open_url(url: str, options: Mapping[str, Any] | None = None, read_only: bool
 def _client(kind: str, url: str, parts: SplitResult, options: Mapping[str, Any]) -> tuple[Client, dict[str, Any]]:
     """Return the client of a bucket or web server, and the options of its stores; the same ones while nothing changes.
 
-    Parameters
-    ----------
-    kind : str
-        The service.
-    url : str
-        The URL of the bucket, or a whole URL of a web server.
-    parts : SplitResult
-        The URL that is being opened.
-    options : mapping
-        The options as they were given.
+    `url` is that of the bucket, or a whole URL of a web server, and `parts` the URL that is being opened.
     """
 
     def make() -> tuple[Client, dict[str, Any]]:
-        found = sort_options(kind, options)
+        own = sort_options(kind, options)
         if kind != "http":
-            return Client(_made(kind, None, (url,), found), found.retries), found.store
-        client = {"allow_http": True, **found.client} if parts.scheme.lower() == "http" else found.client
+            return Client(_made(kind, None, (url,), own), own.retries), own.store
+        client = {"allow_http": True, **own.client} if parts.scheme.lower() == "http" else own.client
         plain = url
         if parts.username is not None:  # obstore ignores it
             client = {**client, "default_headers": _with_user(parts, client.get("default_headers"))}
             plain = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
-        return Client(_made(kind, "HTTPStore", (plain,), found._replace(client=client)), found.retries), found.store
+        return Client(_made(kind, "HTTPStore", (plain,), own._replace(client=client)), own.retries), own.store
 
     made: tuple[Client, dict[str, Any]] = shared("url", (url,), options, make)
     return made
@@ -166,30 +143,23 @@ def _made(kind: str, class_name: str | None, positional: tuple[Any, ...], option
         except TegulaError:
             raise
         except Exception as error:  # noqa: BLE001 - obstore raises ValueError, TypeError and errors of its own
-            return _Refusal(error)
+            return str(error)
 
-    made = attempt(settings)
-    if not isinstance(made, _Refusal):
+    made = attempt(settings)  # or the text of obstore's error, which may contain secrets
+    if not isinstance(made, str):
         return made
-    found = _unknown_key(made.text)
-    if found is not None:
-        raise unknown_option(kind, found[1])
+    unknown = _unknown_key(made)
+    if unknown is not None:
+        raise unknown_option(kind, unknown[1])
     for group, values in settings.items():
         for name in values:
             others = {**settings, group: {other: value for other, value in values.items() if other != name}}
-            if not isinstance(attempt(others), _Refusal):
+            if not isinstance(attempt(others), str):
                 raise MetadataError(f"the value of the option {name!r} can't be used", field=name)
     if kind == "http":
         text = f"{bare_url(positional[0])!r} is not a valid URL; check the name or the address of the server"
         raise MetadataError(text, field="url")
-    hint = "; the account is not known: pass account_name" if "MissingAccount" in made.text else ""
+    hint = "; the account is not known: pass account_name" if "MissingAccount" in made else ""
     if kind == "az" and "@" in positional[0]:
         hint = "; the host of such a URL is ACCOUNT.dfs.core.windows.net"
     raise MetadataError(f"{kind}: storage can't be opened with this URL and these options{hint}", field="url")
-
-
-class _Refusal:
-    """The text of obstore's error for settings that it refuses; the text may contain secrets."""
-
-    def __init__(self, error: Exception) -> None:
-        self.text = str(error)

@@ -4,42 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from tegula import config
-from tegula.errors import ReadOnlyError, StoreError, TegulaError
-from tegula.stores.arguments import ABSENT, ByteRange, BytesLike, Generation, check_key, check_prefix, clip_range
+from tegula.errors import StoreError, TegulaError
+from tegula.stores.arguments import ABSENT, ByteRange, check_key, check_prefix, clip_range, cut
 from tegula.stores.capabilities import Ranged
 from tegula.stores.interface import Store
-from tegula.stores.objects.ranges import spans_of
+from tegula.stores.read_only import ReadOnlyStore
 from tegula.stores.references.sets import Reference, ReferenceSet
 from tegula.stores.secrets import plain_url
 from tegula.stores.single_writer import digest
+from tegula.stores.spans import GAP, spans_of
 
 __all__ = ["ReferenceStore"]
 
 Resolve = Callable[[str], tuple[Store, str]]
-_GAP: Final = 1 << 20  # bytes that take about as long to transfer as another request takes to begin
 
 
 class _Wanted(NamedTuple):
     """A part of a file, for a range of the value of a key."""
 
     key: str
-    found: Reference
+    reference: Reference
     store: Store
     name: str
     part: ByteRange
 
 
-def _cut(value: bytes | None, byte_range: ByteRange | None) -> bytes | None:
-    if value is None or byte_range is None:
-        return value
-    start, stop = clip_range(byte_range, len(value))
-    return value[start:stop]
-
-
-class ReferenceStore(Store):
+class ReferenceStore(ReadOnlyStore):
     """Parts of files elsewhere, given by the references that kerchunk and other programs write; read-only.
 
     Parts of one file that lie close together are read by one request, and all requests of an operation are sent at
@@ -60,13 +53,13 @@ class ReferenceStore(Store):
     >>> from tegula.stores import MemoryStore
     >>> from tegula.stores.references.sets import JsonReferences
     >>> files = MemoryStore({"file.bin": b"abcdefgh"})
-    >>> found = JsonReferences({"version": 1, "refs": {"x/0": ["file.bin", 2, 4], "x/1": "base64:eA=="}})
-    >>> store = ReferenceStore(found, lambda url: (files, url), "reference://example")
+    >>> references = JsonReferences({"version": 1, "refs": {"x/0": ["file.bin", 2, 4], "x/1": "base64:eA=="}})
+    >>> store = ReferenceStore(references, lambda url: (files, url), "reference://example")
     >>> store.get("x/0"), store.get("x/0", (1, 2)), store.get("x/1"), store.get("x/2"), store.size("x/0")
     (b'cdef', b'de', b'x', None, 4)
     """
 
-    read_only = True
+    why_read_only = "has references to files, which can only be read"
 
     def __init__(self, references: ReferenceSet, resolve: Resolve, url: str) -> None:
         self.references = references
@@ -91,11 +84,11 @@ class ReferenceStore(Store):
 
     def get(self, key: str, byte_range: ByteRange | None = None, *, with_generation: bool = False) -> Any:
         """Return the value of `key`, or a range of it, or ``None`` if there is none; see `Store.get`."""
-        found = self._find(key)
-        if not isinstance(found, Reference):
-            value = _cut(found, byte_range)
-            return (value, ABSENT if found is None else digest(found)) if with_generation else value
-        wanted = self._wanted(key, found, byte_range)
+        entry = self._find(key)
+        if not isinstance(entry, Reference):
+            value = cut(entry, byte_range)
+            return (value, ABSENT if entry is None else digest(entry)) if with_generation else value
+        wanted = self._wanted(key, entry, byte_range)
         store: Any = wanted.store
         try:
             if not with_generation:
@@ -108,42 +101,42 @@ class ReferenceStore(Store):
         except TegulaError as error:
             self._locate(error, wanted)
             raise
-        return self._checked(wanted, value), (generation, found)
+        return self._checked(wanted, value), (generation, entry)
 
     def get_many(self, requests: Iterable[tuple[str, ByteRange | None]]) -> list[bytes | None]:
         """Return the results of `get` for each ``(key, byte_range)``, in order, with one wave of requests."""
         answers: list[bytes | None] = []
         by_store: dict[int, list[tuple[int, _Wanted]]] = {}
-        for place, (key, byte_range) in enumerate(requests):
-            found = self._find(key)
-            if isinstance(found, Reference):
-                wanted = self._wanted(key, found, byte_range)
-                by_store.setdefault(id(wanted.store), []).append((place, wanted))
+        for number, (key, byte_range) in enumerate(requests):
+            entry = self._find(key)
+            if isinstance(entry, Reference):
+                wanted = self._wanted(key, entry, byte_range)
+                by_store.setdefault(id(wanted.store), []).append((number, wanted))
                 answers.append(None)
             else:
-                answers.append(_cut(found, byte_range))
+                answers.append(cut(entry, byte_range))
         for several in by_store.values():
-            for (place, _), value in zip(several, self._fetch([wanted for _, wanted in several])):
-                answers[place] = value
+            for (number, _), value in zip(several, self._fetch([wanted for _, wanted in several])):
+                answers[number] = value
         return answers
 
     def _fetch(self, several: list[_Wanted]) -> list[bytes]:
         """Return parts of files in one store; those of a file that lie close together are one request."""
         store = several[0].store
         by_file: dict[str, list[int]] = {}
-        for place, wanted in enumerate(several):
-            by_file.setdefault(wanted.name, []).append(place)
+        for number, wanted in enumerate(several):
+            by_file.setdefault(wanted.name, []).append(number)
 
         # the ranges to request, and where the parts are in them
         asked: list[tuple[str, ByteRange]] = []
         pieces: dict[int, tuple[int, int, int | None]] = {}
-        for name, places in by_file.items():
-            bounded = [place for place in places if several[place].part[1]]
-            for place in {*places} - {*bounded}:
-                pieces[place] = len(asked), 0, None
-                asked.append((name, several[place].part))
-            ranges = [(several[place].part[0], sum(several[place].part)) for place in bounded]  # type: ignore[arg-type]  # no None
-            for start, stop, inside in spans_of(ranges, _GAP if store.is_remote else 0):
+        for name, numbers in by_file.items():
+            bounded = [number for number in numbers if several[number].part[1]]
+            for number in {*numbers} - {*bounded}:
+                pieces[number] = len(asked), 0, None
+                asked.append((name, several[number].part))
+            ranges = [(several[number].part[0], sum(several[number].part)) for number in bounded]  # type: ignore[arg-type]  # no None
+            for start, stop, inside in spans_of(ranges, GAP if store.is_remote else 0):
                 pieces.update({bounded[at]: (len(asked), first - start, last - start) for at, first, last in inside})
                 asked.append((name, (start, stop - start)))
         try:
@@ -152,19 +145,19 @@ class ReferenceStore(Store):
             self._locate(error, several[0])
             raise
 
-        found: list[bytes] = []
-        for place, wanted in enumerate(several):
-            at, first, last = pieces[place]
+        parts: list[bytes] = []
+        for number, wanted in enumerate(several):
+            at, first, last = pieces[number]
             value = values[at]
-            found.append(self._checked(wanted, None if value is None else value[first:last]))
-        return found
+            parts.append(self._checked(wanted, None if value is None else value[first:last]))
+        return parts
 
     def size(self, key: str) -> int | None:
         """Return the length of a value in bytes, or ``None`` if there is none."""
-        found = self._find(key)
-        if not isinstance(found, Reference):
-            return None if found is None else len(found)
-        return found.length if found.length is not None else self._rest(self._wanted(key, found, None))
+        entry = self._find(key)
+        if not isinstance(entry, Reference):
+            return None if entry is None else len(entry)
+        return entry.length if entry.length is not None else self._rest(self._wanted(key, entry, None))
 
     def exists(self, key: str) -> bool:
         """Return whether `key` has a reference or a value; the file is not looked up."""
@@ -180,25 +173,25 @@ class ReferenceStore(Store):
             error.within(key=key, path=self._url)
             raise
 
-    def _wanted(self, key: str, found: Reference, byte_range: ByteRange | None) -> _Wanted:
+    def _wanted(self, key: str, reference: Reference, byte_range: ByteRange | None) -> _Wanted:
         """Return the part of a file for a range of a value."""
-        wanted = _Wanted(key, found, self, "", (found.offset, found.length))
+        wanted = _Wanted(key, reference, self, "", (reference.offset, reference.length))
         try:
-            store, name = self.resolve(found.url)
+            store, name = self.resolve(reference.url)
             wanted = wanted._replace(store=store, name=name)
         except TegulaError as error:
             self._locate(error, wanted)
             raise
         if byte_range is None:
             return wanted
-        length = found.length
+        length = reference.length
         if length is None:
             clip_range(byte_range, 0)  # checks it
             if byte_range[0] >= 0:
-                return wanted._replace(part=(found.offset + byte_range[0], byte_range[1]))
+                return wanted._replace(part=(reference.offset + byte_range[0], byte_range[1]))
             length = self._rest(wanted)
         start, stop = clip_range(byte_range, length)
-        return wanted._replace(part=(found.offset + start, stop - start))
+        return wanted._replace(part=(reference.offset + start, stop - start))
 
     def _rest(self, wanted: _Wanted) -> int:
         """Return how many bytes a file has after the offset of a reference."""
@@ -207,14 +200,14 @@ class ReferenceStore(Store):
         except TegulaError as error:
             self._locate(error, wanted)
             raise
-        return len(self._checked(wanted, None)) if size is None else max(0, size - wanted.found.offset)
+        return len(self._checked(wanted, None)) if size is None else max(0, size - wanted.reference.offset)
 
     def _checked(self, wanted: _Wanted, value: bytes | None) -> bytes:
         """Return the bytes that were read; raise if there are fewer than the reference says."""
         if value is None:
             raise self._locate(StoreError("the file that the reference names does not exist"), wanted)
         start, length = wanted.part
-        if wanted.found.length is not None and length is not None and len(value) != length:
+        if wanted.reference.length is not None and length is not None and len(value) != length:
             text = f"the reference names {length} bytes at {start}, and the file has {len(value)} of them"
             raise self._locate(StoreError(text), wanted)
         return value
@@ -222,7 +215,7 @@ class ReferenceStore(Store):
     def _locate(self, error: TegulaError, wanted: _Wanted) -> TegulaError:
         """Add key, references and file to an error."""
         error.key = wanted.key
-        name = plain_url(wanted.found.url)[:200]
+        name = plain_url(wanted.reference.url)[:200]
         if name not in error.message:
             error.message += f" ({name})"
         return error.within(path=self._url)
@@ -236,23 +229,6 @@ class ReferenceStore(Store):
     def list_dir(self, prefix: str) -> tuple[list[str], list[str]]:
         """Return the keys and the prefixes (each ending in ``/``) directly below `prefix`, each sorted."""
         return self.references.children(check_prefix(prefix))
-
-    # --- changes
-
-    def set(self, key: str, value: BytesLike, *, if_generation: Generation | None = None) -> Generation:
-        """Raise `ReadOnlyError`."""
-        raise self._read_only(check_key(key))
-
-    def delete(self, key: str, *, if_generation: Generation | None = None) -> None:
-        """Raise `ReadOnlyError`."""
-        raise self._read_only(check_key(key))
-
-    def delete_prefix(self, prefix: str) -> None:
-        """Raise `ReadOnlyError`."""
-        raise self._read_only(check_prefix(prefix))
-
-    def _read_only(self, key: str) -> ReadOnlyError:
-        return ReadOnlyError(f"{self!r} has references to files, which can only be read", key=key)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.references, self.resolve, self._url)

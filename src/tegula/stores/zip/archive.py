@@ -11,12 +11,10 @@ from functools import partial
 from typing import Any
 
 from tegula.errors import AlreadyExistsError, NotFoundError, StoreError, TegulaError
-from tegula.stores.interface import ByteRange
+from tegula.stores.arguments import ByteRange
 from tegula.stores.local.directories import Directory, make_directories, sync_directory
 from tegula.stores.local.open_files import Held, acquire, read_at, release, sync_file, write_at
 from tegula.stores.names import HIDDEN, reason
-from tegula.stores.zip.contents import read_directory, warn_of
-from tegula.stores.zip.packing import read_member
 from tegula.stores.zip.records import (
     Member,
     central_record,
@@ -25,6 +23,9 @@ from tegula.stores.zip.records import (
     local_header,
     member_start,
     moved_record,
+    read_directory,
+    read_member,
+    warn_of,
 )
 
 __all__ = ["Archive", "open_archive", "open_for_writing"]

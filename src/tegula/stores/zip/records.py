@@ -1,36 +1,27 @@
-"""Records of a zip archive (PKWARE APPNOTE 6.3): members, central directory, end. Every length in them is checked."""
+"""Records and members of a zip archive (PKWARE APPNOTE 6.3). Every length and size in them is checked."""
 
 from __future__ import annotations
 
+import bz2
+import lzma
 import struct
 import time
-from collections.abc import Callable, Iterable, Iterator
+import warnings
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
+from tegula import config
 from tegula.budget import Budget, check_size
 from tegula.errors import StoreError
-from tegula.stores.interface import Generation
+from tegula.stores.arguments import ByteRange, Generation, clip_range, is_key
 
 __all__ = [
-    "DEFLATED",
-    "STORED",
-    "UTF8_NAME",
-    "End",
-    "Member",
-    "ReadAt",
-    "central_record",
-    "check_odd",
-    "descriptor",
-    "end_records",
-    "find_end",
-    "local_header",
-    "member_start",
-    "moved_record",
-    "read_members",
-    "set_ends",
-]
+    "DEFLATED", "STORED", "UTF8_NAME", "Member", "central_record", "descriptor", "end_records", "local_header",
+    "member_start", "moved_record", "pack", "packed_range", "read_directory", "read_member", "warn_of",
+]  # fmt: skip
 
 STORED, DEFLATED = 0, 8
 HAS_DESCRIPTOR, UTF8_NAME = 0x8, 0x800
@@ -46,8 +37,8 @@ _SEARCH = "searching for the end of the archive"
 _SEARCHED = 8  # bytes that are searched at the cost of one
 _CANDIDATE = 1 << 12  # the cost of what may be an end record
 _MOST_FIELDS = 64  # of a record, that are searched for the one with long sizes
-
-
+_BZIP2, _LZMA = 12, 14
+_ENCRYPTED = 0x1
 _OVERLAP = "the archive is damaged: a member reaches into another one, or out of the archive"
 _offset = attrgetter("offset")
 
@@ -88,7 +79,7 @@ class End(NamedTuple):
     comment: bytes
 
 
-def find_end(read: ReadAt, size: int, reach: int | None = None) -> End:
+def _find_end(read: ReadAt, size: int, reach: int | None = None) -> End:
     """Find the end record of an archive in a file of `size` bytes; with `reach`, only in its last `reach` bytes.
 
     A record at the end of the file is preferred. The next choice is the last record that is consistent with its
@@ -151,7 +142,7 @@ def _is_sound(read: ReadAt, end: End) -> bool:
     return read(end.directory, end.directory + 4) == b"PK\1\2"
 
 
-def read_members(read: ReadAt, end: End) -> Iterator[Member]:
+def _read_members(read: ReadAt, end: End) -> Iterator[Member]:
     """Yield the members that the central directory lists, in its order, without directories.
 
     A name can be anything; see `is_key`.
@@ -174,7 +165,9 @@ def read_members(read: ReadAt, end: End) -> Iterator[Member]:
         if fields[0] != b"PK\1\2" or stop > len(data):
             raise StoreError("the central directory of the archive is damaged")
         record = data[at:stop]
-        name = _decode_name(record[_CENTRAL.size : _CENTRAL.size + names], flags)
+        name = record[_CENTRAL.size : _CENTRAL.size + names].decode(
+            "utf-8" if flags & UTF8_NAME else "cp437", "surrogateescape"
+        )
         extra = record[_CENTRAL.size + names : _CENTRAL.size + names + extras]
         size, packed, offset = _wide(extra, size, packed, fields[16], name)
         at = stop
@@ -183,7 +176,7 @@ def read_members(read: ReadAt, end: End) -> Iterator[Member]:
             yield Member(name, method, flags, crc, packed, size, offset, record, (crc, size, offset))
 
 
-def set_ends(members: Iterable[Member], limit: int) -> None:
+def _set_ends(members: Iterable[Member], limit: int) -> None:
     """Set the `end` of each member: where the next one begins, or `limit` for the last one.
 
     Members that begin at the same place also end there, so that none of them can be read. Otherwise, a small archive
@@ -198,10 +191,6 @@ def set_ends(members: Iterable[Member], limit: int) -> None:
         else:
             member.end = min(next_one.offset, limit)
         next_one = member
-
-
-def _decode_name(name: bytes, flags: int) -> str:
-    return name.decode("utf-8" if flags & UTF8_NAME else "cp437", "surrogateescape")
 
 
 def _wide(extra: bytes, size: int, packed: int, offset: int, name: str) -> tuple[int, int, int]:
@@ -257,7 +246,7 @@ def member_start(read: ReadAt, member: Member) -> int:
     return start
 
 
-def check_odd(read: ReadAt, member: Member) -> None:
+def _check_odd(read: ReadAt, member: Member) -> None:
     """Check that a name which can't be a key is really the name of the member, and not a sign of damage.
 
     Raises
@@ -346,3 +335,148 @@ def _dos_time() -> tuple[int, int]:
     now = time.localtime()
     year = min(max(now.tm_year, 1980), 2107) - 1980
     return year << 9 | now.tm_mon << 5 | now.tm_mday, now.tm_hour << 11 | now.tm_min << 5 | now.tm_sec // 2
+
+
+def read_directory(
+    read: ReadAt, size: int, reach: int | None = None, announce: Callable[[Sequence[Member]], Any] | None = None
+) -> tuple[End, dict[str, Member], list[Member]]:
+    """Read the central directory of an archive that ends a file of `size` bytes.
+
+    With `reach`, only so many bytes at the end are searched for the end of the archive. `announce` is called with the
+    members whose headers are about to be read.
+
+    Returns
+    -------
+    End, dict of str to Member, list of Member
+        The end record; the members by name, of several members of one name, the last; members whose names can't be
+        keys.
+
+    Raises
+    ------
+    StoreError
+        If it is not a sound archive. ``OSError`` is raised if it can't be read.
+    """
+    end = _find_end(read, size, reach)
+    members = [*_read_members(read, end)]
+    _set_ends(members, end.directory)
+    odd = [member for member in members if not is_key(member.name)]
+    if odd and announce is not None:
+        announce(odd)
+    for member in odd:
+        _check_odd(read, member)
+    return end, {member.name: member for member in members if is_key(member.name)}, odd
+
+
+_warned: set[str] = set()  # archives that `warn_of` has warned about
+
+
+def warn_of(path: str, odd: Sequence[Member]) -> None:
+    """Warn about members whose names can't be keys, once per archive and process."""
+    if not odd or path in _warned:
+        return
+    _warned.add(path)
+    names = ", ".join(f"{member.name!r:.60}" for member in odd[:3])
+    text = f"a member whose name can't be a key, so nothing reads it: {names}"
+    if len(odd) > 1:
+        text = f"{len(odd)} members whose names can't be keys, so nothing reads them: {names}{', …' * (len(odd) > 3)}"
+    warnings.warn(f"the archive {path} has {text}", stacklevel=2)
+
+
+def pack(value: bytes, method: int) -> bytes:
+    """Return `value` stored as it is, or deflated."""
+    if method == STORED:
+        return value
+    packer = zlib.compressobj(wbits=-zlib.MAX_WBITS)
+    return packer.compress(value) + packer.flush()
+
+
+def packed_range(member: Member, byte_range: ByteRange | None) -> tuple[int, int]:
+    """Return which packed bytes of a member are read for a range of its value: all, unless it is stored.
+
+    Raises
+    ------
+    StoreError
+        If the member is encrypted, of two sizes, or larger than the setting ``max_chunk_bytes``.
+    """
+    if member.flags & _ENCRYPTED:
+        raise StoreError("the member of the archive is encrypted", key=member.name)
+    stored = member.method == STORED
+    if stored and member.size != member.packed:
+        raise StoreError("the archive's directory gives a stored member two sizes", key=member.name)
+    start, stop = (0, member.size) if byte_range is None else clip_range(byte_range, member.size)
+    wanted = stop - start if stored else member.size
+    if wanted > config.current().max_chunk_bytes:
+        raise StoreError(f"{wanted} bytes are more than the setting max_chunk_bytes allows", key=member.name)
+    return (start, stop) if stored else (0, member.packed)
+
+
+def read_member(read: ReadAt, member: Member, data: bytes | None, byte_range: ByteRange | None) -> bytes:
+    """Return the value of a member of an archive, or a range of the value.
+
+    `data` are its packed bytes if they are not in the archive yet. Of a stored member only the range is read; a whole
+    value is checked against its CRC.
+
+    Raises
+    ------
+    StoreError
+        If the member is damaged, refused by `packed_range`, packed by an unknown method, much larger than its packed
+        bytes and the setting ``max_input_bytes``, or not of the size that the directory says.
+    OSError
+        If the archive can't be read.
+    """
+    first, last = packed_range(member, byte_range)
+    if data is not None:
+        data = data[first:last]
+    else:
+        start = member_start(read, member)
+        if member.method != STORED:
+            _check_inflation(member)
+        data = read(start + first, start + last)
+    if last - first != member.packed:
+        return data
+    value = _unpack(member, data)
+    if len(value) != member.size:
+        raise StoreError(f"the member of the archive is not {member.size} bytes long", key=member.name)
+    if zlib.crc32(value) != member.crc:
+        raise StoreError("the member of the archive does not match its CRC", key=member.name)
+    start, stop = (0, member.size) if byte_range is None else clip_range(byte_range, member.size)
+    return value[start:stop]
+
+
+def _check_inflation(member: Member) -> None:
+    try:
+        Budget(member.packed).spend(member.size, f"a member of {member.packed} packed bytes that becomes {member.size}")
+    except StoreError as error:
+        raise error.within(key=member.name) from None
+
+
+def _unpack(member: Member, packed: bytes) -> bytes:
+    """Unpack a member, up to one byte more than its size."""
+    limit = member.size + 1
+    try:
+        if member.method == STORED:
+            return packed
+        if member.method == DEFLATED:
+            return zlib.decompressobj(-zlib.MAX_WBITS).decompress(packed, limit)
+        if member.method == _BZIP2:
+            return bz2.BZ2Decompressor().decompress(packed, limit)
+        if member.method == _LZMA:
+            return _unpack_lzma(packed, member.size)
+    except (zlib.error, OSError, EOFError, lzma.LZMAError, ValueError, struct.error) as error:
+        raise StoreError(f"the member of the archive is damaged: {error}", key=member.name) from error
+    raise StoreError(
+        f"the archive compresses the member with method {member.method}, which is not supported", key=member.name
+    )
+
+
+def _unpack_lzma(packed: bytes, size: int) -> bytes:
+    """Unpack the LZMA of APPNOTE 5.8.8: version, length of the properties, properties, raw stream."""
+    _, length, bits, dictionary = struct.unpack_from("<HHBI", packed)
+    options = {
+        "id": lzma.FILTER_LZMA1,
+        "dict_size": min(dictionary, max(size, 4096)),  # a larger one would only waste memory
+        "lc": bits % 9,
+        "lp": bits // 9 % 5,
+        "pb": bits // 45,
+    }
+    return lzma.LZMADecompressor(lzma.FORMAT_RAW, filters=[options]).decompress(packed[4 + length :], size + 1)

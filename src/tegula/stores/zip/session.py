@@ -13,9 +13,9 @@ import warnings
 from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from typing import Any
 
-from tegula.deferred import at_exit
-from tegula.errors import ConflictError, StoreError
-from tegula.stores.interface import ABSENT, Generation
+from tegula.deferred import after_fork, at_exit
+from tegula.errors import StoreError
+from tegula.stores.arguments import ABSENT, Generation, check_generation
 from tegula.stores.key_tree import KeyTree
 from tegula.stores.names import absolute
 from tegula.stores.zip.archive import Archive, open_archive, open_for_writing
@@ -34,18 +34,8 @@ _ends_with_process = False
 class Session:
     """One open archive, used by one or several stores; each store is represented by a holder object.
 
-    Parameters
-    ----------
-    path : str
-        The archive, an absolute path without links.
-    mode : {"r", "a", "w", "x"}
-        As for `ZipStore`.
-    holder : object
-        The holder object of the first store.
-    sync : bool
-        Whether a completed commit is on the disk.
-    shared : bool
-        Whether other stores may `join`.
+    The path is absolute and without links, the mode as for `ZipStore`. With `sync` a completed commit is on the disk;
+    if the session is `shared`, other stores may `join`.
 
     Attributes
     ----------
@@ -91,7 +81,7 @@ class Session:
         with self.lock:
             archive, members = self._open()
             old = members.get(member.name)
-            _check_generation(member.name, old, expected)
+            check_generation(member.name, ABSENT if old is None else old.generation, expected)
             members[member.name] = member
             if old is None and self._tree is not None:
                 self._tree.add(member.name)
@@ -116,7 +106,8 @@ class Session:
         """Remove a member if there is one; raises as `put` does."""
         with self.lock:
             _, members = self._open()
-            _check_generation(name, members.get(name), expected)
+            old = members.get(name)
+            check_generation(name, ABSENT if old is None else old.generation, expected)
             if members.pop(name, None) is not None:
                 self._changed = True
                 if self._tree is not None:
@@ -139,13 +130,7 @@ class Session:
         return [member.name for member in self._open()[0].odd]
 
     def flush(self) -> None:
-        """Commit pending changes; a forked child has none.
-
-        Raises
-        ------
-        StoreError
-            If the archive can't be written; it then holds the last commit, and the changes stay pending.
-        """
+        """Commit pending changes, as `ZipStore.flush` does; a forked child has none."""
         if os.getpid() != self.process:
             return  # a thread of the parent, which does not exist here, may hold the lock
         with self.lock:
@@ -160,15 +145,8 @@ class Session:
     def release(self, holder: object, *, wait: bool = True, remove_empty: bool = False) -> None:
         """Release the session; the last holder commits pending changes, unlocks the archive and closes the session.
 
-        Parameters
-        ----------
-        holder : object
-            The holder object of the store.
-        wait : bool
-            Whether to wait for the lock. A finaliser must not wait, and need not: a thread that holds the lock is a
-            holder itself, or is closing the session.
-        remove_empty : bool
-            Whether the last holder removes the archive if it has no members.
+        With `remove_empty` the last holder removes the archive if it has no members. A finaliser must not `wait` for
+        the lock, and need not: a thread that holds the lock is a holder itself, or is closing the session.
 
         Raises
         ------
@@ -330,11 +308,6 @@ def _sessions_of(path: str) -> list[Session]:
     ]
 
 
-def _check_generation(key: str, member: Member | None, expected: Generation | None) -> None:
-    if expected is not None and (ABSENT if member is None else member.generation) != expected:
-        raise ConflictError("the value has changed since it was read", key=key)
-
-
 def _complete_all() -> None:
     """Commit all sessions; from then on commit every change at once, since other exit handlers may follow."""
     global _exiting
@@ -353,6 +326,7 @@ def _complete_at_exit() -> None:
         util.Finalize(None, _complete_all, exitpriority=0)
 
 
+@after_fork
 def _forget_parent() -> None:
     """In a forked child, forget the sessions of the parent."""
     global _opening, _sessions, _ends_with_process
@@ -363,5 +337,3 @@ def _forget_parent() -> None:
 
 # After the threads of futures have ended, and so after all writes in the background.
 at_exit(2, _complete_all)
-if hasattr(os, "register_at_fork"):  # not on Windows
-    os.register_at_fork(after_in_child=_forget_parent)

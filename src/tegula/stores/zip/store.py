@@ -15,21 +15,12 @@ from collections.abc import Iterator
 from typing import Any, Literal
 
 from tegula.errors import ReadOnlyError, StoreError
+from tegula.stores.arguments import ABSENT, ByteRange, BytesLike, Generation, check_key, check_prefix, flat_view
 from tegula.stores.capabilities import Exclusive, UnreachableNames
-from tegula.stores.interface import (
-    ABSENT,
-    ByteRange,
-    BytesLike,
-    Generation,
-    Store,
-    check_key,
-    check_prefix,
-    flat_view,
-)
+from tegula.stores.interface import Store
 from tegula.stores.names import absolute, file_url
 from tegula.stores.zip.archive import Archive
-from tegula.stores.zip.packing import pack
-from tegula.stores.zip.records import DEFLATED, STORED, UTF8_NAME, Member
+from tegula.stores.zip.records import DEFLATED, STORED, UTF8_NAME, Member, pack
 from tegula.stores.zip.session import Session, complete, join, leave
 
 __all__ = ["ZipStore", "zip_store"]
@@ -126,7 +117,7 @@ class ZipStore(Exclusive, UnreachableNames, Store):
 
     def set(self, key: str, value: BytesLike, *, if_generation: Generation | None = None) -> Generation:
         """Store `value` under `key`, to be in the archive after the next commit, and return its generation."""
-        self._check_writable(key)
+        self._check_writable(check_key(key))
         if len(key.encode()) > _MAX_NAME:
             raise StoreError(f"names in a zip archive have at most {_MAX_NAME} bytes", key=f"{key[:80]}…")
         plain = bytes(flat_view(value, key))
@@ -140,7 +131,7 @@ class ZipStore(Exclusive, UnreachableNames, Store):
 
     def delete(self, key: str, *, if_generation: Generation | None = None) -> None:
         """Remove `key` if it exists, from the archive's directory at the next commit; raises as `set` does."""
-        self._check_writable(key)
+        self._check_writable(check_key(key))
         self._held().remove(key, if_generation)
 
     def flush(self) -> None:
@@ -164,7 +155,7 @@ class ZipStore(Exclusive, UnreachableNames, Store):
         StoreError
             If the archive can't be written; the old archive is unchanged.
         """
-        self._check_owned(None)
+        self._check_writable(None)
         self._held().compact()
 
     def close(self) -> None:
@@ -227,10 +218,7 @@ class ZipStore(Exclusive, UnreachableNames, Store):
             raise StoreError(f"the zip archive {self.path} is closed; open it again")
         return contents
 
-    def _check_writable(self, key: str) -> None:
-        self._check_owned(check_key(key))
-
-    def _check_owned(self, key: str | None) -> None:
+    def _check_writable(self, key: str | None) -> None:
         if self.read_only:
             raise ReadOnlyError(f"{self!r} is read-only", key=key)
         if os.getpid() != self._held().process:

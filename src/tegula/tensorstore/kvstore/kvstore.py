@@ -15,7 +15,6 @@ from tegula.engine.documents.forgetting import forget
 from tegula.errors import ConflictError, NotFoundError, TegulaError
 from tegula.stores import ABSENT, Store
 from tegula.stores.capabilities import delete_if
-from tegula.stores.staging import StagedStore
 from tegula.tensorstore.batch import Batch
 from tegula.tensorstore.context import Context, SpecBuilder
 from tegula.tensorstore.errors import StatusError, as_status, invalid, key_bytes, quoted, status, type_error
@@ -25,6 +24,7 @@ from tegula.tensorstore.kvstore.errors import NotDirectoryError, file_error
 from tegula.tensorstore.kvstore.paths import check_file_key, split_directory
 from tegula.tensorstore.kvstore.ranges import ByteSlice, keys_below, listing_prefix, prefix_of_range
 from tegula.tensorstore.kvstore.specs import KvStoreSpec, join_paths
+from tegula.tensorstore.kvstore.staging import StagedStore
 from tegula.tensorstore.kvstore.stores import store_of
 from tegula.tensorstore.kvstore.transaction import Transaction
 from tegula.tensorstore.kvstore.values import UNKNOWN, as_bytes, decode_generation, encode_generation, key_text, stamp

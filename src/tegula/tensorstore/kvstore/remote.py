@@ -39,7 +39,7 @@ def remote_store(spec: KvStoreSpec) -> Store:
     found = _stores.get(name)
     if found is None:
         if (profile := options.pop("profile", None)) is not None:
-            library = import_module("tegula.stores.objects.credentials")
+            library = import_module("tegula.stores.objects.options")
             options["credential_provider"] = library.ProfileCredentials(profile)
         # imported here, as most programs need no remote storage
         found = _stores[name] = import_module("tegula.stores.objects.urls").open_url(url, options)

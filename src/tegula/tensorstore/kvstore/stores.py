@@ -8,13 +8,13 @@ from weakref import WeakValueDictionary
 
 from tegula.errors import StoreError
 from tegula.stores import LocalStore, Store
-from tegula.stores.memory_keys import MemoryKeys
-from tegula.stores.zip.keys import ZipKeys
 from tegula.tensorstore.errors import status
 from tegula.tensorstore.kvstore.errors import NotDirectoryError
 from tegula.tensorstore.kvstore.paths import check_file_key, split_directory
 from tegula.tensorstore.kvstore.remote import remote_store
 from tegula.tensorstore.kvstore.specs import KvStoreSpec
+from tegula.tensorstore.kvstore.zip_keys import ZipKeys
+from tegula.tensorstore.memory_keys import MemoryKeys
 
 __all__ = ["store_of"]
 

@@ -16,11 +16,11 @@ from tegula.engine.concurrency.pool import for_each
 from tegula.engine.documents.forgetting import forget
 from tegula.errors import ConflictError, TegulaError
 from tegula.stores import Store
-from tegula.stores.staging import Changeable, Entry, Place, Stage, StagedStore
 from tegula.tensorstore.errors import StatusError, annotate, as_status, invalid, status, type_error
 from tegula.tensorstore.future import Caught, Future, Promise, background, ready
 from tegula.tensorstore.kvstore.errors import file_error
 from tegula.tensorstore.kvstore.paths import key_name
+from tegula.tensorstore.kvstore.staging import Changeable, Entry, Place, Stage, StagedStore
 
 __all__ = ["Transaction"]
 

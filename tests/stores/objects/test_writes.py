@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import random
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -18,7 +19,7 @@ import tegula
 from tegula.errors import ConflictError, StoreError, UnsupportedError
 from tegula.stores import ABSENT, ObjectStore
 from tegula.stores.objects import store as object_store
-from tegula.stores.objects.retries import Retries
+from tegula.stores.objects.requests import Retries
 from tegula.stores.objects.urls import open_url
 from tegula.testing.suite import run_together
 
@@ -66,7 +67,7 @@ def test_an_outdated_condition_leaves_the_object(crude: CrudeS3) -> None:
     store.probe()
     old = store.set("a", b"1")
     new = store.set("a", b"2", if_generation=old)
-    for wrong in (old, ABSENT, new.followed(), b"of another store"):
+    for wrong in (old, ABSENT, replace(new, superseded=True), b"of another store"):
         with pytest.raises(ConflictError):
             store.delete("a", if_generation=wrong)
     assert store.get("a") == b"2"
@@ -134,7 +135,7 @@ def test_a_lost_answer_is_looked_after(crude: CrudeS3) -> None:
     assert not store.exists("b")
     crude.answers = [500]
     with pytest.raises(ConflictError):
-        store.delete("c", if_generation=generation.followed())
+        store.delete("c", if_generation=replace(generation, superseded=True))
 
 
 @pytest.mark.parametrize("status", [400, 403, 500, 307])

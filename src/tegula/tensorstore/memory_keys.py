@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tegula.errors import StoreError
-from tegula.stores.interface import Generation, split_children
+from tegula.stores.arguments import Generation, split_children
 from tegula.stores.memory import MemoryStore, next_generation
 
 __all__ = ["MemoryKeys"]

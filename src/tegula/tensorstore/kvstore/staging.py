@@ -12,19 +12,19 @@ from dataclasses import dataclass
 from typing import Any, NoReturn, Protocol, TypeAlias, runtime_checkable
 
 from tegula.errors import ConflictError, UnsupportedError
-from tegula.stores.capabilities import BlockedKeys, blocked_by
-from tegula.stores.interface import (
+from tegula.stores.arguments import (
     ABSENT,
     ByteRange,
     BytesLike,
     Generation,
-    Store,
+    changed,
     check_key,
     clip_range,
     flat_view,
     split_children,
 )
-from tegula.stores.local.store import LocalStore
+from tegula.stores.capabilities import BlockedKeys, blocked_by
+from tegula.stores.interface import Store
 
 __all__ = ["Changeable", "Entry", "Stage", "StagedStore"]
 
@@ -197,8 +197,9 @@ class StagedStore(BlockedKeys, Store):
         self.read_only, self.single_writer = store.read_only, store.single_writer
         self._gate = _open if gate is None else gate
         self._check_key: Callable[[str], str] = getattr(store, "_check_key", check_key)
-        self._space: object = LocalStore if isinstance(store, LocalStore) else id(store)
-        self._root = store.root.rstrip("/") + "/" if isinstance(store, LocalStore) else ""
+        directory = store.local_directory
+        self._space: object = id(store) if directory is None else "files"
+        self._root = "" if directory is None else directory.rstrip("/") + "/"
 
     @property
     def url(self) -> str:
@@ -298,13 +299,13 @@ class StagedStore(BlockedKeys, Store):
         known = self.stage.entries.get(place)
         if known is not None and known.written:
             if expected is not None and expected != known.token:
-                raise ConflictError("the value has changed since it was read", key=key)
+                raise changed(key)
             expected = known.expected
             doomed = doomed or known.doomed
         elif known is not None:  # the commit checks whether it has changed since it was first read
             expected = known.expected
         elif now and expected is not None and self.base.get(key, (0, 0), with_generation=True)[1] != expected:
-            raise ConflictError("the value has changed since it was read", key=key)
+            raise changed(key)
         token: Generation = ABSENT if value is None else b"\4" + _next_token().to_bytes(8, "little")
         self.stage.put(place, Entry(self.base, key, True, value, expected, token, doomed))
         return token

@@ -5,10 +5,21 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any, Literal
 
-from tegula.errors import ConflictError, NotFoundError
-from tegula.stores.interface import ABSENT, ByteRange, BytesLike, Generation, Store, check_key, check_prefix, flat_view
+from tegula.errors import NotFoundError
+from tegula.stores.arguments import (
+    ABSENT,
+    ByteRange,
+    BytesLike,
+    Generation,
+    check_generation,
+    check_key,
+    check_prefix,
+    flat_view,
+)
+from tegula.stores.interface import Store
 from tegula.stores.names import file_url
 from tegula.stores.zip.store import ZipStore
 
@@ -83,8 +94,7 @@ class ZipKeys(Store):
             with ZipStore(self._path, "a", compression=self._compression, durability=durability) as archive:
                 before = {key: archive.get(key, (0, 0), with_generation=True)[1] for key in changes}
                 for key, (_, expected) in changes.items():
-                    if expected is not None and self._fresh(key, before[key]) != expected:
-                        raise ConflictError("the value has changed since it was read", key=key)
+                    check_generation(key, self._fresh(key, before[key]), expected)
                 for key, (value, _) in changes.items():
                     if value is None:
                         archive.delete(key)
@@ -131,7 +141,7 @@ class ZipKeys(Store):
             self._close()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _reopen, (self._path, self._compression, self._sync)
+        return partial(ZipKeys, compression=self._compression, sync=self._sync), (self._path,)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._path!r})"
@@ -161,7 +171,3 @@ class ZipKeys(Store):
         opened = self.__dict__.get("_opened")
         if opened is not None:
             opened[1].close()
-
-
-def _reopen(path: str, compression: Literal["stored", "deflated"], sync: bool) -> ZipKeys:
-    return ZipKeys(path, compression=compression, sync=sync)

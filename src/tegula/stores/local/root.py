@@ -8,7 +8,7 @@ import stat
 import sys
 
 from tegula.errors import StoreError
-from tegula.stores.interface import check_key
+from tegula.stores.arguments import check_key
 from tegula.stores.names import HIDDEN, absolute, entry_names, has_twins, name_flaw, reason, swap_case
 
 __all__ = ["AT_ROOT", "Root", "is_plain"]
@@ -216,24 +216,24 @@ class PinnedRoot(Root):
         The base directory.
     name : str
         The directory: the prefix of its keys, without the last slash.
-    place : str
+    opened : str
         A path of the open directory, ending in a separator.
     """
 
-    def __init__(self, root: Root, name: str, place: str) -> None:
+    def __init__(self, root: Root, name: str, opened: str) -> None:
         self.__dict__.update(root.__dict__)
-        self._pinned, self._place = name, place
-        self.known = {name: place}
+        self._pinned, self._opened = name, opened
+        self.known = {name: opened}
 
     def at(self, name: str) -> str:
         """Return a path below the open directory."""
         inside = name[len(self._pinned) :]
         if not name.startswith(self._pinned) or (self._pinned and inside[:1] not in ("", "/")):
             return super().at(name)
-        return self._place + inside.removeprefix("/") if inside else self._place[:-1]
+        return self._opened + inside.removeprefix("/") if inside else self._opened[:-1]
 
     def forget(self, name: str) -> None:
         """Forget that a directory was checked, but not that of the prefix."""
-        self.known = {self._pinned: self._place} if not name else self.known
+        self.known = {self._pinned: self._opened} if not name else self.known
         if name != self._pinned:
             self.known.pop(name, None)

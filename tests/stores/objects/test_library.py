@@ -17,8 +17,8 @@ from tests.stores.crude_s3 import CrudeS3, crude_s3
 
 import tegula
 from tegula.stores import ObjectStore
-from tegula.stores.objects import clients as object_clients
-from tegula.stores.objects.clients import LIMIT
+from tegula.stores.objects import library as object_library
+from tegula.stores.objects.library import LIMIT
 from tegula.stores.objects.urls import open_url
 from tegula.testing.suite import run_together
 
@@ -30,11 +30,11 @@ OPTIONS = {"access_key_id": "id", "secret_access_key": SECRET, "region": "us-eas
 @pytest.fixture(autouse=True)
 def nothing_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     monkeypatch.setenv("HOME", str(tmp_path))
-    kept = [*object_clients._kept.items()]
-    object_clients._kept.clear()
+    kept = [*object_library._here.cached.items()]
+    object_library._here.cached.clear()
     yield
-    object_clients._kept.clear()
-    object_clients._kept.update(kept)
+    object_library._here.cached.clear()
+    object_library._here.cached.update(kept)
 
 
 @pytest.fixture
@@ -167,7 +167,7 @@ def test_few_clients_are_kept_and_those_in_use_stay(server: CrudeS3) -> None:
     stores: list[ObjectStore] = [open_url(f"s3://bucket{number}", server.options) for number in range(LIMIT + 3)]
     for store in stores:
         store.set("a", b"1")
-        assert len(object_clients._kept) <= LIMIT
+        assert len(object_library._here.cached) <= LIMIT
     assert all(store.get("a") == b"1" for store in stores)
     assert client() is client()
 
@@ -175,14 +175,14 @@ def test_few_clients_are_kept_and_those_in_use_stay(server: CrudeS3) -> None:
 def test_storage_that_is_no_server_is_not_kept(tmp_path: Path) -> None:
     store = ObjectStore(obstore.store.LocalStore(tmp_path))
     store.set("a", b"1")
-    assert not object_clients._kept
+    assert not object_library._here.cached
 
 
 def test_what_is_kept_shows_no_secret() -> None:
     client()
     client(timeout=3, client_options={"default_headers": {"authorization": SECRET}})
-    assert object_clients._kept
-    assert SECRET not in repr(object_clients._kept)
+    assert object_library._here.cached
+    assert SECRET not in repr(object_library._here.cached)
 
 
 @pytest.mark.slow
@@ -190,18 +190,18 @@ def test_what_is_kept_shows_no_secret() -> None:
 def test_a_forked_child_makes_clients_of_its_own(server: CrudeS3) -> None:
     code = (
         "import os, threading\n"
-        "from tegula.stores.objects import clients as object_clients\n"
+        "from tegula.stores.objects import library as object_library\n"
         "from tegula.stores.objects.urls import open_url\n"
         f"options = {server.options!r}\n"
         "open_url('s3://bucket', options).set('a', b'1')\n"
         "held, stop = threading.Event(), threading.Event()\n"
         "def hold():\n"
-        "    with object_clients._lock:\n"
+        "    with object_library._here.lock:\n"
         "        held.set(); stop.wait()\n"
         "thread = threading.Thread(target=hold); thread.start(); held.wait()\n"
         "child = os.fork()\n"
         "if child == 0:\n"
-        "    empty = not object_clients._kept\n"
+        "    empty = not object_library._here.cached\n"
         "    one, two = (open_url('s3://bucket', options) for _ in range(2))\n"
         "    same = one.get('a') == two.get('a') == b'1' and one.requests.single.get() is two.requests.single.get()\n"
         "    os._exit(3 if empty and same else 4)\n"

@@ -16,8 +16,7 @@ from typing import Any
 import pytest
 
 from tegula.errors import MetadataError
-from tegula.stores.objects.credentials import StaticCredentials
-from tegula.stores.objects.options import sort_options
+from tegula.stores.objects.options import StaticCredentials, sort_options
 from tegula.stores.objects.urls import open_url
 
 pytest.importorskip("obstore")
