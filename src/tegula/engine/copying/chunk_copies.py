@@ -9,7 +9,7 @@ import numpy as np
 
 from tegula.codecs.equivalence import Transfer, transfer
 from tegula.codecs.serializers.sharding import Sharding
-from tegula.engine.documents.forgetting import forget
+from tegula.engine.documents.forgetting import forget_chunks
 from tegula.engine.reading.chunks import index_range
 from tegula.engine.reading.executors import read, write
 from tegula.engine.reading.remote import UNITS
@@ -171,7 +171,7 @@ class ChunkCopies:
             self.target.locate(error, key)
             raise
         finally:
-            forget(self.target.store, key)
+            forget_chunks(self.target.store, key)
 
     def _copy_in_storage(self, coords: Coords, old: str, nbytes: int) -> bool:
         store: Any = self.target.store
@@ -182,7 +182,7 @@ class ChunkCopies:
             self.target.locate(error, key)
             raise
         finally:
-            forget(store, key)
+            forget_chunks(store, key)
         return done is not None
 
     def _overhangs(self, coords: Coords) -> bool:

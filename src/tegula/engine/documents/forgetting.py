@@ -13,7 +13,7 @@ from tegula.engine.stored.array import StoredArray
 from tegula.engine.stored.states import REPLACEMENTS
 from tegula.stores import Store
 
-__all__ = ["forget", "forgets"]
+__all__ = ["forget", "forget_chunks", "forgets"]
 
 P = ParamSpec("P")
 Where = TypeVar("Where", Store, StoredArray)
@@ -35,15 +35,20 @@ def forget(store: Store, name: str, *, documents: bool = True) -> None:
     documents : bool
         Whether to forget documents as well.
     """
+    forget_chunks(store, name)
+    if unpickled.KNOWN:
+        unpickled.forget_unpickled(store, name)
+    if documents and store.is_remote:
+        document_cache.forget(store, name)
+
+
+def forget_chunks(store: Store, name: str) -> None:
+    """Do what `forget` does for the key of a chunk, or a prefix below which only chunks have changed."""
     # each append forgets several keys, and most programs have nothing in these caches
     if CHUNKS.budget:
         CHUNKS.forget(store, name)
     if shard_indexes.KEPT.entries:
         shard_indexes.forget(store, name)
-    if unpickled.KNOWN:
-        unpickled.forget_unpickled(store, name)
-    if documents and store.is_remote:
-        document_cache.forget(store, name)
 
 
 def forgets(act: Callable[Concatenate[Where, str, P], T]) -> Callable[Concatenate[Where, str, P], T]:

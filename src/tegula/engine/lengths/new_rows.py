@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tegula import frozen
-from tegula.engine.documents.forgetting import forget
+from tegula.engine.documents.forgetting import forget_chunks
 from tegula.engine.reading.executors import create_chunks
 from tegula.engine.reading.preferred import PREFERRED
 from tegula.engine.reading.remote import IN_FLIGHT
@@ -110,7 +110,7 @@ class RowWriter:
             array.locate(error, key)
             raise
         finally:
-            forget(array.store, key)
+            forget_chunks(array.store, key)
 
     def _encoded(self, coords: tuple[int, ...], selection: Any, values: Array, old: bytes | None) -> Any:
         """Encode a chunk with new rows, even if it equals the fill value, since it must get a new generation."""
@@ -191,7 +191,7 @@ def _extend(chunks: list[tuple[RowWriter, int]], holds: Callable[[], bool]) -> l
         raise rows[0][0].out_of_memory(error) from error
     finally:
         for array, coords, *_ in rows:
-            forget(array.store, array.key(coords))
+            forget_chunks(array.store, array.key(coords))
     remaining = []
     for (writer, _), (_, coords, *_), nbytes in zip(chunks, rows, grown):
         if nbytes is not None:

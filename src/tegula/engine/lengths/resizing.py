@@ -14,7 +14,7 @@ import numpy as np
 from tegula.codecs import equals_fill
 from tegula.engine.concurrency.pool import for_each
 from tegula.engine.concurrency.retries import back_off
-from tegula.engine.documents.forgetting import forget
+from tegula.engine.documents.forgetting import forget, forget_chunks
 from tegula.engine.documents.reading import read_metadata
 from tegula.engine.reading.chunks import merge_chunk
 from tegula.engine.reading.executors import empty, read_anew
@@ -351,7 +351,7 @@ def _clear_chunk(array: StoredArray, path: str, holds: Holds | None, coords: Coo
         array.locate(error, key)
         raise
     finally:
-        forget(array.store, key)
+        forget_chunks(array.store, key)
 
 
 def _outside(array: StoredArray, coords: Coords) -> Any | None:
