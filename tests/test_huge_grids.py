@@ -17,7 +17,7 @@ from tegula import config
 from tegula.engine.lengths import resizing
 from tegula.engine.stored import visiting
 from tegula.jobs.plans import Piece
-from tegula.jobs.publishing import Place
+from tegula.jobs.publishing import Destination
 from tegula.jobs.rewriting.work import Converting
 from tegula.jobs.runners.runner import Threads
 from tegula.jobs.running import do_units
@@ -108,7 +108,7 @@ def test_verifying_sees_what_only_the_target_has_stored(vast: tegula.Array) -> N
     documents = {**copy.metadata.documents}
 
     def is_same() -> bool:
-        work = Converting("", vast, axes, Place(copy.store, "", documents, "zarr3", {}, True), "verify", None)
+        work = Converting("", vast, axes, Destination(copy.store, "", documents, "zarr3", {}, True), "verify", None)
         piece = Piece("", copy.shape, block_grid(vast, copy), 0, {}, "")
         total, _ = do_units(Threads(), work, piece, partial(work.stored, piece.grid), lambda done: None)
         return not total["different"]

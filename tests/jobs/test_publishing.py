@@ -13,7 +13,7 @@ from tegula.arrays.creation import array_metadata
 from tegula.engine.nodes.creating import read_back
 from tegula.formats import find_format
 from tegula.jobs.ledger import Ledger
-from tegula.jobs.publishing import Place
+from tegula.jobs.publishing import Destination
 from tegula.metadata.data_types import as_data_type
 
 
@@ -23,8 +23,8 @@ def test_a_worker_lets_the_kernel_write_an_array_that_has_no_documents_yet(kerne
         draft = item.adapt(array_metadata(item, (4, 6), as_data_type("i4"), (2, 3), codecs=None))
         metadata = read_back(item, draft, "")
         with Ledger(store, "").claimed():
-            place = pickle.loads(pickle.dumps(Place(store, "", {**metadata.documents}, name, {}, False)))
-            array = place.open()
+            destination = pickle.loads(pickle.dumps(Destination(store, "", {**metadata.documents}, name, {}, False)))
+            array = destination.open()
             with config.configure(executor="kernel"):
                 array[...] = np.arange(24).reshape(4, 6)
         assert array.stored.kernel is not None

@@ -153,12 +153,12 @@ class _Job:
                     return CopyReport(len(self.arrays), len(self.plan.groups))
                 self.made = ledger.made
                 self._begin_reading()
-                left = self._units(runner)
-                if left and not self._left():  # other parts have done the rest meanwhile
-                    left = self._units(runner)
-                if not recording.is_over() and left:
+                number_left = self._units(runner)
+                if number_left and not self._left():  # other parts have done the rest meanwhile
+                    number_left = self._units(runner)
+                if not recording.is_over() and number_left:
                     shown = self._values, self._nbytes
-                    return CopyReport(len(self.arrays), len(self.plan.groups), *shown, units_left=left)
+                    return CopyReport(len(self.arrays), len(self.plan.groups), *shown, units_left=number_left)
                 rest = _Rest(
                     self.store, self._prefix(self.old), self.new_store, self._prefix(self.made), self._progress
                 )
@@ -178,12 +178,12 @@ class _Job:
 
         def is_same(name: str) -> bool:
             path, array = f"{self.new}/{name}".strip("/"), self.arrays.get(name)
-            found = self._node_at(self.new_store, path)
-            if array is None or not isinstance(found, ArrayMetadata):
-                return array is None and found is not None and fingerprint_of(found) == self.plan.groups[name]
-            if found.documents != array.metadata.documents:
+            node = self._node_at(self.new_store, path)
+            if array is None or not isinstance(node, ArrayMetadata):
+                return array is None and node is not None and fingerprint_of(node) == self.plan.groups[name]
+            if node.documents != array.metadata.documents:
                 return False
-            stored = engine.stored_array(self.new_store, path, found)
+            stored = engine.stored_array(self.new_store, path, node)
             return stored.amount_stored() == array.stored.amount_stored()
 
         wanted, requests = [*self.plan.groups, *self.arrays], max(self.store.concurrency, self.new_store.concurrency)

@@ -137,9 +137,9 @@ class Ledger(Records):
         if raw is None:
             return False, None
         with suppress(MetadataError):
-            found = load(raw, key)
-            if is_plan(found):
-                return True, found
+            document = load(raw, key)
+            if is_plan(document):
+                return True, document
         return True, self._lost_plan()
 
     def lost(self) -> MetadataError:

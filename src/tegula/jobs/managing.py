@@ -121,14 +121,14 @@ def list_jobs(target: Any, path: str = "", *, storage_options: Mapping[str, Any]
         raise NotFoundError("there is no file or directory", path=here)
     store = store_of(target, read_only=True, storage_options=storage_options)
     last, is_empty = f"{DIRECTORY}/plan.json", True
-    found = []
+    plans = []
     for key in store.list_prefix(f"{clean(path)}/".lstrip("/")):
         is_empty = False
         if key == last or key.endswith(f"/{last}"):
-            found.append(key)
+            plans.append(key)
     if is_empty and isinstance(target, str) and (here is None or clean(path)):
         raise NotFoundError("nothing is stored here", path=location_of(store, clean(path)))
-    states = [_state_of(store, key[: -len(last)].rstrip("/")) for key in sorted(found)]
+    states = [_state_of(store, key[: -len(last)].rstrip("/")) for key in sorted(plans)]
     return [state for state in states if state is not None]
 
 
@@ -211,7 +211,7 @@ def discard(store: Store, path: str, *, force: bool = False, plan: Mapping[str, 
     if plan is not None and not ledger.is_done and not ledger.look_for_old():
         ledger.forget_units()  # first: a unit with a record would not be done again
         prefix = f"{path}/" if path else ""
-        arrays = [f"{prefix}{item['name']}".rstrip("/") for item in plan.get("arrays", ())]
+        arrays = [f"{prefix}{array['name']}".rstrip("/") for array in plan.get("arrays", ())]
         groups = sorted((f"{prefix}{name}".rstrip("/") for name in plan.get("groups", ())), key=len, reverse=True)
         for node in arrays + groups:
             remove_incomplete(store, node, chunks=node in arrays)
@@ -237,7 +237,7 @@ def _state_of(store: Store, path: str) -> JobState | None:
     if plan is None:
         return None
     arrays = plan.get("arrays", [])
-    complete = [item for item in arrays if ledger.completed(item["first"]) is not None]
-    done = sum(item["units"] for item in complete) + ledger.number_done(plan["units"])
+    complete = [array for array in arrays if ledger.completed(array["first"]) is not None]
+    done = sum(array["units"] for array in complete) + ledger.number_done(plan["units"])
     facts = plan["operation"], plan["source"], plan["target"], plan["begun"], plan["units"]
     return JobState(path, *facts, done, len(arrays), len(complete), ledger.owners(), ledger.nbytes())

@@ -119,9 +119,9 @@ class Piece:
 
     def unit(self, number: int, chosen: tuple[Coords, ...] | None = None) -> Unit:
         """Return the unit with the given number."""
-        left, coords = number - self.first, []
+        rest, coords = number - self.first, []
         for count in reversed(self.counts):
-            left, one = divmod(left, count)
+            rest, one = divmod(rest, count)
             coords.append(one)
         return Unit(number, self.grid.region(coords[::-1], self.shape), chosen)
 
@@ -146,8 +146,8 @@ def units_of(piece: Piece, stored: Iterator[tuple[Coords, Coords]] | None) -> It
         for number in range(piece.first, piece.first + piece.count):
             yield piece.unit(number)
         return
-    for coords, found in groupby(stored, lambda pair: pair[0]):
-        yield piece.unit(piece.number(coords), tuple(chunk for _, chunk in found if chunk) or None)
+    for coords, pairs in groupby(stored, lambda pair: pair[0]):
+        yield piece.unit(piece.number(coords), tuple(chunk for _, chunk in pairs if chunk) or None)
 
 
 @dataclass(slots=True)
@@ -213,11 +213,11 @@ class Plan:
         MetadataError
             If the source has changed, or the operation or options differ; the message says which.
         """
-        found = self.difference(stored)
-        if found is not None and found.in_source:
-            raise MetadataError(f"the source has changed since the job began: {found.what}; {_ANEW}", path=where)
-        if found is not None:
-            what = f"{found.what}; repeat the first command to resume the job, or {_ANEW}"
+        difference = self.difference(stored)
+        if difference is not None and difference.in_source:
+            raise MetadataError(f"the source has changed since the job began: {difference.what}; {_ANEW}", path=where)
+        if difference is not None:
+            what = f"{difference.what}; repeat the first command to resume the job, or {_ANEW}"
             raise MetadataError(what, path=where)
 
     def difference(self, stored: Mapping[str, Any]) -> Difference | None:
@@ -228,8 +228,8 @@ class Plan:
         for name in ("version", "operation"):
             if stored.get(name) != now[name]:
                 return Difference(f"the job's {name} is {stored.get(name)!r:.40}, not {now[name]!r}", in_source=False)
-        old = {item["name"]: item for item in stored.get("arrays", ())}
-        new = {item["name"]: item for item in now["arrays"]}
+        old = {array["name"]: array for array in stored.get("arrays", ())}
+        new = {array["name"]: array for array in now["arrays"]}
         for name in sorted({*old, *new}):
             if (name not in new or name not in old) and self.operation == "downsample":
                 return Difference("the options would give other levels", in_source=False)
@@ -305,11 +305,11 @@ def fingerprint_of(node: Array | NodeMetadata) -> dict[str, Any]:
     """
     if not isinstance(node, Array):
         return {"documents": _digests(node)}
-    found: dict[str, Any] = {"documents": _digests(node.metadata), "shape": [*node.shape]}
+    facts: dict[str, Any] = {"documents": _digests(node.metadata), "shape": [*node.shape]}
     number = prod(node.metadata.grid.counts(node.shape))
     if number <= _COUNTED and node.store.listable:
-        found["stored chunks"] = [*node.stored.amount_stored()]
-    return found
+        facts["stored chunks"] = [*node.stored.amount_stored()]
+    return facts
 
 
 def description_of(array: Array) -> str:
@@ -339,30 +339,30 @@ def digest(raw: bytes) -> str:
     >>> digest(b"")
     'cae66941d9efbd404e4d88758ea67670'
     """
-    found: str = import_module("hashlib").blake2b(raw, digest_size=16).hexdigest()
-    return found
+    text: str = import_module("hashlib").blake2b(raw, digest_size=16).hexdigest()
+    return text
 
 
-def are_facts(found: Mapping[str, Any]) -> bool:
+def are_facts(document: Mapping[str, Any]) -> bool:
     """Return whether a document has the facts of a plan (`Plan.facts`), as far as they are used."""
-    arrays = found.get("arrays")
-    plain = isinstance(found.get("groups"), dict) and is_count(found.get("units"))
+    arrays = document.get("arrays")
+    plain = isinstance(document.get("groups"), dict) and is_count(document.get("units"))
     return plain and isinstance(arrays, list) and all(map(_is_piece, arrays))
 
 
-def is_plan(found: Mapping[str, Any]) -> bool:
+def is_plan(document: Mapping[str, Any]) -> bool:
     """Return whether a document is a stored plan, as far as it is used."""
-    begun: Any = found.get("begun")
-    texts = all(isinstance(found.get(name), str) for name in ("operation", "source", "target"))
-    return texts and type(begun) in (int, float) and 0 <= begun < LATEST and are_facts(found)
+    begun: Any = document.get("begun")
+    texts = all(isinstance(document.get(name), str) for name in ("operation", "source", "target"))
+    return texts and type(begun) in (int, float) and 0 <= begun < LATEST and are_facts(document)
 
 
-def _is_piece(found: Any) -> bool:
-    if not isinstance(found, dict) or not isinstance(found.get("name"), str):
+def _is_piece(piece: Any) -> bool:
+    if not isinstance(piece, dict) or not isinstance(piece.get("name"), str):
         return False
-    source = found.get("source")
+    source = piece.get("source")
     documents = source.get("documents", {}) if isinstance(source, dict) else None
-    return isinstance(documents, dict) and all(is_count(found.get(name)) for name in ("first", "units"))
+    return isinstance(documents, dict) and all(is_count(piece.get(name)) for name in ("first", "units"))
 
 
 def is_count(value: Any) -> bool:

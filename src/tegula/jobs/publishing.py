@@ -15,13 +15,13 @@ from tegula.metadata.nodes import ArrayMetadata, NodeMetadata
 from tegula.stores import Store
 from tegula.targets.paths import location_of
 
-__all__ = ["Place", "publish"]
+__all__ = ["Destination", "publish"]
 
 _RETRIES: Final = 10
 
 
 @dataclass(frozen=True)
-class Place:
+class Destination:
     """An array that a job writes, whose documents need not be stored yet.
 
     Parameters
@@ -59,13 +59,13 @@ class Place:
 
 
 def publish(
-    store: Store, path: str, item: Format, metadata: ArrayMetadata, options: dict[str, Any], *, has_parent: bool
+    store: Store, path: str, fmt: Format, metadata: ArrayMetadata, options: dict[str, Any], *, has_parent: bool
 ) -> Array:
     """Write the documents of an array, unless this job has done so before; return the array.
 
     Parameters
     ----------
-    store, path, item, metadata
+    store, path, fmt, metadata
         The array, whose chunks may be stored already; `metadata` as `read_back` returns it.
     options : dict
         Options for `tegula.engine.stored_array`.
@@ -80,20 +80,20 @@ def publish(
     names, final = metadata.documents.keys(), replace(metadata, documents={})
     created = options | {"filled": False, "reserved": True, "has_chunks": True, "has_parent": has_parent}
     for attempt in range(_RETRIES):
-        found = engine.fetch_documents(store, path, item.keys)
+        documents = engine.fetch_documents(store, path, fmt.keys)
         node = None
         with suppress(TegulaError):
-            node = item.parse(found)
-        if isinstance(node, ArrayMetadata) and replace(node, documents={}) == final and names <= found.keys():
+            node = fmt.parse(documents)
+        if isinstance(node, ArrayMetadata) and replace(node, documents={}) == final and names <= documents.keys():
             return Array(engine.stored_array(store, path, node, **options), path, read_only=True)
         if node is not None and not _is_beginning(node, final):
             break  # another program has created this node, which stays
-        if found and attempt:
+        if documents and attempt:
             engine.back_off(attempt)  # another part of the job may be about to write the rest
-        for key in found if attempt in (0, _RETRIES - 2) else ():  # left by this job when it was killed
+        for key in documents if attempt in (0, _RETRIES - 2) else ():  # left by this job when it was killed
             store.delete(f"{path}/{key}".lstrip("/"))
         with suppress(AlreadyExistsError):
-            target = new_array_of(store, path, item, metadata, False, **created)
+            target = new_array_of(store, path, fmt, metadata, False, **created)
             with completing(target):
                 return target
     raise AlreadyExistsError("another process has created a node here", path=location_of(store, path))

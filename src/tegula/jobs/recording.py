@@ -244,11 +244,11 @@ class Recording:
         stored = self._mark(is_taken)
         if stored is None:
             return {} if not self._may_delete(overwrite) and self._looks_complete(self._is_noted) else None
-        found = self.plan.difference(stored)
-        if found is not None:
+        difference = self.plan.difference(stored)
+        if difference is not None:
             if self._may_delete(overwrite):
                 return None
-            what = f"the source has changed since: {found.what}" if found.in_source else found.what
+            what = f"the source has changed since: {difference.what}" if difference.in_source else difference.what
             where = location_of(self.ledger.store, self.ledger.path)
             alone = self.ledger.part == (1, 1)
             advice = "pass overwrite=True to replace it" if alone else "delete it to begin anew"
@@ -330,9 +330,9 @@ class Recording:
                 return None
             if (raw := self.ledger.store.get(key)) is not None:
                 with suppress(MetadataError):
-                    found = load(raw, key)
-                    if are_facts(found):
-                        return found
+                    facts = load(raw, key)
+                    if are_facts(facts):
+                        return facts
                 self._is_noted = True
                 return None
         return None

@@ -78,13 +78,13 @@ class Records(ABC):
         done, runs, sums = dict[int, Amounts](), list[_Run](), dict[str, Amounts]()
         arrays: dict[str, Amounts] = {}
         # a record that vanishes after it was listed has been merged into another, which the next listing shows
-        found: dict[str, Amounts | None] = {}
+        records: dict[str, Amounts | None] = {}
         for _ in range(_LISTINGS):
             keys = self._keys()
-            found = dict(zip(keys, gather(self._amounts, keys, self.store.concurrency)))
-            if None not in found.values():
+            records = dict(zip(keys, gather(self._amounts, keys, self.store.concurrency)))
+            if None not in records.values():
                 break
-        for key, amounts in found.items():
+        for key, amounts in records.items():
             kind, _, name = key[len(self._prefix) :].partition("/")
             if amounts is None or not self._is_ours(amounts):
                 continue
@@ -108,9 +108,9 @@ class Records(ABC):
         if raw is None:
             return None
         with suppress(MetadataError):
-            found = load(raw, key)
-            if all(_is_amount(*item) for item in found.items()):
-                return found
+            amounts = load(raw, key)
+            if all(_is_amount(*member) for member in amounts.items()):
+                return amounts
         return _UNREADABLE
 
     def _store(self, name: str, amounts: Amounts) -> None:
@@ -121,8 +121,8 @@ class Records(ABC):
         try:
             self.store.set(key, raw, if_generation=ABSENT)
         except ConflictError:  # done twice, for example by a worker that was taken for dead
-            found = self._amounts(key)
-            if found is not None and not self._is_ours(found):
+            stored = self._amounts(key)
+            if stored is not None and not self._is_ours(stored):
                 self.store.set(key, raw)
 
     def _is_ours(self, amounts: Amounts) -> bool:
@@ -163,8 +163,8 @@ class Records(ABC):
 
     def recorded(self, number: int) -> Amounts | None:
         """Return the stored record of a unit; ``None`` if there is none."""
-        found = self._amounts(f"{self._prefix}units/{number}")
-        return None if found is None or not self._is_ours(found) else found
+        amounts = self._amounts(f"{self._prefix}units/{number}")
+        return None if amounts is None or not self._is_ours(amounts) else amounts
 
     def note(self, number: int, amounts: Amounts) -> None:
         """Remember that a worker has recorded a unit as done."""
@@ -173,20 +173,20 @@ class Records(ABC):
 
     def gather(self, numbers: Iterable[int]) -> None:
         """Merge the records of successive units of this part into one."""
-        found = [(number, self._done[number]) for number in numbers if number in self._done]
-        if len(found) < 2:
+        units = [(number, self._done[number]) for number in numbers if number in self._done]
+        if len(units) < 2:
             return
-        first, stop = found[0][0], found[-1][0] + 1
+        first, stop = units[0][0], units[-1][0] + 1
         name = f"{first}-{stop}-{self.part[0] - 1}of{self.part[1]}"
-        total = _sum(amounts for _, amounts in found)
-        total["units"] = len(found)
+        total = _sum(amounts for _, amounts in units)
+        total["units"] = len(units)
         self._store(f"runs/{name}", total)
         with self._lock:
             self._set_runs({*self._runs[0], (first, stop, self.part[0] - 1, self.part[1])})
             self._sums[name] = total
-            for number, _ in found:
+            for number, _ in units:
                 self._done.pop(number, None)
-        delete_keys(self.store, [f"{self._prefix}units/{number}" for number, _ in found])
+        delete_keys(self.store, [f"{self._prefix}units/{number}" for number, _ in units])
 
     def sum_of(self, first: int, stop: int) -> Counter[str]:
         """Return the sums over the units of an array that are done, by name."""

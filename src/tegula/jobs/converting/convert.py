@@ -207,11 +207,11 @@ def convert(
     start = time.perf_counter()
     path = clean(path)
     format = new_format(target, path, format, "zarr3")
-    item = find_format(format)
-    if not item.writable:
+    fmt = find_format(format)
+    if not fmt.writable:
         raise UnsupportedError(f"{format} can be read, but not written", field="format")
-    check_path(path, item)
-    check_reserved(path, item)
+    check_path(path, fmt)
+    check_reserved(path, fmt)
 
     # the source, and the rules for it
     target_options = options_of_both(source, target, storage_options, target_storage_options)
@@ -223,7 +223,7 @@ def convert(
     node = with_known_members(node)
     if consolidated not in ("auto", True, False):
         raise MetadataError(f"consolidated must be 'auto', True or False, not {consolidated!r:.40}")
-    if consolidated is True and item.consolidate is None:
+    if consolidated is True and fmt.consolidate is None:
         raise UnsupportedError(f"{format} has no consolidated metadata")
     if consolidated is True and isinstance(node, Array):
         raise MetadataError("only groups have consolidated metadata, and the source is an array")
@@ -233,14 +233,14 @@ def convert(
         "bitround": bitround,
     }  # fmt: skip
     wanted: dict[str, Any] = {name: rules_of(name, value, single) for name, value in given.items()}
-    if item.name != "zarr3" and any(wanted["shards"].values):
-        raise UnsupportedError(f"{item.name} has no shards", field="shards")
+    if fmt.name != "zarr3" and any(wanted["shards"].values):
+        raise UnsupportedError(f"{fmt.name} has no shards", field="shards")
 
     # the runner, and whether there is a ledger
     share, memory = share_of(part), memory_of(max_memory)
     recorded = resume is not None or part is not None
-    if visible_early and item.new_draft is not None:
-        raise UnsupportedError(f"{item.name} can't show an array before it is complete", field="visible_early")
+    if visible_early and fmt.new_draft is not None:
+        raise UnsupportedError(f"{fmt.name} can't show an array before it is complete", field="visible_early")
 
     # the conversion
     with nullcontext(for_reading(target, target_options)) if dry_run else creating(target, target_options) as store:
@@ -257,7 +257,7 @@ def convert(
                 select,
                 store,
                 path,
-                Layout(item, **wanted, checksum=checksum, consolidated=consolidated),
+                Layout(fmt, **wanted, checksum=checksum, consolidated=consolidated),
                 Run(
                     who,
                     visible_early=visible_early,

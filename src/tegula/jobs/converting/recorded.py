@@ -37,18 +37,18 @@ def convert_recorded(conversion: Conversion, *, resume: bool, part: tuple[int, i
         Which part to do, and how many there are.
     """
     store, path, fmt = conversion.store, conversion.path, conversion.layout.fmt
-    plan, whole = conversion.plan(), Ledger(store, path, part)
+    plan, whole_job = conversion.plan(), Ledger(store, path, part)
 
     def check() -> None:
-        if whole.replaces and fmt.has_groups:
+        if whole_job.replaces and fmt.has_groups:
             create_parents(store, path, fmt)
-        elif not whole.replaces:
+        elif not whole_job.replaces:
             _check_vacant(conversion)
 
     def has_documents(is_noted: bool) -> bool:
         return is_noted and _has_documents(conversion)
 
-    recording = Recording(whole, plan, resume or part != (1, 1), has_documents)
+    recording = Recording(whole_job, plan, resume or part != (1, 1), has_documents)
     with recording.under_way(
         overwrite=conversion.run.overwrite,
         check=check,
@@ -159,10 +159,10 @@ class _CompletionReport(ArrayJob):
         return entry_of(prepared.draft, name, notes=prepared.notes, **sizes, **compared)
 
     def _stored_metadata(self, prepared: Prepared) -> ArrayMetadata:
-        found = engine.read_metadata(self.store, prepared.draft.path, self.layout.fmt.name)
-        if not isinstance(found, ArrayMetadata):
+        metadata = engine.read_metadata(self.store, prepared.draft.path, self.layout.fmt.name)
+        if not isinstance(metadata, ArrayMetadata):
             raise NotFoundError("the array has been deleted", path=location_of(self.store, prepared.draft.path))
-        return found
+        return metadata
 
 
 def _completed_before(conversion: Conversion, failed: Mapping[str, str]) -> ConvertReport:

@@ -23,7 +23,7 @@ from tegula.jobs.downsampling.levels import ZARR3, Reducing, Reduction, Step, st
 from tegula.jobs.downsampling.ome import KEY
 from tegula.jobs.ledger import DIRECTORY, Ledger, is_ledger_key
 from tegula.jobs.plans import Piece, Plan, digest, fingerprint_of
-from tegula.jobs.publishing import Place, publish
+from tegula.jobs.publishing import Destination, publish
 from tegula.jobs.recording import Recording, claimed
 from tegula.jobs.rewriting.array_job import ArrayJob, Run, label_of
 from tegula.jobs.rewriting.estimating import Estimate
@@ -82,7 +82,9 @@ class PyramidJob:
         self.steps = [*steps_of(self.base, store, path, reduction, levels, run.max_memory)]
         self._levels = [step.name for step in self.steps]
         if (name := self.first.partition("/")[0]) in self._levels:
-            raise AlreadyExistsError("the array itself has the name of a level: pass a target", path=self._place(name))
+            raise AlreadyExistsError(
+                "the array itself has the name of a level: pass a target", path=self._path_of(name)
+            )
 
     def _check_array(self) -> None:
         """Check that an array that stays in its place meets the demands of OME-Zarr."""
@@ -104,7 +106,7 @@ class PyramidJob:
             raise MetadataError(
                 f"the group holds other variables ({listed}), and levels beside them would have other lengths of the "
                 "same dimensions, so that it would be no data set: name a group of its own for the pyramid, such as "
-                f"{self._place(array.name or self.first)}_pyramid",
+                f"{self._path_of(array.name or self.first)}_pyramid",
                 path=location_of(self._store, self._path),
             )
 
@@ -115,7 +117,7 @@ class PyramidJob:
         plan = Plan("downsample", dict(said), self._array.location, location_of(self._store, self._path))
         source: dict[str, Any] = fingerprint_of(self._array)
         if self.is_copied:
-            copying = Conversion(self._array, None, self._store, self._place("s0"), self._layout, self._run)
+            copying = Conversion(self._array, None, self._store, self._path_of("s0"), self._layout, self._run)
             self._copy_plan = copying.plan()
             for name, piece in self._copy_plan.pieces.items():
                 plan.add(f"s0/{name}".strip("/"), piece.shape, piece.grid, {**piece.source}, piece.target, piece.chunks)
@@ -159,23 +161,23 @@ class PyramidJob:
                     "something already exists at this path; pass overwrite=True to replace it",
                     path=location_of(self._store, self._path),
                 )
-            check_vacant(self._store, self._place("s0"), ZARR3, self.base.metadata)
+            check_vacant(self._store, self._path_of("s0"), ZARR3, self.base.metadata)
         elif not self._made and (group := self._group()) is not None and KEY in group.attrs:
             raise AlreadyExistsError("the group has a pyramid; pass overwrite=True to replace it", path=group.location)
         for step in (each for each in self.steps if each.name not in self._made):
-            check_vacant(self._store, self._place(step.name), ZARR3, step.draft.metadata)
+            check_vacant(self._store, self._path_of(step.name), ZARR3, step.draft.metadata)
 
     def _clear(self) -> None:
         """Delete what is left at the target of nodes that are not complete."""
         if self.is_copied:
             clear_place(self._store, self._path)
         for name in ["s0"] * self.is_copied + self._levels:
-            remove_incomplete(self._store, self._place(name))
+            remove_incomplete(self._store, self._path_of(name))
 
     def _has_old(self) -> bool:
         """Return whether there is something that has to stay until the pyramid is complete."""
         group = None if self.is_copied else self._group()
-        nodes = (occupant(self._store, self._place(name)) for name in self._replaced)
+        nodes = (occupant(self._store, self._path_of(name)) for name in self._replaced)
         return (group is not None and KEY in group.attrs) or any(node in ("node", "members") for node in nodes)
 
     @property
@@ -207,7 +209,7 @@ class PyramidJob:
         with claimed(self._store, self._path, overwrite=overwrite), ExitStack() as stack:
             puts = []
             for name in self._replaced if overwrite else []:
-                made = Replacement(self._store, self._place(name), ZARR3, True, "lazy")
+                made = Replacement(self._store, self._path_of(name), ZARR3, True, "lazy")
                 stack.enter_context(closing(made))
                 if made.is_staged:
                     puts.append(made.put)
@@ -241,7 +243,9 @@ class PyramidJob:
             for name in self._replaced if ledger.replaces else []:
                 path = f"{ledger.made}/{name}".rstrip("/")
                 self._made[name] = self._store, path
-                puts.append(partial(put_in_place, self._store, self._place(name), path, keep=self._place(DIRECTORY)))
+                puts.append(
+                    partial(put_in_place, self._store, self._path_of(name), path, keep=self._path_of(DIRECTORY))
+                )
             yield puts
 
     def _put(self, puts: _Puts) -> None:
@@ -249,8 +253,8 @@ class PyramidJob:
         group = None if self.is_copied or not puts else self._group()
         if group is not None and (old := group.attrs.get(KEY)) is not None:
             for name in {*_old_levels(old)} - {*self._levels, self.first.partition("/")[0]}:
-                clear_place(self._store, self._place(name))
-                remove_incomplete(self._store, self._place(name))
+                clear_place(self._store, self._path_of(name))
+                remove_incomplete(self._store, self._path_of(name))
             del group.attrs[KEY]  # last, since it lists the levels
         for put in puts:
             put()
@@ -315,7 +319,7 @@ class PyramidJob:
 
         with self._creating(step.name):
             early = self._published(step) if self._run.visible_early else None
-            made = Place(*self._where(step.name), documents, ZARR3.name, self._allowed, self._run.visible_early)
+            made = Destination(*self._where(step.name), documents, ZARR3.name, self._allowed, self._run.visible_early)
             if before is self._array:
                 with self._source:  # what is missing in another node would count as fill values
                     if self._are_left(lambda: done(ledger), self._is_alone):
@@ -389,7 +393,7 @@ class PyramidJob:
     @contextmanager
     def _creating(self, name: str) -> Iterator[None]:
         """Note that a node is created, to be deleted after an error, unless it is that of another process."""
-        path = self._place(name)
+        path = self._path_of(name)
         if self._where(name) == (self._store, path):
             self._created.append(path)
         try:
@@ -399,7 +403,7 @@ class PyramidJob:
                 self._created.remove(path)
             raise
 
-    def _place(self, name: str) -> str:
+    def _path_of(self, name: str) -> str:
         return f"{self._path}/{name}".strip("/")
 
     def _where(self, name: str) -> tuple[Store, str]:
@@ -408,7 +412,7 @@ class PyramidJob:
             if above in self._made:
                 store, path = self._made[above]
                 return store, path if above == name else f"{path}/{name}".lstrip("/")
-        return self._store, self._place(name)
+        return self._store, self._path_of(name)
 
     def _new_group(self, attributes: dict[str, Any]) -> None:
         new_group(*self._where(""), attributes=attributes, format="zarr3", has_parent="" in self._made)
@@ -419,7 +423,7 @@ class PyramidJob:
     def _opened(self, name: str) -> Array:
         array = open_node(*self._where(name), None, read_only=False)
         if not isinstance(array, Array):
-            raise NotFoundError("the array has been deleted", path=location_of(self._store, self._place(name)))
+            raise NotFoundError("the array has been deleted", path=location_of(self._store, self._path_of(name)))
         return array
 
 

@@ -24,7 +24,7 @@ from tegula.jobs import units
 from tegula.jobs.downsampling import blocks
 from tegula.jobs.ledger import Ledger
 from tegula.jobs.plans import Unit
-from tegula.jobs.publishing import Place
+from tegula.jobs.publishing import Destination
 from tegula.jobs.rewriting.estimating import Estimate
 from tegula.jobs.rewriting.memory import grant_for, granted, release
 from tegula.jobs.runners.runner import Work
@@ -253,32 +253,32 @@ def _keeps_fill(source: Array, reduction: Reduction) -> bool:
 class Reducing(Work):
     """The work on each unit of a level: a box of it is computed from the level before, and written at once.
 
-    `source` is the level before, `place` is where the level is, and at most `most` bytes are read at once.
+    `source` is the level before, `destination` is where the level is, and at most `most` bytes are read at once.
     """
 
     def __init__(
         self,
         name: str,
         source: Array,
-        place: Place,
+        destination: Destination,
         reduction: Reduction,
         most: int,
         ledger: Ledger | None,
         limits: Mapping[str, int],
     ) -> None:
-        self.name, self.source, self.place, self.reduction = name, source, place, reduction
+        self.name, self.source, self.destination, self.reduction = name, source, destination, reduction
         self.most, self.ledger, self.limits = most, ledger, limits
-        self.requests = max(source.store.concurrency, place.store.concurrency)
-        self.is_remote = source.store.is_remote or place.store.is_remote
+        self.requests = max(source.store.concurrency, destination.store.concurrency)
+        self.is_remote = source.store.is_remote or destination.store.is_remote
 
     def __reduce__(self) -> tuple[Any, ...]:
-        facts = self.name, self.source, self.place, self.reduction, self.most, self.ledger, self.limits
+        facts = self.name, self.source, self.destination, self.reduction, self.most, self.ledger, self.limits
         return type(self), facts
 
     @cached_property
     def target(self) -> Array:
         """The array that is written."""
-        return self.place.open()
+        return self.destination.open()
 
     def nbytes(self, unit: Unit) -> int:
         """Return approximately how many bytes a unit takes in memory."""

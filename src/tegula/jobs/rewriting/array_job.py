@@ -24,7 +24,7 @@ from tegula.hierarchy.sources import Source, Sources
 from tegula.jobs.ledger import Ledger
 from tegula.jobs.misplaced import refuse_misplaced
 from tegula.jobs.plans import Piece, Plan, description_of
-from tegula.jobs.publishing import Place, publish
+from tegula.jobs.publishing import Destination, publish
 from tegula.jobs.rewriting.boxes import check_amount, same_attributes, stored_blocks
 from tegula.jobs.rewriting.estimating import estimate, estimate_of
 from tegula.jobs.rewriting.memory import passes_of, unit_grid
@@ -183,7 +183,7 @@ class ArrayJob:
         if made:
             self._made.add(name)
 
-    def place(self, name: str) -> str:
+    def path_of(self, name: str) -> str:
         """Return the path in the target of a node, given by its path below the source."""
         return f"{self._path}/{name}".strip("/")
 
@@ -239,7 +239,7 @@ class ArrayJob:
 
     def prepared(self, source: Array, name: str, select: Any = None, *notes: str) -> Prepared:
         """Describe the new array, and check that it can be written."""
-        axes, path = selected_axes(select, source.shape), self.place(name)
+        axes, path = selected_axes(select, source.shape), self.path_of(name)
         planned = self.planned(source, axes, name)
         allowed: dict[str, Any] = {"allow_pickle": source.allow_pickle}
         if planned.complete:
@@ -259,10 +259,10 @@ class ArrayJob:
         """Return the entry for an array that would be converted."""
         passes = self._passes(source, planned, planned.draft)
         with self._lock:
-            found = estimate(source, planned.draft, planned.mode == "copy") if passes is None else estimate_of(passes)
+            amount = estimate(source, planned.draft, planned.mode == "copy") if passes is None else estimate_of(passes)
             if self.run.ledger is not None and self.run.plan is not None:
-                found = found.left(self.run.ledger, self.run.plan, planned.name)
-            self.report.estimate = self.report.estimate.merge(found)
+                amount = amount.left(self.run.ledger, self.run.plan, planned.name)
+            self.report.estimate = self.report.estimate.merge(amount)
             if passes is not None:
                 self.report.passes[planned.name] = passes
         return entry_of(planned.draft, planned.name, before=_bytes_stored(source), notes=planned.notes)
@@ -286,7 +286,7 @@ class ArrayJob:
         if ledger is not None:
             ledger.complete(piece.first, piece.stop)
             if first is not None:
-                delete_node(self.store, self.place(first.name))
+                delete_node(self.store, self.path_of(first.name))
         if target.nbytes:  # few chunks may be stored, and no other boxes are visited
             self._report_progress(name, target.nbytes, target)
 
@@ -326,20 +326,22 @@ class ArrayJob:
         Without a ledger it may replace another array when it is complete, a draft hides it in some formats, and an
         error removes what was written.
         """
-        store, name, item, metadata = self.store, planned.name, self.layout.fmt, planned.metadata
-        path, has_parent, early = self.place(name), self.has_parent(name), self.run.visible_early
+        store, name, fmt, metadata = self.store, planned.name, self.layout.fmt, planned.metadata
+        path, has_parent, early = self.path_of(name), self.has_parent(name), self.run.visible_early
         if self.run.ledger is not None:
-            publishing = partial(publish, store, path, item, metadata, planned.allowed, has_parent=has_parent)
+            publishing = partial(publish, store, path, fmt, metadata, planned.allowed, has_parent=has_parent)
             made = _Making(store, path, is_visible=early, target=publishing() if early else None)
             yield made
             if not made.left and made.target is None:
                 made.target = publishing()
             return
-        with replacing(store, path, item, self.replaces(name), "lazy", reserved=True, has_parent=has_parent) as place:
-            made = _Making(place.store, place.path)
-            created = planned.allowed | {"filled": False, **place.options}
-            if early or item.new_draft is not None:
-                target = made.target = new_array_of(made.store, made.path, item, metadata, **created)
+        with replacing(
+            store, path, fmt, self.replaces(name), "lazy", reserved=True, has_parent=has_parent
+        ) as replacement:
+            made = _Making(replacement.store, replacement.path)
+            created = planned.allowed | {"filled": False, **replacement.options}
+            if early or fmt.new_draft is not None:
+                target = made.target = new_array_of(made.store, made.path, fmt, metadata, **created)
                 made.is_visible = bool(target.metadata.documents) and not engine.is_draft(target.stored)
                 try:
                     with completing(target):
@@ -350,17 +352,17 @@ class ArrayJob:
             else:
                 if created.pop("overwrite"):
                     remove_incomplete(made.store, made.path)  # chunks that a killed conversion has left
-                check_vacant(made.store, made.path, item, metadata, **planned.allowed)
+                check_vacant(made.store, made.path, fmt, metadata, **planned.allowed)
                 try:
                     yield made
                     created["has_chunks"] = True
-                    made.target = new_array_of(made.store, made.path, item, metadata, False, **created)
+                    made.target = new_array_of(made.store, made.path, fmt, metadata, False, **created)
                 except AlreadyExistsError:  # another process has created a node here; its chunks may have the same keys
                     raise
                 except BaseException:  # Ctrl-C, too
                     remove_incomplete(made.store, made.path)
                     raise
-        made.target = replaced(place, made.target)
+        made.target = replaced(replacement, made.target)
 
     def _source(self, source: Array, mode: Mode) -> Source:
         """Return what is read, to be compared with the store before the documents are written."""
@@ -397,7 +399,7 @@ class ArrayJob:
         """Return the temporary array between two passes; without a ledger it is removed with the `stack`."""
         shape, chunks = planned.draft.shape, first.chunks
         if self.run.ledger is not None:
-            return recorded_array(self.store, self.place(first.name), chunks, shape, source)
+            return recorded_array(self.store, self.path_of(first.name), chunks, shape, source)
         where = made.store, made.path, self.run.temporary
         return stack.enter_context(temporary_array(*where, shape, chunks, source.metadata.data_type))
 
@@ -406,10 +408,14 @@ class ArrayJob:
     ) -> Converting:
         """Return the work of a pass: into the temporary array `between` two passes, or into the target."""
         documents = {**planned.metadata.documents}
-        place = Place(made.store, made.path, documents, self.layout.fmt.name, planned.allowed, made.is_visible)
+        destination = Destination(
+            made.store, made.path, documents, self.layout.fmt.name, planned.allowed, made.is_visible
+        )
         precision = planned.target.precision
         if between is not None:  # values change on their way to the target only
-            place = Place(between.store, between.path, dict(between.metadata.documents), between.format, {}, True)
+            destination = Destination(
+                between.store, between.path, dict(between.metadata.documents), between.format, {}, True
+            )
             precision = None
         limits = {}
         if self.run.max_memory is not None:
@@ -419,9 +425,9 @@ class ArrayJob:
             )
             if passes is not None:
                 limits["threads"] = passes.passes[0].threads
-        work = Converting(planned.name, source, planned.axes, place, mode, self.run.ledger, limits, precision)
+        work = Converting(planned.name, source, planned.axes, destination, mode, self.run.ledger, limits, precision)
         if between is None:
-            work.target = place.of(planned.metadata)  # here; elsewhere it is opened by its documents
+            work.target = destination.of(planned.metadata)  # here; elsewhere it is opened by its documents
         return work
 
     def _done(self, work: Converting, piece: Piece, show: Callable[[int], None]) -> tuple[Counter[str], Counter[int]]:
@@ -436,13 +442,13 @@ class ArrayJob:
         if memory is None or planned.mode == "copy":
             return None
         copies = 2 if self.run.verify else 1  # both sides are compared in the same units
-        found = passes_of(source, planned.axes, target, memory, two=self.run.two_passes, copies=copies)
-        if found is not None and found.temporary is not None:
-            grid = regular_grid(found.passes[-1].unit)
+        passes = passes_of(source, planned.axes, target, memory, two=self.run.two_passes, copies=copies)
+        if passes is not None and passes.temporary is not None:
+            grid = regular_grid(passes.passes[-1].unit)
             some = stored_blocks(source, planned.axes, target, grid, planned.target.precision, compared=False)
             if some is not None:  # few chunks are stored
                 return passes_of(source, planned.axes, target, memory, two=False, copies=copies)
-        return found
+        return passes
 
     def _verified(self, source: Array, planned: Prepared, target: Array, read: Source) -> tuple[bool, str]:
         """Compare an array with its source, opened anew; return whether they are equal, and the digest of values."""
@@ -455,7 +461,7 @@ class ArrayJob:
             piece = plan.pieces[planned.name]
             piece = replace(piece, first=piece.first + plan.units)
         with read:
-            made = _Making(self.store, self.place(planned.name), is_visible=True)
+            made = _Making(self.store, self.path_of(planned.name), is_visible=True)
             work = self._work(_opened_anew(source), planned, "verify", made)
             work.ledger = ledger
             total, _ = self._done(work, piece, partial(self._show, planned, 1))
@@ -475,10 +481,10 @@ class ArrayJob:
 
     def _mode(self, source: Array, axes: list[Axis | int], planned: Target, target: Array) -> Mode:
         """Return whether the chunks of an array can be copied as they are stored."""
-        whole = axes == [(0, 1, size) for size in source.shape]
+        is_whole = axes == [(0, 1, size) for size in source.shape]
         kept = not planned.recoded or keeps_codecs(source, target.metadata, self.layout.fmt)
         kept = kept and planned.precision is None
-        return "copy" if whole and kept and can_copy_chunks(source.stored, target.stored) else "rewrite"
+        return "copy" if is_whole and kept and can_copy_chunks(source.stored, target.stored) else "rewrite"
 
     def _names(self, source: Array, name: str) -> tuple[str | None, ...] | None:
         """Return the dimension names of an array; of a 0-d array an empty tuple, if arrays next to it have names.
@@ -550,10 +556,10 @@ def entry_of(
 
 def _opened_anew(source: Array) -> Array:
     """Return the array as its documents describe it now; consolidated metadata may describe one that has none."""
-    found = engine.read_metadata(source.store, source.path, source.format)
-    if not isinstance(found, ArrayMetadata):
+    metadata = engine.read_metadata(source.store, source.path, source.format)
+    if not isinstance(metadata, ArrayMetadata):
         return source
-    stored = engine.stored_array(source.store, source.path, found, allow_pickle=source.allow_pickle)
+    stored = engine.stored_array(source.store, source.path, metadata, allow_pickle=source.allow_pickle)
     return Array(stored, source.path, read_only=True)
 
 
@@ -562,12 +568,12 @@ def _bytes_stored(source: Array) -> int:
     return source.nbytes_stored() if source.store.listable else 0
 
 
-def reserved_note(item: Format, name: str) -> list[str]:
+def reserved_note(fmt: Format, name: str) -> list[str]:
     """Return a note if a name is kept that the target's format reserves."""
-    last, prefix = name.rpartition("/")[2], item.reserved_prefix
+    last, prefix = name.rpartition("/")[2], fmt.reserved_prefix
     if not prefix or not last.startswith(prefix):
         return []
-    return [f"the name {last!r} is kept, though {item.name} reserves names that begin with {prefix!r}"]
+    return [f"the name {last!r} is kept, though {fmt.name} reserves names that begin with {prefix!r}"]
 
 
 def label_of(source: Array, name: str) -> str:

@@ -113,5 +113,5 @@ def _crossings(blocks: ChunkAxis, chunks: ChunkAxis, size: int) -> int:
     number = blocks.count(size) + chunks.count(size) - 1
     if isinstance(blocks, RegularAxis) and isinstance(chunks, RegularAxis):
         return number - (size - 1) // lcm(blocks.longest(), chunks.longest())
-    starts = {int(blocks.start(place)) for place in range(1, blocks.count(size))}
-    return number - sum(int(chunks.start(place)) in starts for place in range(1, chunks.count(size)))
+    starts = {int(blocks.start(block)) for block in range(1, blocks.count(size))}
+    return number - sum(int(chunks.start(chunk)) in starts for chunk in range(1, chunks.count(size)))

@@ -80,9 +80,9 @@ class Job:
             self._report.notes.setdefault("", []).append(rules.misfit(count, names))
         if not self._run.dry_run and not self._report.units_left:
             for name in reversed(self._to_consolidate):
-                found = open_node(self._store, self._arrays.place(name), self._layout.fmt.name, read_only=False)
-                if isinstance(found, Group):
-                    found.consolidate()
+                group = open_node(self._store, self._arrays.path_of(name), self._layout.fmt.name, read_only=False)
+                if isinstance(group, Group):
+                    group.consolidate()
 
     def _check_sources(self) -> None:
         """Compare groups and tables with the store; columns of a table that was replaced meanwhile are removed."""
@@ -92,7 +92,7 @@ class Job:
             self._arrays.sources.check()
         except BaseException:
             for name in self._columns_made if self._run.ledger is None else ():
-                remove_incomplete(self._store, self._arrays.place(name))
+                remove_incomplete(self._store, self._arrays.path_of(name))
             raise
 
     def _check_rules(self, root: Group | Table) -> None:
@@ -133,9 +133,9 @@ class Job:
             except _REPORTED as error:
                 self._report.failed[name] = str(error)
 
-    def _attempt(self, item: tuple[str, Array], select: Any = None, *notes: str) -> _Attempt:
+    def _attempt(self, entry: tuple[str, Array], select: Any = None, *notes: str) -> _Attempt:
         """Convert one array of several."""
-        name, source = item
+        name, source = entry
         try:
             return name, *self._arrays.array(source, name, select, *notes)
         except (*_REPORTED, StoreError) as error:
@@ -177,10 +177,10 @@ class Job:
             if metadata is None:
                 return
             if columns and not names and not self._layout.fmt.has_groups:
-                delete_node(self._store, self._arrays.place(name))  # bcolz can't open a table without columns
+                delete_node(self._store, self._arrays.path_of(name))  # bcolz can't open a table without columns
                 self._report.groups.remove(name)
             else:
-                path = self._arrays.place(name)
+                path = self._arrays.path_of(name)
                 engine.update_documents(self._store, path, metadata, lambda new: with_names(new, names))
 
     def _consolidated(self, node: Group | Table, name: str) -> list[str]:
@@ -196,32 +196,32 @@ class Job:
         return []
 
     def _new_container(self, name: str, attributes: dict[str, Any], table: bool) -> GroupMetadata | None:
-        item, path, overwrite = self._layout.fmt, self._arrays.place(name), self._arrays.replaces(name)
-        if not item.has_groups and not (table and item.has_tables):
+        fmt, path, overwrite = self._layout.fmt, self._arrays.path_of(name), self._arrays.replaces(name)
+        if not fmt.has_groups and not (table and fmt.has_tables):
             if attributes:
-                self._report.failed[name] = f"{item.name} has no groups, so the attributes of one can't be stored"
+                self._report.failed[name] = f"{fmt.name} has no groups, so the attributes of one can't be stored"
             return None
         if self._run.dry_run:
             return None
         try:
-            if item.has_groups:
+            if fmt.has_groups:
                 options = {"overwrite": overwrite, "reserved": True, "has_parent": self._arrays.has_parent(name)}
-                return new_group(self._store, path, attributes=attributes, format=item.name, **options)
-            metadata = GroupMetadata(attributes=attributes, format=item.name, members=())
-            create_node(self._store, path, item, metadata, overwrite, reserved=True)
+                return new_group(self._store, path, attributes=attributes, format=fmt.name, **options)
+            metadata = GroupMetadata(attributes=attributes, format=fmt.name, members=())
+            create_node(self._store, path, fmt, metadata, overwrite, reserved=True)
             return metadata
         except AlreadyExistsError:
-            found = engine.read_metadata(self._store, path) if self._run.ledger is not None else None
-            if isinstance(found, GroupMetadata) and found.format == item.name:
-                return self._with_attributes(path, found, attributes)
+            node = engine.read_metadata(self._store, path) if self._run.ledger is not None else None
+            if isinstance(node, GroupMetadata) and node.format == fmt.name:
+                return self._with_attributes(path, node, attributes)
             raise
 
-    def _with_attributes(self, path: str, found: GroupMetadata, attributes: Mapping[str, Any]) -> GroupMetadata:
+    def _with_attributes(self, path: str, group: GroupMetadata, attributes: Mapping[str, Any]) -> GroupMetadata:
         """Add the attributes to a group that this job has created, since a part may have been killed before it did."""
-        if attributes.keys() <= found.attributes.keys():
-            return found
+        if attributes.keys() <= group.attributes.keys():
+            return group
         return engine.update_documents(
-            self._store, path, found, lambda new: replace(new, attributes={**attributes, **new.attributes})
+            self._store, path, group, lambda new: replace(new, attributes={**attributes, **new.attributes})
         )
 
     def _columns(self, node: Group | Table, name: str) -> dict[str, Array] | None:
@@ -242,11 +242,11 @@ class Job:
 
     def _column(self, table: Table, name: str, column: str) -> Array | None:
         try:
-            found: Array = table[column]
+            array: Array = table[column]
         except TegulaError as error:
             self._report.failed[f"{name}/{column}".lstrip("/")] = str(error)
             return None
-        return found
+        return array
 
     def _fill_table(self, name: str, columns: Mapping[str, Array]) -> list[str]:
         """Convert the columns up to the shortest length, and return the names of the converted ones."""

@@ -41,9 +41,9 @@ def memory_of(value: Any) -> int | None:
     """
     if value is None:
         return None
-    given, found = value, _written(value) if isinstance(value, str) else None
-    if found is not None:
-        number, prefix, binary = found[1], found[2].lower(), found[3]
+    given, match = value, _written(value) if isinstance(value, str) else None
+    if match is not None:
+        number, prefix, binary = match[1], match[2].lower(), match[3]
         value = int(float(number) * (_BINARY if binary and prefix else _UNITS)[prefix])
     if type(value) is not int or value < _LEAST:
         raise MetadataError(

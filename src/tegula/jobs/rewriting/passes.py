@@ -273,15 +273,15 @@ def _cheapest(array: _Array, reads: Shape, writes: Shape, request_nbytes: int, t
         return single  # two passes move each element four times
 
     # two passes
-    found = [single]
+    possible = [single]
     first, second = _smaller(array, reads, writes), _smaller(array, writes, reads)
     for one in first:
         for other in second:
             between = tuple(_common(size, a, b) for size, a, b in zip(shape, one, other))
             both = _one(array, reads, one, between), _one(replace(array, depth=1), between, other, writes)
             if all(each.memory <= max_memory for each in both):
-                found.append(Passes(both, request_nbytes))
-    return min(found, key=_cost)
+                possible.append(Passes(both, request_nbytes))
+    return min(possible, key=_cost)
 
 
 def _cost(passes: Passes) -> tuple[int, int, int]:

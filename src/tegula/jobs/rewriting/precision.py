@@ -129,10 +129,10 @@ class Precision:
             is_missing = missing_in(known, self.masks)
             new, wrong, why = self._changed(known, is_missing)
             if wrong is not None:
-                place = first + int(np.argmax(wrong))
-                inner = np.unravel_index(place, values.shape)
+                index_of = first + int(np.argmax(wrong))
+                inner = np.unravel_index(index_of, values.shape)
                 index = [int(number + outer) for number, outer in zip(inner, start)]
-                raise CodecError(f"the value {flat[place]} at {index} {why}")
+                raise CodecError(f"the value {flat[index_of]} at {index} {why}")
             out[part] = new
             loss = loss.merge(self._loss(known, out[part], is_missing))
         return out.reshape(values.shape), loss
@@ -301,11 +301,11 @@ def precision_of(
         return None
     old = source.metadata.data_type
     new = dtype or old
-    place = source.location
+    location = source.location
     if not is_number(old.numpy):
-        raise UnsupportedError(f"elements of type {old} can't be converted to another precision", path=place)
+        raise UnsupportedError(f"elements of type {old} can't be converted to another precision", path=location)
     if (old.numpy.kind == "c") != (new.numpy.kind == "c") and (packing is not None or old.numpy.kind == "c"):
-        raise UnsupportedError(f"{old} can't become {new}", path=place, field="dtype")
+        raise UnsupportedError(f"{old} can't become {new}", path=location, field="dtype")
 
     # packing, and the value for missing data
     masks = tuple(_masks_of(source))
@@ -314,16 +314,16 @@ def precision_of(
         attributes = source.metadata.attributes
         if _SCALE in attributes or _OFFSET in attributes:
             raise MetadataError(f"the values are packed already: the array has the attribute {_SCALE} or {_OFFSET}",
-                                path=place, field="scale_offset")  # fmt: skip
+                                path=location, field="scale_offset")  # fmt: skip
         if dtype is None or not (_is_integer(new.numpy) or is_floating(new.numpy)) or new.numpy.kind == "b":
             raise MetadataError(
-                "scale and offset need a dtype to pack values in, such as 'i2'", path=place, field="dtype"
+                "scale and offset need a dtype to pack values in, such as 'i2'", path=location, field="dtype"
             )
         if _is_integer(new.numpy):
             low, high = _bounds(new.numpy)
             missing = np.asarray(high if low == 0 else low).astype(new.numpy)
     elif masks and new != old:
-        missing = _as_missing(masks[0], new.numpy, place)
+        missing = _as_missing(masks[0], new.numpy, location)
     elif masks and keepbits is not None:
         missing = np.asarray(masks[0]).astype(new.numpy)
     if keepbits is not None:
@@ -331,15 +331,15 @@ def precision_of(
         if new.numpy.kind != "f" or size not in _BITS:
             raise UnsupportedError(
                 f"bitround is for floating-point numbers of 2, 4 or 8 bytes, not for {new}",
-                path=place,
+                path=location,
                 field="bitround",
             )
         if keepbits > _BITS[size]:
             raise MetadataError(
-                f"{new} has {_BITS[size]} bits of the fraction, fewer than {keepbits}", path=place, field="bitround"
+                f"{new} has {_BITS[size]} bits of the fraction, fewer than {keepbits}", path=location, field="bitround"
             )
-    found = Precision(new, packing, keepbits, masks, missing)
-    return None if replace(found, masks=(), missing=None) == Precision(old) else found
+    change = Precision(new, packing, keepbits, masks, missing)
+    return None if replace(change, masks=(), missing=None) == Precision(old) else change
 
 
 def _masks_of(source: Array) -> list[Any]:
@@ -349,7 +349,7 @@ def _masks_of(source: Array) -> list[Any]:
     return [fill[()], *masks] if fill is not None and fill.dtype.kind == "f" and np.isnan(fill) else masks
 
 
-def _as_missing(mask: Any, dtype: np.dtype[Any], place: str) -> Values:
+def _as_missing(mask: Any, dtype: np.dtype[Any], location: str) -> Values:
     """Return the value that marks missing data in another type."""
     if is_floating(dtype) and isinstance(mask, (float, np.floating)) and np.isnan(mask):
         return np.asarray(np.nan).astype(dtype)
@@ -359,7 +359,7 @@ def _as_missing(mask: Any, dtype: np.dtype[Any], place: str) -> Values:
         raise UnsupportedError(
             f"{mask!r} marks missing data and is out of the range of {dtype}: pass scale_offset=(1, 0), which chooses "
             "another value",
-            path=place,
+            path=location,
             field="dtype",
         )
     return new.reshape(())

@@ -157,37 +157,37 @@ class ConvertReport:
     @property
     def ok(self) -> bool:
         """``True`` if everything was converted, and, with `verify`, found equal to the source."""
-        return not self.failed and all(item.verified is not False for item in self.arrays)
+        return not self.failed and all(array.verified is not False for array in self.arrays)
 
     @property
     def nbytes(self) -> int:
         """Bytes of the elements of all converted arrays in memory."""
-        return sum(item.nbytes for item in self.arrays)
+        return sum(array.nbytes for array in self.arrays)
 
     @property
     def nbytes_before(self) -> int:
         """Bytes that the source stores for all converted arrays."""
-        return sum(item.nbytes_before for item in self.arrays)
+        return sum(array.nbytes_before for array in self.arrays)
 
     @property
     def nbytes_after(self) -> int:
         """Bytes that the target stores for all converted arrays (0 in a dry run)."""
-        return sum(item.nbytes_after for item in self.arrays)
+        return sum(array.nbytes_after for array in self.arrays)
 
     @property
     def chunks_stored(self) -> int:
         """Number of chunks, or shards, that the target stores (0 in a dry run)."""
-        return sum(item.chunks_stored for item in self.arrays)
+        return sum(array.chunks_stored for array in self.arrays)
 
     @property
     def chunks_copied(self) -> int:
         """Number of chunks that were copied without decoding (0 in a dry run)."""
-        return sum(item.chunks_copied for item in self.arrays)
+        return sum(array.chunks_copied for array in self.arrays)
 
     @property
     def different(self) -> list[str]:
         """Paths of the arrays that verification found different from the source."""
-        return [item.path for item in self.arrays if item.verified is False]
+        return [array.path for array in self.arrays if array.verified is False]
 
     @property
     def summary(self) -> str:
@@ -204,7 +204,7 @@ class ConvertReport:
             parts.append(f"{len(self.failed)} failed")
         if self.different:
             parts.append(f"{len(self.different)} different from the source")
-        elif self.arrays and all(item.verified for item in self.arrays):
+        elif self.arrays and all(array.verified for array in self.arrays):
             parts.append("verified")
         parts.append(f"{human_bytes(self.nbytes)} in memory")
         before = f" ({human_bytes(self.nbytes_before)} before)" if self.nbytes_before or not self.nbytes_after else ""
@@ -241,7 +241,7 @@ class ConvertReport:
     def _all_notes(self) -> list[tuple[str, str]]:
         """Return path and text of all notes, those of groups and of arrays."""
         groups = [(name, note) for name, several in self.notes.items() for note in several]
-        return groups + [(item.path, note) for item in self.arrays for note in item.notes]
+        return groups + [(array.path, note) for array in self.arrays for note in array.notes]
 
     def __str__(self) -> str:
         lines = [f"note: /{path}: {note}" for path, note in self._all_notes()]
@@ -298,23 +298,24 @@ class ConvertReport:
         """Return the table of arrays; it has columns for errors and checksums if an array has one."""
         heads = ["Array", "Shape", "Data type", "Chunks", "Stored before", "After", "Copied as is", "Verified"]
         more_heads = {"Largest error": "error", "Checksum": "digest"}
-        extra = {head: name for head, name in more_heads.items() if any(getattr(item, name) for item in self.arrays)}
+        extra = {head: name for head, name in more_heads.items() if any(getattr(array, name) for array in self.arrays)}
         rows = []
-        for item in self.arrays[:most]:
-            verified = {None: "–", True: "yes", False: badge("bad", "different")}[item.verified]
-            after, copied = human_bytes(item.nbytes_after), f"{item.chunks_copied} of {item.chunks_stored}"
-            facts = [text(item.shape, 60), text(item.dtype, 30), text(item.chunks, 60), human_bytes(item.nbytes_before)]
+        for array in self.arrays[:most]:
+            verified = {None: "–", True: "yes", False: badge("bad", "different")}[array.verified]
+            after, copied = human_bytes(array.nbytes_after), f"{array.chunks_copied} of {array.chunks_stored}"
+            facts = [text(array.shape, 60), text(array.dtype, 30), text(array.chunks, 60)]
+            facts.append(human_bytes(array.nbytes_before))
             written = ["–", "–"] if self.dry_run else [after, copied]
-            others = [text(getattr(item, name)) or "–" for name in extra.values()]
-            rows.append([f"/{text(item.path, 80)}", *facts, *written, verified, *others])
+            others = [text(getattr(array, name)) or "–" for name in extra.values()]
+            rows.append([f"/{text(array.path, 80)}", *facts, *written, verified, *others])
         return table(rows, [*heads, *extra])
 
 
-def _texts(title: str, found: list[tuple[str, str]], most: int | None, *, opened: bool) -> str:
+def _texts(title: str, texts: list[tuple[str, str]], most: int | None, *, opened: bool) -> str:
     """Return HTML for paths and their texts; empty if there are none."""
-    if not found:
+    if not texts:
         return ""
-    rows = [(f"/{text(path, 80)}", text(what, 300)) for path, what in found[:most]]
-    left = len(found) - len(rows)
+    rows = [(f"/{text(path, 80)}", text(what, 300)) for path, what in texts[:most]]
+    left = len(texts) - len(rows)
     body = table(rows) + (more(left, "lines") if left else "")
-    return fold(f"<b>{title}</b> {muted(len(found))}", body, opened=opened)
+    return fold(f"<b>{title}</b> {muted(len(texts))}", body, opened=opened)

@@ -199,10 +199,10 @@ def rules_of(field: Field, value: Any, single: bool) -> Rules:
     if not isinstance(value, Mapping) or (field == "codecs" and _is_codec(value)):
         return Rules(field, _checked(field, value, ""), single=single)
     rules = []
-    for key, item in value.items():
+    for key, rule in value.items():
         if not isinstance(key, str) or not key.strip("/"):
             raise MetadataError(f"{key!r:.80} is not the name of a dimension or an array", field=field)
-        rules.append(Rule(key, None if item is None else _checked(field, item, f"{key}: ")))
+        rules.append(Rule(key, None if rule is None else _checked(field, rule, f"{key}: ")))
     return Rules(field, None, tuple(rules), single)
 
 
@@ -272,12 +272,12 @@ def _checked_precision(field: Field, value: Any, where: str) -> Any:
     return data_type
 
 
-def _edges(item: Any, field: Field, wrong: MetadataError) -> Any:
-    if item is None or _is_integer(item):
-        return -1 if item is None else _length(item, wrong)
-    if field == "shards" or isinstance(item, (str, Mapping)) or not hasattr(item, "__iter__"):
+def _edges(lengths: Any, field: Field, wrong: MetadataError) -> Any:
+    if lengths is None or _is_integer(lengths):
+        return -1 if lengths is None else _length(lengths, wrong)
+    if field == "shards" or isinstance(lengths, (str, Mapping)) or not hasattr(lengths, "__iter__"):
         raise wrong
-    return tuple(_length(edge, wrong) for edge in item)
+    return tuple(_length(edge, wrong) for edge in lengths)
 
 
 def _length(value: Any, wrong: MetadataError) -> int:

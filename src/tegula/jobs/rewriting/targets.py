@@ -150,12 +150,12 @@ def target_metadata(
     UnsupportedError
         If the target's format can't hold the array.
     """
-    item, old = layout.fmt, source.metadata
+    fmt, old = layout.fmt, source.metadata
     notes: list[str] = []
     kept = [position for position, axis in enumerate(axes) if not isinstance(axis, int)]
     shape = tuple(axis[2] for axis in axes if not isinstance(axis, int))
     names = None if names is None else tuple(names[position] for position in kept)
-    grid, codecs = _own_encoding(source, item)
+    grid, codecs = _own_encoding(source, fmt)
 
     # --- the chunks, shards and codecs that the arguments ask for
     misfits: list[Rules] = []
@@ -167,8 +167,8 @@ def target_metadata(
         return value
 
     chunks = choose(layout.chunks, _lengths(grid, source, shape, kept))
-    grid = _grid(source, grid, shape, kept, chunks, item)
-    inner, outer = [*grid.largest_chunk()], _own_shards(source, kept, item)
+    grid = _grid(source, grid, shape, kept, chunks, fmt)
+    inner, outer = [*grid.largest_chunk()], _own_shards(source, kept, fmt)
     shards = choose(layout.shards, outer or inner)
     if shards is None and outer is not None:
         shards = outer if grid.is_regular and not any(n % m for n, m in zip(outer, inner)) else None
@@ -183,9 +183,9 @@ def target_metadata(
     if len(kept) != source.ndim:
         codecs = tuple(codec for codec in codecs if codec.name != "transpose")
     if chosen.codecs is not None:
-        given = item.compressors if chosen.codecs == "auto" else chosen.codecs
+        compressors = fmt.compressors if chosen.codecs == "auto" else chosen.codecs
         order = [codec for codec in codecs if codec.name == "transpose"]
-        codecs = (*order, *_object_codecs(codecs), *given)
+        codecs = (*order, *_object_codecs(codecs), *compressors)
     if layout.checksum:
         codecs = with_checksum(codecs)
     draft = replace(
@@ -195,18 +195,18 @@ def target_metadata(
         codecs=codecs,
         attributes=source.attrs.asdict(),
         dimension_names=names,
-        extra=old.extra if item.name == old.format and shape == old.shape else {},
+        extra=old.extra if fmt.name == old.format and shape == old.shape else {},
         documents={},
     )
     if precision is not None:
         draft = described(source, draft, precision, own_codecs=chosen.codecs is None)
         notes.append(precision.summary)
-    draft, complete = keep_mask(source, draft, item, notes)
-    adapted = _adapted(item, draft, chosen, notes)
+    draft, complete = keep_mask(source, draft, fmt, notes)
+    adapted = _adapted(fmt, draft, chosen, notes)
     complete |= old.fill_value is not None and adapted.fill_value is None
     if old.fill_value is None and adapted.fill_value is not None:
         notes.append(f"the fill value was undefined and is now {adapted.fill_value.item()!r:.80}")
-    metadata = sharded(item, adapted, shards) if shards else adapted
+    metadata = sharded(fmt, adapted, shards) if shards else adapted
     return Target(metadata, tuple(notes), complete, chosen.codecs is not None, tuple(misfits), precision)
 
 
@@ -228,28 +228,28 @@ def _precision(
     return precision_of(source, data_type, packing, keepbits)
 
 
-def _own_encoding(source: Array, item: Format) -> tuple[ChunkGrid, tuple[CodecSpec, ...]]:
+def _own_encoding(source: Array, fmt: Format) -> tuple[ChunkGrid, tuple[CodecSpec, ...]]:
     """Return the chunks and codecs of the source, without shards and in the terms of the target's format."""
     old = source.metadata
     codecs = inner_codecs(old.codecs)
     grid = old.grid if codecs is old.codecs else regular_grid(source.chunks)
-    if item.name != old.format:
+    if fmt.name != old.format:
         codecs = portable(codecs)
         if old.dense and old.data_type.variable:  # bcolz stores each object as a chunk
             grid = regular_grid([old.extra.get("chunklen", 1)])
-    if (item.name == "zarr3") != (old.format == "zarr3"):
+    if (fmt.name == "zarr3") != (old.format == "zarr3"):
         codecs = _in_one_order(codecs)
     return grid, codecs
 
 
-def keeps_codecs(source: Array, metadata: ArrayMetadata, item: Format) -> bool:
+def keeps_codecs(source: Array, metadata: ArrayMetadata, fmt: Format) -> bool:
     """Return whether the new array has the codecs of the source."""
     try:
         codecs = inner_codecs(metadata.codecs)
         grid = metadata.grid if codecs is metadata.codecs else regular_grid(metadata.grid.largest_chunk())
         wanted = replace(metadata, codecs=codecs, grid=grid)
         own = replace(source.metadata, codecs=portable(inner_codecs(source.metadata.codecs)), grid=grid, documents={})
-        one, other = item.adapt(own), item.adapt(wanted)
+        one, other = fmt.adapt(own), fmt.adapt(wanted)
         return complete(one.codecs, one.data_type, ndim=one.ndim) == complete(
             other.codecs, other.data_type, ndim=other.ndim
         )
@@ -264,23 +264,23 @@ def _lengths(grid: ChunkGrid, source: Array, shape: tuple[int, ...], kept: list[
     return [a.edges if isinstance(a, VaryingAxis) and fits else a.longest() for a, fits in zip(axes, same)]
 
 
-def _own_shards(source: Array, kept: list[int], item: Format) -> list[int] | None:
+def _own_shards(source: Array, kept: list[int], fmt: Format) -> list[int] | None:
     """Return the shards of the source, if the target's format has shards."""
-    if source.shards is None or item.name != "zarr3" or len(kept) != source.ndim:
+    if source.shards is None or fmt.name != "zarr3" or len(kept) != source.ndim:
         return None
     return [*source.shards] if source.metadata.grid.is_regular else None
 
 
 def _grid(
-    source: Array, grid: ChunkGrid, shape: tuple[int, ...], kept: list[int], wanted: Any, item: Format
+    source: Array, grid: ChunkGrid, shape: tuple[int, ...], kept: list[int], wanted: Any, fmt: Format
 ) -> ChunkGrid:
-    whole = len(kept) == source.ndim
-    if wanted is None and whole and (grid.is_regular or shape == source.shape):
+    is_whole = len(kept) == source.ndim
+    if wanted is None and is_whole and (grid.is_regular or shape == source.shape):
         return grid
-    given = "auto" if wanted is None else wanted
+    asked = "auto" if wanted is None else wanted
     chunks = [grid.largest_chunk()[position] for position in kept]
-    drop = not whole and grid.is_regular and wanted is None
-    return array_metadata(item, shape, source.metadata.data_type, chunks if drop else given, codecs=None).grid
+    drop = not is_whole and grid.is_regular and wanted is None
+    return array_metadata(fmt, shape, source.metadata.data_type, chunks if drop else asked, codecs=None).grid
 
 
 def _in_one_order(codecs: tuple[CodecSpec, ...]) -> tuple[CodecSpec, ...]:
@@ -298,24 +298,24 @@ def _in_one_order(codecs: tuple[CodecSpec, ...]) -> tuple[CodecSpec, ...]:
     return tuple(out)
 
 
-def _adapted(item: Format, draft: ArrayMetadata, chosen: _Chosen, notes: list[str]) -> ArrayMetadata:
+def _adapted(fmt: Format, draft: ArrayMetadata, chosen: _Chosen, notes: list[str]) -> ArrayMetadata:
     """Adapt metadata to the target's format; replace a codec, grid or fill value that the format does not have."""
     while True:
         try:
-            return adapted_to(item, draft)
+            return adapted_to(fmt, draft)
         except UnsupportedError as error:
-            replaced = _replaced(item, draft, error, chosen, notes)
+            replaced = _replaced(fmt, draft, error, chosen, notes)
             if replaced is None or replaced == draft:
                 raise
             draft = replaced
 
 
 def _replaced(
-    item: Format, draft: ArrayMetadata, error: UnsupportedError, chosen: _Chosen, notes: list[str]
+    fmt: Format, draft: ArrayMetadata, error: UnsupportedError, chosen: _Chosen, notes: list[str]
 ) -> ArrayMetadata | None:
     """Replace the part that the format refused; return ``None`` if the user chose it or it can't be replaced."""
     if error.field == "chunks" and chosen.chunks is None:
-        grid = array_metadata(item, draft.shape, draft.data_type, "auto", codecs=None).grid
+        grid = array_metadata(fmt, draft.shape, draft.data_type, "auto", codecs=None).grid
         notes.append(f"the chunks are now {grid.largest_chunk()}: {error}")
         return replace(draft, grid=grid)
     if error.field == "fill_value":
@@ -329,8 +329,8 @@ def _replaced(
         return replace(draft, codecs=lasting)
     notes.append(f"the codecs are the format's usual ones: {error}")
     endian = [codec for codec in draft.codecs if codec.name == "bytes"]
-    objects = _object_codecs(draft.codecs) if item.has_groups else []
-    return replace(draft, codecs=(*objects, *endian, *item.compressors))
+    objects = _object_codecs(draft.codecs) if fmt.has_groups else []
+    return replace(draft, codecs=(*objects, *endian, *fmt.compressors))
 
 
 def _object_codecs(codecs: tuple[CodecSpec, ...]) -> list[CodecSpec]:

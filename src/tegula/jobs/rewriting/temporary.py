@@ -63,20 +63,20 @@ def temporary_array(
     >>> [*store.list()]
     []
     """
-    item, metadata = _described(shape, chunks, data_type)
+    fmt, metadata = _described(shape, chunks, data_type)
     with ExitStack() as stack:
-        place = store if where is None else store_of(where)
-        if place.in_archive and place.scratch_directory is not None:  # removing a value would rewrite the archive
-            place = LocalStore(place.scratch_directory)
+        parent = store if where is None else store_of(where)
+        if parent.in_archive and parent.scratch_directory is not None:  # removing a value would rewrite the archive
+            parent = LocalStore(parent.scratch_directory)
         inside = "" if where is not None else path
-        if place.local_directory is not None:
-            folder = os.path.join(place.local_directory, *inside.split("/"))
+        if parent.local_directory is not None:
+            folder = os.path.join(parent.local_directory, *inside.split("/"))
             inner: Store = LocalStore(stack.enter_context(_directory(folder)))
             name = "array"
         else:
-            inner, name = place, f"{inside}/{HIDDEN}{secrets.token_hex(8)}.tmp".strip("/")
+            inner, name = parent, f"{inside}/{HIDDEN}{secrets.token_hex(8)}.tmp".strip("/")
             stack.callback(_delete, inner, name)
-        yield new_array_of(inner, name, item, metadata, False, reserved=True, has_parent=True)
+        yield new_array_of(inner, name, fmt, metadata, False, reserved=True, has_parent=True)
 
 
 def between_name(name: str) -> str:
@@ -94,24 +94,24 @@ def recorded_array(store: Store, path: str, chunks: tuple[int, ...], shape: tupl
     """Return the temporary array of a conversion with a ledger, which an interrupted one may have left."""
     with suppress(NotFoundError):
         return open_array(store, path)
-    item, metadata = _described(shape, chunks, source.metadata.data_type)
+    fmt, metadata = _described(shape, chunks, source.metadata.data_type)
     try:
-        return new_array_of(store, path, item, metadata, False, reserved=True, has_parent=True, has_chunks=True)
+        return new_array_of(store, path, fmt, metadata, False, reserved=True, has_parent=True, has_chunks=True)
     except AlreadyExistsError:  # another part of the job has just created it
         return open_array(store, path)
 
 
 def open_array(store: Store, path: str) -> Array:
     """Open a temporary array for writing."""
-    found = read_metadata(store, path, _FORMAT)
-    if not isinstance(found, ArrayMetadata):
+    metadata = read_metadata(store, path, _FORMAT)
+    if not isinstance(metadata, ArrayMetadata):
         raise NotFoundError("there is no temporary array", path=f"{store.url}/{path}")
-    return Array(stored_array(store, path, found), path, read_only=False)
+    return Array(stored_array(store, path, metadata), path, read_only=False)
 
 
 def _described(shape: tuple[int, ...], chunks: tuple[int, ...], data_type: DataType) -> tuple[Format, ArrayMetadata]:
-    item = find_format(_FORMAT)
-    return item, item.adapt(array_metadata(item, shape, data_type, chunks, codecs=_CODECS))
+    fmt = find_format(_FORMAT)
+    return fmt, fmt.adapt(array_metadata(fmt, shape, data_type, chunks, codecs=_CODECS))
 
 
 def _directory(above: str) -> AbstractContextManager[str]:

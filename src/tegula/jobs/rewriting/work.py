@@ -18,7 +18,7 @@ from tegula.engine.stored.visiting import batches, cells, in_order
 from tegula.errors import UnsupportedError
 from tegula.jobs.ledger import Ledger
 from tegula.jobs.plans import Unit
-from tegula.jobs.publishing import Place
+from tegula.jobs.publishing import Destination
 from tegula.jobs.rewriting.boxes import rewrite_box, same_box, stored_blocks
 from tegula.jobs.rewriting.memory import release
 from tegula.jobs.rewriting.precision import Loss, Precision
@@ -49,7 +49,7 @@ class Converting(Work):
         What to read.
     axes : list
         The selected part of each axis, see `selected_axes`.
-    place : Place
+    destination : Destination
         What to write.
     mode : {"copy", "rewrite", "verify"}
         What to do.
@@ -66,26 +66,26 @@ class Converting(Work):
         name: str,
         source: Array,
         axes: list[Axis | int],
-        place: Place,
+        destination: Destination,
         mode: Mode,
         ledger: Ledger | None,
         limits: Mapping[str, int] | None = None,
         precision: Precision | None = None,
     ) -> None:
-        self.name, self.source, self.axes, self.place = name, source, axes, place
+        self.name, self.source, self.axes, self.destination = name, source, axes, destination
         self.mode, self.ledger, self.limits, self.precision = mode, ledger, limits or {}, precision
-        self.requests = max(source.store.concurrency, place.store.concurrency)
-        self.is_remote = source.store.is_remote or place.store.is_remote
+        self.requests = max(source.store.concurrency, destination.store.concurrency)
+        self.is_remote = source.store.is_remote or destination.store.is_remote
         self._latest = 0  # size of the latest unit
 
     def __reduce__(self) -> tuple[Any, ...]:
-        facts = self.name, self.source, self.axes, self.place, self.mode, self.ledger, self.limits, self.precision
+        facts = self.name, self.source, self.axes, self.destination, self.mode, self.ledger, self.limits, self.precision
         return type(self), facts
 
     @cached_property
     def target(self) -> Array:
         """The array that is written."""
-        return self.place.open()
+        return self.destination.open()
 
     def nbytes(self, unit: Unit) -> int:
         """Return approximately how many bytes a unit takes in memory; chunks that are copied take room one by one."""
@@ -106,10 +106,10 @@ class Converting(Work):
             return total
         if self.mode == "rewrite":
             values, loss = rewrite_box(self.source, self.axes, self.target, unit.box, self.precision)
-            found = _amounts_of(loss) if self.precision is not None else {}
+            results = _amounts_of(loss) if self.precision is not None else {}
             if self.ledger is not None:
-                found |= _sums(unit.box, values, self.target)
-            return {"read": values.nbytes, "written": values.nbytes, **found}
+                results |= _sums(unit.box, values, self.target)
+            return {"read": values.nbytes, "written": values.nbytes, **results}
         same = same_box(self.source, self.axes, self.target, unit.box, self.precision)
         if same is None:
             return {"read": 0, "different": 1}
@@ -127,19 +127,19 @@ class Converting(Work):
 
     def _chunks_in(self, box: Box) -> Iterator[Coords]:
         """Yield the coordinates of the chunks that begin in a box: each begins in one box only."""
-        found = []
+        bounds = []
         for axis, part in zip(self.units.metadata.grid.axes, box):
             first = int(axis.locate(part.start))
             first += int(axis.start(first)) < part.start
-            found.append((first, int(axis.locate(part.stop - 1)) + 1))
-        return cells(found)
+            bounds.append((first, int(axis.locate(part.stop - 1)) + 1))
+        return cells(bounds)
 
     def stored(self, grid: ChunkGrid) -> Iterator[tuple[Coords, Coords]] | None:
         """Return the boxes and chunks to visit, in order, if few chunks are stored; ``None`` for all boxes."""
         if self.mode != "copy":
             compared = self.mode == "verify"
-            found = stored_blocks(self.source, self.axes, self.target, grid, self.precision, compared=compared)
-            return None if found is None else ((coords, ()) for coords in found)
+            blocks = stored_blocks(self.source, self.axes, self.target, grid, self.precision, compared=compared)
+            return None if blocks is None else ((coords, ()) for coords in blocks)
         old = self.source.stored
         number = prod(old.metadata.grid.counts(old.metadata.shape))
         if stores_all(self.target.stored) or not old.is_sparse(number):
@@ -164,10 +164,10 @@ def _together(found: Iterator[tuple[Coords, Coords]]) -> Iterator[tuple[Coords, 
 def _sums(box: Box, values: npt.NDArray[Any], array: Array) -> dict[str, int]:
     """Return the sums of a box, from which the checksum of the array is computed."""
     try:
-        found = sums_of_values(values, box, array.metadata.data_type)
+        sums = sums_of_values(values, box, array.metadata.data_type)
     except UnsupportedError:  # objects of any class
         return {_UNSUMMED: 1}
-    return dict(zip(_SUMS, (*found.values, *found.weights)))
+    return dict(zip(_SUMS, (*sums.values, *sums.weights)))
 
 
 def digest_of(array: Array, total: Mapping[str, int]) -> str:

@@ -116,8 +116,8 @@ def _error_of(future: Any) -> BaseException:
 def _do(packed: bytes, units: list[Unit]) -> list[Result]:
     """Do units on a worker, except those that a worker has recorded before it died."""
     work = unpacked(packed)
-    found = []
+    results = []
     for unit in units:
         known = None if work.ledger is None else work.ledger.recorded(unit.number)
-        found.append((unit, work(unit) if known is None else work.result_of(known)))
-    return found
+        results.append((unit, work(unit) if known is None else work.result_of(known)))
+    return results

@@ -82,12 +82,12 @@ def unpacked(raw: bytes) -> Work:
 
     From then on, the process, which was started for such work only, keeps within the limits of the work.
     """
-    found = pickle.loads(raw)
-    assert isinstance(found, Work)
+    work = pickle.loads(raw)
+    assert isinstance(work, Work)
     now = config.current()
-    if lower := {name: value for name, value in found.limits.items() if value < getattr(now, name)}:
+    if lower := {name: value for name, value in work.limits.items() if value < getattr(now, name)}:
         config.put(**lower)
-    return found
+    return work
 
 
 class Runner(ABC):
