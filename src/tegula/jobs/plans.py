@@ -45,7 +45,7 @@ class Unit:
     box : tuple of slice
         The part of the array.
     chosen : tuple of tuple of int, optional
-        Grid coordinates of the stored chunks in the box, if few chunks are stored; ``None`` for all chunks.
+        The stored chunks in the box, as the work's `stored` has them, if few are stored; ``None`` for all chunks.
     """
 
     number: int

@@ -22,7 +22,8 @@ from tegula.targets.stores import check_options
 
 __all__ = [
     "BLOCK_BYTES", "Box", "Node", "Progress", "arrays_below", "block_grid", "blocks_of", "boxes", "chunk_boxes",
-    "in_order", "itemsize_of", "one_at_a_time", "opened", "pieces", "stored_pairs", "with_known_members",
+    "in_order", "itemsize_of", "located", "one_at_a_time", "opened", "pieces", "selected", "stored_pairs",
+    "with_known_members",
 ]  # fmt: skip
 
 BLOCK_BYTES: Final = 2**26
@@ -129,24 +130,36 @@ def blocks_of(array: Array, axes: Iterable[Axis | int], grid: ChunkGrid) -> Iter
     """
     axes = [*axes]
     for coords, _ in array.stored.stored_chunks():
-        if not is_inside(array.stored, coords):
+        if is_inside(array.stored, coords) and (box := selected(part_of(array.stored, coords), axes)) is not None:
+            yield from cells(located(box, grid))
+
+
+def selected(part: Box, axes: Iterable[Axis | int]) -> Box | None:
+    """Return where a part of an array lies in a selection of it; ``None`` if nothing of the part is selected.
+
+    Examples
+    --------
+    >>> selected((slice(10, 20), slice(0, 5)), [(12, 2, 10), 3]), selected((slice(0, 5),), [(5, 1, 3)])
+    ((slice(0, 4, None),), None)
+    """
+    box = []
+    for inside, axis in zip(part, axes):
+        if isinstance(axis, int):
+            if not inside.start <= axis < inside.stop:
+                return None
             continue
-        box: list[tuple[int, int]] = []
-        cuts = iter(grid.axes)
-        for part, axis in zip(part_of(array.stored, coords), axes):
-            if isinstance(axis, int):
-                if not part.start <= axis < part.stop:
-                    break
-                continue
-            start, step, size = axis
-            low, high = (part.start, part.stop - 1) if step > 0 else (part.stop - 1, part.start)
-            first, last = max(0, -((start - low) // step)), min(size - 1, (high - start) // step)
-            cut = next(cuts)
-            if first > last:
-                break
-            box.append((int(cut.locate(first)), int(cut.locate(last)) + 1))
-        else:
-            yield from cells(box)
+        start, step, size = axis
+        low, high = (inside.start, inside.stop - 1) if step > 0 else (inside.stop - 1, inside.start)
+        first, last = max(0, -((start - low) // step)), min(size - 1, (high - start) // step)
+        if first > last:
+            return None
+        box.append(slice(first, last + 1))
+    return tuple(box)
+
+
+def located(box: Box, grid: ChunkGrid) -> list[tuple[int, int]]:
+    """Return for each axis the first of the chunks that a box touches, and the one after the last."""
+    return [(int(axis.locate(part.start)), int(axis.locate(part.stop - 1)) + 1) for axis, part in zip(grid.axes, box)]
 
 
 def stored_pairs(array: Array, grid: ChunkGrid) -> Iterator[tuple[Coords, Coords]]:

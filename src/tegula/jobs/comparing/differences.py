@@ -59,16 +59,18 @@ def units(one: Array, other: Array, absent: list[tuple[int, ...]]) -> Iterator[B
 
     In the end `absent` receives the index of the first element that is left out, if there is one.
     """
-    grid = block_grid(one, other)
-    counts = grid.counts(other.shape)
-    every = cells([(0, count) for count in counts])
-    number = prod(counts)
-    if not all(array.stored.is_sparse(number, array.nbytes) for array in (one, other)):
+    grid, arrays = block_grid(one, other), (one, other)
+    number = prod(grid.counts(other.shape))
+    is_sparse = all(array.stored.is_sparse(number, array.nbytes) for array in arrays)
+    if is_sparse:  # a block would be mostly fill values
+        grid = max((array.metadata.grid for array in arrays), key=lambda each: prod(each.largest_chunk()))
+    every = cells([(0, count) for count in grid.counts(other.shape)])
+    if not is_sparse:
         yield from (grid.region(coords, other.shape) for coords in every)
         return
 
     def stored() -> Iterator[tuple[int, ...]]:
-        for array in (one, other):
+        for array in arrays:
             yield from blocks_of(array, [(0, 1, size) for size in array.shape], grid)
 
     gap: tuple[int, ...] | None = None

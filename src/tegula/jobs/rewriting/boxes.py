@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from math import prod
 from typing import Any, Final
 
@@ -10,22 +11,24 @@ import numpy as np
 import numpy.typing as npt
 
 from tegula.arrays.array import Array
-from tegula.engine.stored.visiting import check_number
+from tegula.engine.copying.chunk_copies import part_of
+from tegula.engine.stored.visiting import cells, check_number, is_inside
 from tegula.errors import CodecError
 from tegula.formats.json_encoding import equal_json
 from tegula.indexing.normalise import as_slice
 from tegula.jobs.rewriting.precision import Loss, Precision
 from tegula.jobs.rewriting.targets import Axis
-from tegula.jobs.units import Box, blocks_of, in_order
+from tegula.jobs.units import Box, in_order, located, selected
 from tegula.metadata.chunk_grids import ChunkGrid
 from tegula.metadata.fill_values import is_empty
 
 __all__ = [
-    "check_amount", "rewrite_box", "same_attributes", "same_box", "stored_blocks",
+    "check_amount", "parts_of", "rewrite_box", "same_attributes", "same_box", "stored_blocks",
 ]  # fmt: skip
 
 Coords = tuple[int, ...]
 _PIECE: Final = 2**20  # bytes that are compared at once
+_WORTH: Final = 2**18  # bytes of a box that take about as long as a chunk that is visited by itself
 
 
 def check_amount(source: Array, target: Array, precision: Precision | None = None) -> None:
@@ -84,11 +87,13 @@ def stored_blocks(
     precision: Precision | None = None,
     *,
     compared: bool,
-) -> Iterator[Coords] | None:
-    """Return coordinates of the blocks to visit, in order, if few chunks are stored; ``None`` for all blocks.
+) -> Iterator[tuple[Coords, Coords]] | None:
+    """Return the blocks to visit and the stored chunks in each, in order; ``None`` if not few chunks are stored.
 
     They are few where absent chunks hold the same value in both arrays, and the target may leave them out. Then blocks
     with stored chunks of the source are visited, and when they are `compared` also those with chunks of the target.
+    A block has its coordinates, and a chunk 0 (of the source) or 1 (of the target) before its coordinates: `parts_of`
+    says what of the block is to be visited.
     """
     number = prod(grid.counts(target.shape))
     stored = [source.stored, *([target.stored] if compared else [])]
@@ -97,13 +102,39 @@ def stored_blocks(
     if not (same_fill and all(array.is_sparse(number, target.nbytes) for array in stored)):
         return None
 
-    def found() -> Iterator[Coords]:
-        same: list[Axis | int] = [(0, 1, size) for size in target.shape]
-        yield from blocks_of(source, axes, grid)
-        if compared:
-            yield from blocks_of(target, same, grid)
+    def pairs() -> Iterator[Coords]:
+        whole: list[Axis | int] = [(0, 1, size) for size in target.shape]
+        sides = [(source, axes), (target, whole)]
+        for side, (array, selection) in enumerate(sides[: 1 + compared]):
+            for coords, _ in array.stored.stored_chunks():
+                box = selected(part_of(array.stored, coords), selection) if is_inside(array.stored, coords) else None
+                if box is not None:
+                    yield from ((*block, side, *coords) for block in cells(located(box, grid)))
 
-    return in_order(found)
+    ndim = target.ndim
+    return ((pair[:ndim], pair[ndim:]) for pair in in_order(pairs))
+
+
+def parts_of(
+    source: Array, axes: list[Axis | int], target: Array, box: Box, chunks: Iterable[Coords] | None
+) -> list[Box]:
+    """Return the chunks of the target in a box that hold stored values, if they are few; otherwise the whole box.
+
+    `chunks` are the stored chunks in the box, as `stored_blocks` has them; ``None`` stands for all.
+    """
+    if chunks is None:
+        return [box]
+    grid, most = target.metadata.grid, prod(part.stop - part.start for part in box) * target.itemsize // _WORTH
+    touched = set[Coords]()
+    for side, *coords in chunks:
+        if side:
+            touched.add(tuple(coords))
+        elif (part := selected(part_of(source.stored, tuple(coords)), axes)) is not None:
+            inside = (slice(max(a.start, b.start), min(a.stop, b.stop)) for a, b in zip(part, box))
+            touched.update(islice(cells(located(tuple(inside), grid)), most + 1))
+        if len(touched) > most:
+            return [box]
+    return [grid.region(coords, target.shape) for coords in sorted(touched)]
 
 
 def _same_fill(source: Array, target: Array, precision: Precision | None) -> bool:

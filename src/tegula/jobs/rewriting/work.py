@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from math import prod
@@ -19,7 +20,8 @@ from tegula.errors import UnsupportedError
 from tegula.jobs.ledger import Ledger
 from tegula.jobs.plans import Unit
 from tegula.jobs.publishing import Destination
-from tegula.jobs.rewriting.boxes import rewrite_box, same_box, stored_blocks
+from tegula.jobs.records import add_amounts
+from tegula.jobs.rewriting.boxes import parts_of, rewrite_box, same_box, stored_blocks
 from tegula.jobs.rewriting.memory import release
 from tegula.jobs.rewriting.precision import Loss, Precision
 from tegula.jobs.rewriting.targets import Axis
@@ -104,16 +106,23 @@ class Converting(Work):
                 total["copied"] += moved.copied
                 total["stored"] += moved.stored
             return total
-        if self.mode == "rewrite":
-            values, loss = rewrite_box(self.source, self.axes, self.target, unit.box, self.precision)
-            results = _amounts_of(loss) if self.precision is not None else {}
-            if self.ledger is not None:
-                results |= _sums(unit.box, values, self.target)
-            return {"read": values.nbytes, "written": values.nbytes, **results}
-        same = same_box(self.source, self.axes, self.target, unit.box, self.precision)
-        if same is None:
-            return {"read": 0, "different": 1}
-        return {"read": 2 * same.nbytes, **_sums(unit.box, same, self.target)}
+        results = Counter[str](read=0)
+        for box in parts_of(self.source, self.axes, self.target, unit.box, unit.chosen):
+            add_amounts(results, self._rewritten(box) if self.mode == "rewrite" else self._compared(box))
+        return results
+
+    def _rewritten(self, box: Box) -> dict[str, int]:
+        """Write the new values of a box; return the bytes, the largest error, and the sums if they are recorded."""
+        values, loss = rewrite_box(self.source, self.axes, self.target, box, self.precision)
+        results = _amounts_of(loss) if self.precision is not None else {}
+        if self.ledger is not None:
+            results |= _sums(box, values, self.target)
+        return {"read": values.nbytes, "written": values.nbytes, **results}
+
+    def _compared(self, box: Box) -> dict[str, int]:
+        """Compare the values of a box; return the bytes and the sums, or that it differs."""
+        same = same_box(self.source, self.axes, self.target, box, self.precision)
+        return {"different": 1} if same is None else {"read": 2 * same.nbytes, **_sums(box, same, self.target)}
 
     @cached_property
     def copier(self) -> ChunkCopies:
@@ -138,8 +147,7 @@ class Converting(Work):
         """Return the boxes and chunks to visit, in order, if few chunks are stored; ``None`` for all boxes."""
         if self.mode != "copy":
             compared = self.mode == "verify"
-            blocks = stored_blocks(self.source, self.axes, self.target, grid, self.precision, compared=compared)
-            return None if blocks is None else ((coords, ()) for coords in blocks)
+            return stored_blocks(self.source, self.axes, self.target, grid, self.precision, compared=compared)
         old = self.source.stored
         number = prod(old.metadata.grid.counts(old.metadata.shape))
         if stores_all(self.target.stored) or not old.is_sparse(number):
