@@ -300,8 +300,7 @@ class _Chunks(Work):
         return unit.size * self.array.itemsize
 
     def _chunks_in(self, box: Box) -> Iterator[Coords]:
-        axes = self.array.metadata.grid.axes
-        return cells([(int(a.locate(p.start)), int(a.locate(p.stop - 1)) + 1) for a, p in zip(axes, box)])
+        return cells(self.array.metadata.grid.touched(box))
 
     def stored(self, grid: ChunkGrid) -> Iterator[tuple[Coords, Coords]] | None:
         """Return the boxes and chunks to visit, in order, if few chunks are stored; ``None`` for all boxes."""

@@ -22,7 +22,7 @@ from tegula.targets.stores import check_options
 
 __all__ = [
     "BLOCK_BYTES", "Box", "Node", "Progress", "arrays_below", "block_grid", "blocks_of", "boxes", "chunk_boxes",
-    "in_order", "itemsize_of", "located", "one_at_a_time", "opened", "pieces", "selected", "stored_pairs",
+    "in_order", "itemsize_of", "one_at_a_time", "opened", "pieces", "selected", "stored_pairs",
     "with_known_members",
 ]  # fmt: skip
 
@@ -131,7 +131,7 @@ def blocks_of(array: Array, axes: Iterable[Axis | int], grid: ChunkGrid) -> Iter
     axes = [*axes]
     for coords, _ in array.stored.stored_chunks():
         if is_inside(array.stored, coords) and (box := selected(part_of(array.stored, coords), axes)) is not None:
-            yield from cells(located(box, grid))
+            yield from cells(grid.touched(box))
 
 
 def selected(part: Box, axes: Iterable[Axis | int]) -> Box | None:
@@ -155,11 +155,6 @@ def selected(part: Box, axes: Iterable[Axis | int]) -> Box | None:
             return None
         box.append(slice(first, last + 1))
     return tuple(box)
-
-
-def located(box: Box, grid: ChunkGrid) -> list[tuple[int, int]]:
-    """Return for each axis the first of the chunks that a box touches, and the one after the last."""
-    return [(int(axis.locate(part.start)), int(axis.locate(part.stop - 1)) + 1) for axis, part in zip(grid.axes, box)]
 
 
 def stored_pairs(array: Array, grid: ChunkGrid) -> Iterator[tuple[Coords, Coords]]:

@@ -204,6 +204,19 @@ class ChunkGrid(Frozen):
             for axis, number, start, size in zip(self.axes, coords, starts, shape)
         )
 
+    def touched(self, box: Sequence[slice]) -> tuple[tuple[int, int], ...]:
+        """Return for each axis the number of the first chunk that a box touches, and that after the last one.
+
+        Examples
+        --------
+        >>> regular_grid((4, 3)).touched((slice(5, 9), slice(3, 3)))
+        ((1, 3), (0, 0))
+        """
+        return tuple(
+            (int(axis.locate(part.start)), axis.count(part.stop)) if part.stop > part.start else (0, 0)
+            for axis, part in zip(self.axes, box)
+        )
+
     def largest_chunk(self) -> tuple[int, ...]:
         """Return the elementwise largest chunk shape."""
         if self.one_shape is not None:

@@ -136,5 +136,4 @@ def chunks_with_values(source: StoredArray, units: StoredArray) -> Iterator[Coor
         if units is source:
             yield coords
         else:
-            axes = zip(grid.axes, part_of(source, coords))
-            yield from cells([(int(a.locate(p.start)), int(a.locate(p.stop - 1)) + 1) for a, p in axes])
+            yield from cells(grid.touched(part_of(source, coords)))

@@ -272,8 +272,7 @@ def _check_box(store: Store, path: str, metadata: ArrayMetadata, allow_pickle: b
     array = _ArrayCheck(visit, find_format(metadata.format), metadata)
     # another one, since findings about documents are reported once, not for each box
     exam = visit.exam = Examination(store, path, _KEPT, None, allow_pickle)
-    axes = metadata.grid.axes
-    chunks = cells([(int(a.locate(part.start)), int(a.locate(part.stop - 1)) + 1) for a, part in zip(axes, box)])
+    chunks = cells(metadata.grid.touched(box))
 
     def check(coords: Coords) -> None:
         if array.stored is not None and (key := array.stored.key(coords)):

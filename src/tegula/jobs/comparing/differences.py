@@ -87,13 +87,8 @@ def compare_box(one: Array, other: Array, box: Box, *, exact: bool, alike: bool)
     """Compare a box of two arrays of one shape and comparable types; if they decode `alike`, a box of whole chunks."""
     if not alike:
         return _decoded(one, other, box, exact)
-    grid = one.metadata.grid
-    inside = [
-        (int(axis.locate(part.start)), int(axis.locate(part.stop - 1)) + 1) if part.stop > part.start else (0, 0)
-        for axis, part in zip(grid.axes, box)
-    ]
     requests = max(one.store.concurrency, other.store.concurrency)
-    chunks = cells(inside)
+    chunks = cells(one.metadata.grid.touched(box))
 
     def stores_same(coords: tuple[int, ...]) -> bool | None:
         """Return whether both store the same bytes for a chunk; ``None`` if neither stores it or has to."""

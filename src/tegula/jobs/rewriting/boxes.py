@@ -18,7 +18,7 @@ from tegula.formats.json_encoding import equal_json
 from tegula.indexing.normalise import as_slice
 from tegula.jobs.rewriting.precision import Loss, Precision
 from tegula.jobs.rewriting.targets import Axis
-from tegula.jobs.units import Box, in_order, located, selected
+from tegula.jobs.units import Box, in_order, selected
 from tegula.metadata.chunk_grids import ChunkGrid
 from tegula.metadata.fill_values import is_empty
 
@@ -109,7 +109,7 @@ def stored_blocks(
             for coords, _ in array.stored.stored_chunks():
                 box = selected(part_of(array.stored, coords), selection) if is_inside(array.stored, coords) else None
                 if box is not None:
-                    yield from ((*block, side, *coords) for block in cells(located(box, grid)))
+                    yield from ((*block, side, *coords) for block in cells(grid.touched(box)))
 
     ndim = target.ndim
     return ((pair[:ndim], pair[ndim:]) for pair in in_order(pairs))
@@ -131,7 +131,7 @@ def parts_of(
             touched.add(tuple(coords))
         elif (part := selected(part_of(source.stored, tuple(coords)), axes)) is not None:
             inside = (slice(max(a.start, b.start), min(a.stop, b.stop)) for a, b in zip(part, box))
-            touched.update(islice(cells(located(tuple(inside), grid)), most + 1))
+            touched.update(islice(cells(grid.touched([*inside])), most + 1))
         if len(touched) > most:
             return [box]
     return [grid.region(coords, target.shape) for coords in sorted(touched)]
