@@ -230,7 +230,7 @@ class _Job:
     def _left(self) -> int:
         """Return the number of units without a record."""
         self.ledger.read()
-        return sum(self.ledger.left_of(piece.first, piece.stop) for piece in self.plan.pieces.values())
+        return self.ledger.left_in(self.plan)
 
     def _units(self, runner: Runner) -> int:
         """Copy the chunks of all arrays; return the number of units that are left to other parts."""

@@ -449,6 +449,10 @@ class Ledger(Records):
     def _delete_names(self) -> None:
         delete_keys(self.store, [*self.store.list_prefix(f"{self._prefix}of/")])
 
+    def left_in(self, plan: Plan) -> int:
+        """Return how many units of a plan are not done."""
+        return sum(self.left_of(piece.first, piece.stop) for piece in plan.pieces.values())
+
     def nbytes(self) -> int:
         """Return the size of the ledger in bytes."""
         return sum(self.store.size(key) or 0 for key in self.store.list_prefix(self._prefix))

@@ -88,8 +88,7 @@ def outline_recorded(conversion: Conversion, part: tuple[int, int]) -> ConvertRe
     if outlook == "begins":
         return conversion.walk()
     report = conversion.walk(ledger=ledger, plan=plan)
-    left = sum(ledger.left_of(piece.first, piece.stop) for piece in plan.pieces.values())
-    done = f"{plan.units - left} of {plan.units} units are done; the estimate is for the others"
+    done = f"{plan.units - ledger.left_in(plan)} of {plan.units} units are done; the estimate is for the others"
     report.notes.setdefault("", []).append(done)
     return report
 

@@ -199,8 +199,7 @@ class PyramidJob:
             elif is_complete:
                 recording.finish(put=None if self.is_copied else partial(self._put, puts))
             elif not recording.is_over():
-                pieces = recording.plan.pieces.values()
-                return sum(recording.ledger.left_of(piece.first, piece.stop) for piece in pieces)
+                return recording.ledger.left_in(recording.plan)
             return 0
 
     @contextmanager
