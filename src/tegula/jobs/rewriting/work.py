@@ -91,7 +91,13 @@ class Converting(Work):
 
     def nbytes(self, unit: Unit) -> int:
         """Return approximately how many bytes a unit takes in memory; chunks that are copied take room one by one."""
-        return 0 if self.mode == "copy" else unit.size * (itemsize_of(self.source) + itemsize_of(self.target))
+        if self.mode == "copy":
+            return 0
+        size = unit.size
+        if unit.chosen is not None:  # few chunks, one after the other
+            chunk = max(prod(array.metadata.grid.largest_chunk()) for array in (self.source, self.target))
+            size = min(size, len(unit.chosen) * chunk)
+        return size * (itemsize_of(self.source) + itemsize_of(self.target))
 
     def do(self, unit: Unit) -> dict[str, int]:
         """Do one unit; return the bytes read and written, chunks copied, the largest error, or sums of the values."""
