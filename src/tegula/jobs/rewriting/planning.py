@@ -103,7 +103,7 @@ class Conversion:
     @property
     def without_writing(self) -> Run:
         """How a walk is made that only plans or checks."""
-        return replace(self.run, ledger=None, plan=None, dry_run=True, progress=None)
+        return replace(self.run, ledger=None, plan=None, dry_run=True, verify=False, progress=None)
 
 
 def is_taken(store: Store, path: str) -> bool:
