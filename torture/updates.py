@@ -119,11 +119,13 @@ _UPDATES = {"elements": _element, "attributes": _attribute, "appends": _append, 
 def look(
     library: Library, around: Any, path: str, kind: str, layout: str, count: int, workers: int = WORKERS
 ) -> dict[str, Any]:
-    """Read again and again until the others have ended; count impossible states."""
+    """Read again and again until the others have ended, and at least once; count impossible states."""
     around.start()
     reads = torn = refused = 0
     errors: dict[str, int] = {}
-    while not around.is_over:
+    is_over = False
+    while not (is_over and (reads or refused)):
+        is_over = around.is_over
         try:
             node = library.open(path, layout)
             fine = _is_sound(library, node, kind, count, workers)

@@ -12,6 +12,7 @@ import pytest
 from faults import Fault, armed, runs_kernel
 
 import tegula
+from tegula import config
 from tegula.stores import LocalStore, ZipStore
 
 pytestmark = pytest.mark.skipif(not os.path.exists("/proc/self/fd"), reason="the calls are told apart by /proc")
@@ -20,7 +21,7 @@ Log = list[tuple[str, str]]
 
 def calls_of(root: Path, act: Callable[[], Any]) -> tuple[Log, int]:
     watch = Fault(str(root))
-    with armed(watch):
+    with armed(watch), config.configure(threads=1):  # the log does not tell the files of several threads apart
         act()
     return watch.log, watch.kernel
 
