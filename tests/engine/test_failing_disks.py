@@ -96,7 +96,8 @@ def test_a_call_that_fails(name: str, tmp_path: Path) -> None:
         left = {key for key in found if operation.leaves is not None and key not in new and operation.leaves(key)}
         assert {key: value for key, value in found.items() if key not in left} == new, number
         shutil.rmtree(path)
-    assert failed or name.startswith("overwrite group")  # most calls delete the old one at the end
+    is_sample = count > MOST and not NIGHTLY  # which may have none of the few calls whose failure is an error
+    assert failed or is_sample or name.startswith("overwrite group")  # most calls delete the old one at the end
 
 
 def attempt(operation: Operation, path: Path, code: int) -> bool:

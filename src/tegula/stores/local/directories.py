@@ -18,7 +18,7 @@ from typing import Final
 from tegula.errors import StoreError
 from tegula.stores.arguments import ABSENT, Generation, changed
 from tegula.stores.local.generations import FileGeneration, fine_time, generation_of, is_later, needs_more, new_time
-from tegula.stores.local.open_files import Contents, Held, acquire, sync_file, write_to
+from tegula.stores.local.open_files import Contents, Held, acquire, real_path, sync_file, write_to
 from tegula.stores.names import HIDDEN
 
 __all__ = [
@@ -476,7 +476,7 @@ def note_swept(path: str) -> None:
     """Note that a directory need not be swept."""
     if len(SWEPT) >= _MOST_SWEPT:
         SWEPT.clear()
-    SWEPT.add(path)
+    SWEPT.add(real_path(path))
 
 
 def sweep(path: str, directory: Directory) -> None:

@@ -32,7 +32,7 @@ else:
 
 __all__ = [
     "EMPTY", "READ", "READ_HERE", "Contents", "FileLock", "GaveUp", "Held", "OpenFile", "acquire", "byte_locks",
-    "read_at", "release", "sync_file", "waiting", "write_at", "write_to",
+    "read_at", "real_path", "release", "sync_file", "waiting", "write_at", "write_to",
 ]  # fmt: skip
 
 # O_NONBLOCK: otherwise opening a named pipe among the files would block until it has a writer
@@ -44,6 +44,7 @@ READ_HERE = READ | getattr(os, "O_NOFOLLOW", 0)
 
 _copy_range: Any = getattr(os, "copy_file_range", None)
 _PIECE = 1 << 20
+_BY_NUMBER = "/proc/self/fd/"
 # the system can't copy these two files itself: it has no such call, or the file system or systems do not support it
 _CAN_NOT_COPY = {errno.EXDEV, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EINVAL, errno.EPERM, errno.EBADF}
 _pread: Any = getattr(os, "pread", None)
@@ -239,7 +240,7 @@ def acquire(fd: int, path: str, *, wait: bool = True) -> bool:
             raise GaveUp(f"stopped waiting for the lock of {path} because another part of the operation failed")
         if waited >= report:
             log = logging.getLogger("tegula.stores")
-            log.warning("waiting for the lock of %s for %.0f s%s", path, waited, _holder(fd))
+            log.warning("waiting for the lock of %s for %.0f s%s", real_path(path), waited, _holder(fd))
             report *= 2
 
 
@@ -425,3 +426,14 @@ def write_at(fd: int, data: memoryview, start: int) -> None:
             raise OSError(errno.EIO, os.strerror(errno.EIO))
         data = data[count:]
         start += count
+
+
+def real_path(path: str) -> str:
+    """Return the path of a directory that was named by an open file, whose number another directory may get later."""
+    if not path.startswith(_BY_NUMBER):
+        return path
+    number, _, below = path.removeprefix(_BY_NUMBER).partition("/")
+    try:
+        return os.path.join(os.readlink(f"{_BY_NUMBER}{number}"), below)
+    except OSError:
+        return path

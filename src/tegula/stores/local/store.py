@@ -52,7 +52,7 @@ from tegula.stores.local.directories import (
 )
 from tegula.stores.local.generations import generation_of
 from tegula.stores.local.kernel import kernel_in_use, with_one_of
-from tegula.stores.local.open_files import READ, READ_HERE, Contents, FileLock, Held, OpenFile, read_at
+from tegula.stores.local.open_files import READ, READ_HERE, Contents, FileLock, Held, OpenFile, read_at, real_path
 from tegula.stores.local.root import AT_ROOT, PinnedRoot, Root
 from tegula.stores.names import file_url, path_of_url, reason
 from tegula.stores.operations import Writable
@@ -391,7 +391,7 @@ class LocalStore(Locking, BlockedKeys, Copying, EmptyDirectories, Reclaiming, Re
             if made is not None:
                 return made
         with Directory(path, sync=self._sync) as directory:
-            if path not in SWEPT:
+            if real_path(path) not in SWEPT:
                 sweep(path, directory)
             return directory.replace(name, value, if_generation)
 
@@ -625,7 +625,7 @@ class LocalStore(Locking, BlockedKeys, Copying, EmptyDirectories, Reclaiming, Re
             for _ in range(_ATTEMPTS):
                 path = self._root.directory(parent)
                 if path is not None and os.path.isdir(path):
-                    if path not in SWEPT:
+                    if real_path(path) not in SWEPT:
                         with suppress(FileNotFoundError), Directory(path, sync=self._sync) as directory:
                             sweep(path, directory)
                     return True
@@ -713,7 +713,7 @@ class LocalStore(Locking, BlockedKeys, Copying, EmptyDirectories, Reclaiming, Re
             while parent:
                 path = self._root.directory(parent)
                 if path is not None and not remove_directory(path[:-1]):
-                    if path in SWEPT:
+                    if real_path(path) in SWEPT:
                         return
                     with Directory(path) as directory:
                         sweep(path, directory)
