@@ -58,7 +58,7 @@ def test_killed_at_every_call(name: str, tmp_path: Path, fork_server: ForkServer
     assert said["kernel"] or not (runs_kernel() and name.startswith(BY_KERNEL))
     new, new_values = keys_of(str(clean)), read_everything(str(clean))
     count = len(said["calls"])
-    assert count > 2
+    assert count > 3 or (count == 3 and name == "erase" and not runs_kernel())
     for number in kills(count, operation.cheap):
         path = tmp_path / f"{number}"
         shutil.copytree(before, path)

@@ -62,8 +62,8 @@ pub struct LocalFiles {
     has_no_locks: AtomicBool,
 }
 
-/// The values below a prefix, during one operation of a user: the directory is opened once, and a directory that takes its
-/// place meanwhile is not seen.
+/// The values below a prefix, during one operation of a user: the session opens the directory once, and does not
+/// see another directory that takes its place.
 pub struct Session<'a> {
     files: &'a LocalFiles,
     prefix: String,

@@ -1,7 +1,7 @@
 //! The node that the values of a store belong to: which directory, and which state of the document in it.
 //!
 //! An operation opens the node's directory once, and reads and writes below it. So all that it sees is of one directory,
-//! even if another one takes its place meanwhile. At its end a read compares the state of the document with the known one:
+//! even if another directory takes its place. At its end a read compares the state of the document with the known one:
 //! the caller has found the document of that state to describe the node. A write makes the same comparison before each
 //! value that it puts in place, while other writers are locked out.
 //!
