@@ -24,7 +24,7 @@ from tegula.codecs.stages import (
 from tegula.errors import CodecError
 from tegula.metadata.nodes import CodecSpec
 
-__all__ = ["Zstd", "build", "content_size", "walk_frame"]
+__all__ = ["Zstd", "build", "content_size", "is_one_frame"]
 
 _MAGIC: Final = b"\x28\xb5\x2f\xfd"
 _SKIPPABLE: Final = b"\x2a\x4d\x18"
@@ -102,10 +102,7 @@ def _frames(data: Data, limit: int, name: str) -> Iterator[bytes]:
             continue
 
         # check the size of the next frame
-        if bytes(view[:4]) != _MAGIC:
-            raise CodecError("this is not a zstd frame", codec=name)
-        end, bound = walk_frame(view, name)
-        known = content_size(view)
+        end, bound, known = _walk_frame(view, name)
         # without a content size, only the upper bound is known
         if (bound - _SLACK if known is None else known) > limit:
             raise CodecError(f"the zstd frame may hold more than the {limit} bytes of a chunk", codec=name)
@@ -123,15 +120,25 @@ def _frames(data: Data, limit: int, name: str) -> Iterator[bytes]:
         yield decoded
 
 
-def walk_frame(view: memoryview, name: str) -> tuple[int, int]:
-    """Return the end of a frame, and an upper bound on the decoded size of its blocks.
+def is_one_frame(data: Data, size: int | None) -> bool:
+    """Return whether data are one whole frame that states a content size.
 
     Raises
     ------
     CodecError
-        If the frame is truncated or has an invalid block.
+        If the data begin with a frame that is truncated or has an invalid block, or with something else.
     """
-    position, bound, last = _CONTENT_FIELDS[view[4]][1], 0, False
+    end, _, known = _walk_frame(data, "zstd")
+    return known is not None and known == size and end == len(data)
+
+
+def _walk_frame(view: Data, name: str) -> tuple[int, int, int | None]:
+    """Return the end of a frame, an upper bound on the decoded size of its blocks, and the content size it states."""
+    if len(view) < 6 or view[:4] != _MAGIC:
+        raise CodecError("this is not a zstd frame", codec=name)
+    start, position, base = _CONTENT_FIELDS[view[4]]
+    known = int.from_bytes(view[start:position], "little") + base if start < position else None
+    bound, last = 0, False
     while not last:
         if position + 3 > len(view):
             raise CodecError("the zstd frame is truncated", codec=name)
@@ -144,7 +151,7 @@ def walk_frame(view: memoryview, name: str) -> tuple[int, int]:
     position += 4 if view[4] & 4 else 0
     if position > len(view):
         raise CodecError("the zstd frame is truncated", codec=name)
-    return position, bound
+    return position, bound, known
 
 
 def build(spec: CodecSpec, context: Context) -> Zstd:

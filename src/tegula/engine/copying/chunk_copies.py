@@ -75,13 +75,11 @@ class ChunkCopies:
 
     def __call__(self, coords: Coords) -> None:
         """Copy a chunk."""
-        if not self.room:
-            self._move(coords)
-            return
         with UNITS.hold(self.room):
-            self._move(coords)
+            self.move(coords)
 
-    def _move(self, coords: Coords) -> None:
+    def move(self, coords: Coords) -> None:
+        """Copy a chunk for which there is room in memory, or that needs none."""
         source = self.source
         if self.pads and self._overhangs(coords):
             self._decode(coords)
@@ -93,7 +91,8 @@ class ChunkCopies:
         if data is None:
             self._fill(coords)
             return
-        new = self._converted(data, coords)
+        shape = source.one_shape or source.metadata.grid.chunk_shape(coords)
+        new = self._checked(data, shape) if self.transfer is None else self.transfer(data, shape)
         if new is None:
             self._decode(coords)
             return
@@ -136,11 +135,8 @@ class ChunkCopies:
         size = self.transfer.size(shape)
         return nbytes == size if size is not None else self.transfer.may_be_unseen and self.is_remote
 
-    def _converted(self, data: bytes, coords: Coords) -> Any:
-        """Return the bytes to store; ``None`` if the chunk is damaged, or has to be decoded and encoded again."""
-        shape = self.source.metadata.grid.chunk_shape(coords)
-        if self.transfer is not None:
-            return self.transfer(data, shape)
+    def _checked(self, data: bytes, shape: Coords) -> Any:
+        """Return a shard; ``None`` if it is damaged."""
         assert self.sharding is not None
         size = self.sharding.index_nbytes(shape)
         raw = data[:size] if self.sharding.index_at_start else data[max(0, len(data) - size) :]

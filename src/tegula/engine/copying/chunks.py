@@ -113,7 +113,7 @@ def copy_chunks(copier: ChunkCopies, chosen: Iterable[Coords]) -> Iterator[Moved
     while batch := [*islice(visited, size)]:
         start = perf_counter()
         try:
-            for_each(mover, batch, parallel, [source.chain, target.chain], requests)
+            for_each(mover if mover.room else mover.move, batch, parallel, [source.chain, target.chain], requests)
         except MemoryError as error:
             raise source.out_of_memory(error) from error
         # with small values threads would mostly wait for each other

@@ -74,7 +74,7 @@ class Regrouping(ChunkCopies):
         self.blank: Any = None
         self.moved: list[tuple[bool, int, int]] = []
 
-    def _move(self, coords: Coords) -> None:
+    def move(self, coords: Coords) -> None:
         try:
             self._take_apart(coords) if self.new is None else self._put_together(coords, self.new)
         except CodecError:

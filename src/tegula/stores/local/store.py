@@ -358,6 +358,7 @@ class LocalStore(Locking, BlockedKeys, Copying, EmptyDirectories, Reclaiming, Re
 
     def _put(self, key: str, value: Contents, if_generation: Generation | None) -> Generation:
         parent, _, name = key.rpartition("/")
+        kernel = kernel_in_use() if isinstance(value, memoryview) else None
         try:
             for _ in range(_ATTEMPTS):
                 if self._root.ignores_case is not False:
@@ -365,7 +366,11 @@ class LocalStore(Locking, BlockedKeys, Copying, EmptyDirectories, Reclaiming, Re
                 path = self._root.known.get(parent) or self._root.directory(parent)
                 if path is not None:
                     try:
-                        return self._replace(path, name, value, if_generation)
+                        if kernel is not None and path in SWEPT:
+                            made: Generation | None = kernel.put_file(path, name, value, if_generation, self._sync)
+                            if made is not None:
+                                return made
+                        return self._replace(path, name, value, if_generation)  # what is unusual
                     except FileNotFoundError:
                         # Another process may remove the directory while it is still empty.
                         self._root.forget(parent)
@@ -385,11 +390,7 @@ class LocalStore(Locking, BlockedKeys, Copying, EmptyDirectories, Reclaiming, Re
         raise StoreError(f"can't write {self._root.base}{key}: its directory keeps vanishing", key=key)
 
     def _replace(self, path: str, name: str, value: Contents, if_generation: Generation | None) -> Generation:
-        """Put a file in its place in a directory: by the kernel, which leaves what is unusual to Python."""
-        if path in SWEPT and isinstance(value, memoryview) and (kernel := kernel_in_use()) is not None:
-            made: Generation | None = kernel.put_file(path, name, value, if_generation, self._sync)
-            if made is not None:
-                return made
+        """Put a file in its place in a directory, from which leftovers of killed writers are removed first."""
         with Directory(path, sync=self._sync) as directory:
             if real_path(path) not in SWEPT:
                 sweep(path, directory)
