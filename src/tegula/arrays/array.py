@@ -90,17 +90,17 @@ class Array(Node):
     @property
     def shape(self) -> tuple[int, ...]:
         """Length of each axis."""
-        return self.metadata.shape
+        return self.stored.metadata.shape
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """Data type of the elements that reading returns."""
-        return self.metadata.data_type.numpy
+        return self.stored.metadata.data_type.numpy
 
     @property
     def ndim(self) -> int:
         """Number of axes."""
-        return len(self.shape)
+        return self.stored.metadata.ndim
 
     @property
     def size(self) -> int:

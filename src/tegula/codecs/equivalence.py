@@ -88,7 +88,7 @@ def _core(codecs: Codecs) -> Codecs:
 def _meaning(codecs: Codecs, data_type: DataType) -> list[Any] | None:
     """Return the properties of a chain that decoding depends on, in comparable form; ``None`` if they are unknown."""
     core = _core(codecs)
-    if not all([codec.must_understand and codec.name != "sharding_indexed" for codec in core]):
+    if any(not codec.must_understand or codec.name == "sharding_indexed" for codec in core):
         return None
     dtype = data_type.numpy
     typed = not _UNTYPED.issuperset(map(_name, core))  # then the byte order in memory matters

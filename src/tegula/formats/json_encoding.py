@@ -185,8 +185,12 @@ class Indenter:
         # any other container, value by value
         if not isinstance(value, dict):
             return f"[{deeper}{f',{deeper}'.join([self.text(item, deeper) for item in value])}{line}]"
-        items = sorted(value.items()) if self._style.sort_keys else value.items()
-        members = [f"{self.name(name)}: {self.text(item, deeper)}" for name, item in items]
+        items, quote = sorted(value.items()) if self._style.sort_keys else value.items(), self._quote
+        members = [
+            f"{quote(name) if type(name) is str else self.name(name)}: "
+            f"{quote(item) if type(item) is str else self.text(item, deeper)}"
+            for name, item in items
+        ]
         return f"{{{deeper}{f',{deeper}'.join(members)}{line}}}"
 
     def pieces(self, members: Members, line: str) -> Iterator[str]:

@@ -84,7 +84,7 @@ class ChunkCopies:
         if self.pads and self._overhangs(coords):
             self._decode(coords)
             return
-        key = source.key(coords)
+        key = source.key_template.format(*coords)
         if self.unread and key and self._copied(coords, key):
             return
         data = self.value(key) if key else None
@@ -160,7 +160,7 @@ class ChunkCopies:
         by_storage = self.by_storage and key and not self.is_remote and len(data) >= _LARGE
         if by_storage and self._copy_in_storage(coords, key, len(data)):
             return
-        key = self.target.key(coords)
+        key = self.target.key_template.format(*coords)
         try:
             self.target.store.set(key, data)
         except TegulaError as error:
@@ -171,7 +171,7 @@ class ChunkCopies:
 
     def _copy_in_storage(self, coords: Coords, old: str, nbytes: int) -> bool:
         store: Any = self.target.store
-        key = self.target.key(coords)
+        key = self.target.key_template.format(*coords)
         try:
             done: int | None = store.copy_from(self.source.store, old, key, nbytes=nbytes)
         except TegulaError as error:

@@ -34,20 +34,22 @@ def can_copy_chunks(source: StoredArray, target: StoredArray) -> bool:
     Both must have the same shape, the same grid of (inner) chunks, codec chains that decode alike, and the same fill
     value if chunks may be missing. In a target that is dense or was opened to store all chunks, none may be missing.
     """
-    return source.metadata.shape == target.metadata.shape and _way(source, target) is not None
-
-
-def _way(source: StoredArray, target: StoredArray) -> type[ChunkCopies] | None:
-    """Return the class that copies the chunks; ``None`` if they can't be copied."""
     old, new = source.metadata, target.metadata
-    if not (old.dense or stores_all(target) or _same_fill(source, target)):
-        return None
+    if old.shape != new.shape or not (old.dense or stores_all(target) or _same_fill(source, target)):
+        return False
+    if _regroups(source, target):
+        return can_regroup(source, target)
+    if source.chain.sharding is not None:
+        return old.data_type == new.data_type
+    return old.grid == new.grid and decode_alike(old.codecs, old.data_type, new.codecs, new.data_type)
+
+
+def _regroups(source: StoredArray, target: StoredArray) -> bool:
+    """Return whether a copy puts inner chunks into other shards, or takes shards apart."""
     if source.chain.sharding is None and target.chain.sharding is None:
-        alike = old.grid == new.grid and decode_alike(old.codecs, old.data_type, new.codecs, new.data_type)
-        return ChunkCopies if alike else None
-    if old.grid == new.grid and old.codecs == new.codecs and not stores_all(target):
-        return ChunkCopies if old.data_type == new.data_type else None
-    return Regrouping if can_regroup(source, target) else None
+        return False
+    old, new = source.metadata, target.metadata
+    return not (old.grid == new.grid and old.codecs == new.codecs) or stores_all(target)
 
 
 def _same_fill(source: StoredArray, target: StoredArray) -> bool:
@@ -84,9 +86,10 @@ def copier_of(source: StoredArray, target: StoredArray) -> ChunkCopies:
 
     Its `units` are the array whose chunks it is called for: the source, or the target if that has other shards.
     """
-    way = _way(source, target)
-    assert way is not None, "see can_copy_chunks"
-    return way(source, target)
+    for array in (source, target):
+        if not array.key_template:
+            array.look_up()
+    return (Regrouping if _regroups(source, target) else ChunkCopies)(source, target)
 
 
 def copy_chunks(copier: ChunkCopies, chosen: Iterable[Coords]) -> Iterator[Moved]:

@@ -153,15 +153,11 @@ def _create_main(store: Store, path: str, fmt: Format, main: str, documents: Map
 def _has_rival(store: Store, path: str, fmt: Format, documents: Mapping[str, bytes]) -> bool:
     """Return whether there are documents of a node other than those in `documents`."""
     prefix = f"{path}/" if path else ""
-    if store.is_remote:  # read all in one wave; most often there is none
-        keys = [key for other in FORMATS.values() for key in other.node_keys if key not in documents]
-        if not any(gather(lambda key: has_document(store, prefix, key), keys, store.concurrency)):
-            return False
-    for other in FORMATS.values():
-        exists = any(has_document(store, prefix, key) for key in other.node_keys if key not in documents)
-        if exists and (other.name == fmt.name or is_node(store, prefix, other)):
-            return True
-    return False
+    keys = [key for other in FORMATS.values() for key in other.node_keys if key not in documents]
+    answers = gather(partial(has_document, store, prefix), keys, store.concurrency)
+    there = {key for key, exists in zip(keys, answers) if exists}  # most often there is none
+    rivals = [other for other in FORMATS.values() if not there.isdisjoint(other.node_keys)] if there else []
+    return any(other.name == fmt.name or is_node(store, prefix, other) for other in rivals)
 
 
 def update_documents(

@@ -210,7 +210,7 @@ def create_node(
             check_reserved(path, fmt, store)
     # refuse metadata that could not be read back, before anything is changed
     final = read_back(fmt, metadata, path)
-    vacant = has_chunks or (not overwrite and is_vacant(store, path))
+    vacant = has_chunks or (not overwrite and is_vacant(store, path, beside_jobs=True))
     if not vacant and not overwrite:
         _refuse_taken(store, path, array)
     if fmt.has_groups and not has_parent and not anywhere:
@@ -270,7 +270,7 @@ def check_vacant(store: Store, path: str, fmt: Format, metadata: ArrayMetadata, 
     """
     check_path(path, fmt)
     array = stored_array(store, path, read_back(fmt, metadata, path), **options)
-    if not is_vacant(store, path):
+    if not is_vacant(store, path, beside_jobs=True):
         _refuse_taken(store, path, array)
 
 

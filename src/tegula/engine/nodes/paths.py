@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tegula.engine.documents.finding import JOB_DIRECTORY
 from tegula.engine.documents.reading import documents_of, read_metadata
 from tegula.engine.nodes.changing import create_documents
 from tegula.errors import AlreadyExistsError, MetadataError
@@ -11,21 +12,30 @@ from tegula.stores import Store
 
 __all__ = ["check_path", "check_reserved", "create_parents", "is_vacant"]
 
+_FEW = 100
 
-def is_vacant(store: Store, path: str) -> bool:
+
+def is_vacant(store: Store, path: str, *, beside_jobs: bool = False) -> bool:
     """Return whether there is no key below a path, and so neither a node nor a part of a node.
 
-    The result is ``False``, and the caller looks up documents, if the store would have to visit all its keys.
+    The result is ``False``, and the caller looks up documents, if the store would have to visit all its keys. With
+    `beside_jobs`, a few keys of jobs do not count.
     """
     if store.visits_all_keys:
         return False
-    return next(iter(store.list_prefix(f"{path}/" if path else "")), None) is None
+    prefix = f"{path}/" if path else ""
+    for number, key in enumerate(store.list_prefix(prefix)):
+        if not beside_jobs or number == _FEW or not key.startswith(JOB_DIRECTORY, len(prefix)):
+            return False
+    return True
 
 
 def create_parents(store: Store, path: str, fmt: Format) -> None:
     """Create the missing groups above a node; refuse a parent that is an array or a group of another format."""
-    parts = path.split("/")[:-1] if path else []
-    parents = ["/".join(parts[:count]) for count in range(len(parts) + 1 if path else 0)]
+    if not path:
+        return
+    parts = path.split("/")[:-1]
+    parents = ["/".join(parts[:count]) for count in range(len(parts) + 1)]
     for parent, documents in zip(parents, documents_of(store, parents)):
         node = read_metadata(store, parent, documents=documents)
         if node is None:

@@ -19,8 +19,9 @@ _REMEMBERED = 4096
 _heeds_case: dict[tuple[int, int, int], None] = {}
 _MOST_STATES = 64
 # keys that pass every check, such as those of documents and most chunks; on Windows each file has to be checked
-_PLAIN_NAME = r"[0-9_](?:[0-9A-Za-z_.]*[0-9A-Za-z_])?|zarr\.json|\.z(?:array|attrs|group)|sizes|storage"
-_PLAIN_KEY = "(?!)" if _WINDOWS else rf"(?:[0-9A-Za-z_][0-9A-Za-z_.-]*/)*(?:{_PLAIN_NAME})"
+_PLAIN_NAME = r"[0-9A-Za-z_](?:[0-9A-Za-z_.]*[0-9A-Za-z_])?|\.z(?:array|attrs|group)"
+_PLAIN_FOLDER = r"[0-9A-Za-z_][0-9A-Za-z_.-]*|\.tegula_job"
+_PLAIN_KEY = "(?!)" if _WINDOWS else rf"(?:(?:{_PLAIN_FOLDER})/)*(?:{_PLAIN_NAME})"
 
 AT_ROOT = frozenset(() if _WINDOWS else ("zarr.json", ".zarray", ".zattrs", ".zgroup"))
 """Plain keys of documents at the root, which opening an array reads before any other key: it compiles no pattern."""
