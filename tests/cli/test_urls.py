@@ -384,11 +384,11 @@ def test_members_on_a_web_server_are_those_of_the_consolidated_metadata(http_ser
     tegula.open_group(directory / "g.zarr", "r+").consolidate()
     assert CliRunner().invoke(app, ["ls", f"{bucket.url}/g.zarr"]).stdout.split() == ["x", "y"]
     for name, *more in (["ls", "-r"], ["ls", "--json"], ["tree"], ["tree", "--json"]):
-        far, near = (
+        remote, local = (
             CliRunner().invoke(app, [name, *more, str(place)])
             for place in (f"{bucket.url}/g.zarr", directory / "g.zarr")
         )
-        assert (far.exit_code, far.stdout) == (0, near.stdout)
+        assert (remote.exit_code, remote.stdout) == (0, local.stdout)
     rows = CliRunner().invoke(app, ["ls", "-l", f"{bucket.url}/g.zarr"]).stdout.splitlines()[1:]
     assert [row.split()[-2:] for row in rows] == [["-", "x"], ["-", "y"]]  # sizes would take a request for each chunk
     text = CliRunner().invoke(app, ["info", f"{bucket.url}/g.zarr"]).stdout

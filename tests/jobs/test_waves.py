@@ -172,7 +172,7 @@ def results(store: Store, others: Store, most: int) -> list[object]:
     st.lists(st.tuples(st.lists(NAMES, min_size=1, max_size=3).map("/".join), NODES), max_size=4),
     st.sampled_from([0, 2, 100]),
 )
-def test_jobs_find_far_away_what_they_find_near(
+def test_jobs_find_the_same_in_remote_and_local_stores(
     nodes: list[tuple[str, str]], changes: list[tuple[str, str]], most: int
 ) -> None:
     near, other = MemoryStore(), MemoryStore()

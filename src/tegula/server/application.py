@@ -52,7 +52,7 @@ class Application:
         self._values = Values(self.content, "no-cache" if token is None else "private, no-cache")
         self._token = token
         self._hosts = allow_hosts
-        self._requests, self._far = node.store.concurrency, node.store.is_remote
+        self._requests, self._is_remote = node.store.concurrency, node.store.is_remote
         self._routes = Routes(self.content, self._values)
         self._slow_until = 0.0
         self._answer = CORSMiddleware(
@@ -128,7 +128,7 @@ class Application:
 
         A server may ask this before it starts a task for a request; the answer is the same.
         """
-        if self._far or target.startswith(_SPECIAL) or time.monotonic() < self._slow_until:
+        if self._is_remote or target.startswith(_SPECIAL) or time.monotonic() < self._slow_until:
             return None
         known = combined(headers)
         if known is None or "origin" in known or not is_known_host(known.get("host"), self._hosts):

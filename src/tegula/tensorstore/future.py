@@ -325,7 +325,8 @@ def immediate(function: Callable[..., T], *args: Any) -> Future[T]:
 def background(function: Callable[..., T], *args: Any, requests: int = 0) -> Future[T]:
     """Call a function in the thread pool; call it immediately if no thread is available.
 
-    `requests` is the `concurrency` of the store that the function waits for; calls for far stores have their own pool.
+    `requests` is the `concurrency` of the store that the function waits for; calls for remote stores have a pool of their
+    own.
     """
     waiting: _Waiting = futures.Future()
     _submit(waiting, Operation(requests=requests), function, args)

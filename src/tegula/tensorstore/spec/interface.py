@@ -263,7 +263,7 @@ class Driver(ABC):
 
     @property
     def requests(self) -> int:
-        """The number of concurrent requests to the storage; 0 unless the storage is far."""
+        """The number of concurrent requests to the storage; 0 for local storage."""
         return 0 if self.kvstore is None else self.kvstore._requests
 
     @property
