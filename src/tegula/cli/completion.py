@@ -20,8 +20,8 @@ _before: list[str] = []  # the part of the word that bash has cut off; completio
 def join_words(environment: MutableMapping[str, str]) -> None:
     """Join the words that bash has cut at colons and equals signs, in the variables that the shell's script sets.
 
-    bash replaces only the ``te`` of ``a.zarr::te``, so ``te`` stays the word to complete; `_before` keeps the part before
-    it for `complete_target`.
+    bash replaces only the ``te`` of ``a.zarr::te``, so ``te`` stays the word to complete; `_before` keeps the part
+    before it for `complete_target`.
 
     Examples
     --------

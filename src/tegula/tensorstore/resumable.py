@@ -80,8 +80,8 @@ class _Started:
 
 def running() -> Operation | None:
     """Return the operation that runs in this thread."""
-    found: Operation | None = getattr(_thread, "operation", None)
-    return found
+    operation: Operation | None = getattr(_thread, "operation", None)
+    return operation
 
 
 def alone(function: Callable[..., T], *args: Any) -> T:
