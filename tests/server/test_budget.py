@@ -18,8 +18,8 @@ from tests.waiting import run_threads
 import tegula
 from tegula.server import extracting, routes
 from tegula.server.budget import Budget, BusyError, TooLargeError
+from tegula.server.consistency import decoding_cost, reading_cost
 from tegula.server.content import Content, Worked
-from tegula.server.moments import decoding_cost, reading_cost
 from tegula.stores import MemoryStore
 
 pytestmark = pytest.mark.once(executors="both")
@@ -169,7 +169,7 @@ def test_a_small_download_is_complete_at_once(format: str) -> None:
     array = tegula.create_array({}, shape=100, dtype="i4")
     begun = extracting.download(Content(array), "", "", format).run()
     assert begun.first
-    assert begun.rest is None
+    assert begun.blocks is None
 
 
 @pytest.mark.slow

@@ -229,8 +229,8 @@ def test_statistics(url: str) -> None:
 def test_statistics_are_bounded() -> None:
     array = tegula.create_array({}, shape=(10**6, 10**6), chunks=(1000, 1000), dtype="f8")
     with pytest.raises(tegula.UnsupportedError, match="at most"):
-        extracting.measured(Content(array), "", "")
-    assert extracting.measured(Content(array), "", "0:10, 0:10")["count"] == 100
+        extracting.selection_statistics(Content(array), "", "")
+    assert extracting.selection_statistics(Content(array), "", "0:10, 0:10")["count"] == 100
 
 
 # --- downloads

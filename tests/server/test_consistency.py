@@ -20,9 +20,9 @@ import tegula
 from tegula.errors import ConflictError, TegulaError
 from tegula.server import values
 from tegula.server.application import Application
+from tegula.server.consistency import Watch
 from tegula.server.content import Content
 from tegula.server.extracting import download
-from tegula.server.moments import Watch
 from tegula.stores import ABSENT, LocalStore, MemoryStore, ObjectStore, Store, ZipStore
 
 pytestmark = [pytest.mark.once(executors="both"), pytest.mark.slow, pytest.mark.sampled(one_in=3)]
@@ -188,7 +188,7 @@ class Client:
 
         quick = self.application.quick(path, lines, None) if method == "GET" and not query else None
         if quick is not None:
-            assert quick.rest is None
+            assert quick.blocks is None
             return answer(quick.status, quick.headers, quick.body)
         try:
             LOOP.run_until_complete(self.application(scope, receive, send))
@@ -347,15 +347,15 @@ def test_a_download_ends_where_its_table_was_replaced(monkeypatch: pytest.Monkey
     table = tegula.create_table(store, columns, format="bcolz")
     for act, rows in ((lambda: table.append({"a": [1], "b": [2.0]}), 200_000), (None, 200_001)):
         begun = download(Content(tegula.open(store)), "", "", "csv").run()
-        assert begun.rest is not None
-        next(begun.rest)
+        assert begun.blocks is not None
+        next(begun.blocks)
         if act is not None:
             act()
-            assert len(b"".join(begun.rest).splitlines()) + 131_074 > rows
+            assert len(b"".join(begun.blocks).splitlines()) + 131_074 > rows
         else:
             tegula.create_table(store, {"a": columns["a"] + 1, "b": columns["b"]}, format="bcolz", overwrite=True)
             with pytest.raises(ConflictError):
-                b"".join(begun.rest)
+                b"".join(begun.blocks)
 
 
 def test_a_served_table_may_be_replaced() -> None:
