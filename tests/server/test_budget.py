@@ -19,7 +19,7 @@ import tegula
 from tegula.server import extracting, routes
 from tegula.server.budget import Budget, BusyError, TooLargeError
 from tegula.server.consistency import decoding_cost, reading_cost
-from tegula.server.content import Content, Worked
+from tegula.server.content import ComputedValue, Content
 from tegula.stores import MemoryStore
 
 pytestmark = pytest.mark.once(executors="both")
@@ -108,7 +108,7 @@ def test_costs_of_shown_chunks(format: str) -> None:
     costs = {}
     for to in (None, "uint8", "float64"):
         found = content.find("c/0", to)
-        costs[to] = found.cost if isinstance(found, Worked) else 0
+        costs[to] = found.cost if isinstance(found, ComputedValue) else 0
     assert costs["float64"] >= 3 * 8 * 2**20 > costs["uint8"] >= 2 * 2**20
     assert (costs[None] >= 2 * 2**20) == (format == "bcolz")
 
