@@ -107,8 +107,8 @@ def test_costs_of_shown_chunks(format: str) -> None:
     content = Content(array)
     costs = {}
     for to in (None, "uint8", "float64"):
-        found = content.find("c/0", to)
-        costs[to] = found.cost if isinstance(found, ComputedValue) else 0
+        result = content.find("c/0", to)
+        costs[to] = result.cost if isinstance(result, ComputedValue) else 0
     assert costs["float64"] >= 3 * 8 * 2**20 > costs["uint8"] >= 2 * 2**20
     assert (costs[None] >= 2 * 2**20) == (format == "bcolz")
 
@@ -197,13 +197,13 @@ def test_memory_with_one_large_chunk(tmp_path: Path) -> None:
             )
             peak = memory(process.pid)["VmHWM"]
             until = time.monotonic() + 30
-            while (left := memory(process.pid)["VmRSS"]) > 230_000 and time.monotonic() < until:
+            while (remaining := memory(process.pid)["VmRSS"]) > 230_000 and time.monotonic() < until:
                 time.sleep(0.2)
         finally:
             process.kill()
     assert {*statuses} <= {200, 503}
     assert peak < 850_000, f"{peak} kB"  # 2 * 256 MiB for one request, and what other answers take
-    assert left < 230_000, f"{left} kB"
+    assert remaining < 230_000, f"{remaining} kB"
 
 
 def memory(pid: int) -> dict[str, int]:

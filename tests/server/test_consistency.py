@@ -74,8 +74,8 @@ class ByContents(MEMORY):
     fresh_generations = False
 
     def get(self, key: str, *args: Any, with_generation: bool = False, **options: Any) -> Any:
-        found = super().get(key, *args, **options)
-        return (found, self._of(key)) if with_generation else found
+        result = super().get(key, *args, **options)
+        return (result, self._of(key)) if with_generation else result
 
     def set(self, key: str, value: Any, **options: Any) -> Any:
         super().set(key, value, **options)
@@ -194,11 +194,11 @@ class Client:
             LOOP.run_until_complete(self.application(scope, receive, send))
         except ConflictError:
             return None
-        found = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
+        result = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
         body = b"".join(event["body"] for event in sent[1:])
         if method == "HEAD":
             assert body == b""
-        return answer(sent[0]["status"], found, body, method)
+        return answer(sent[0]["status"], result, body, method)
 
 
 def answer(status: int, headers: Any, body: bytes, method: str = "GET") -> Answer:
@@ -239,8 +239,8 @@ def check(kind: str, folder: Path, layout: str, change: str, target: str, name: 
     """Ask with another writer before each access in turn, and return how many there were; tags name one content."""
     contents: dict[str, set[Any]] = {}
     for at in range(1, 1000):
-        place = folder / f"{layout}{change}{target}{name}{at}".translate(str.maketrans("/ ?=&:-", "_______"))
-        store, other = made(kind, place)
+        path = folder / f"{layout}{change}{target}{name}{at}".translate(str.maketrans("/ ?=&:-", "_______"))
+        store, other = made(kind, path)
         fill(other, layout)
         client = Client(tegula.open_array(store))
         first = client.ask(target)
@@ -250,17 +250,17 @@ def check(kind: str, folder: Path, layout: str, change: str, target: str, name: 
         before = client.ask(target, **request)
         store.steps.number, store.steps.at = 0, at
         store.steps.act = lambda other=other: CHANGES[change](other, layout)
-        found = client.ask(target, **request)
+        result = client.ask(target, **request)
         if store.steps.act is not None:
             store.steps.act = None
             store.close()
             return at
-        if found not in (None, before) and not (change == "deleted" and found.status == 404):
+        if result not in (None, before) and not (change == "deleted" and result.status == 404):
             # a server that has just begun knows nothing of the state before
-            assert found == answers(lambda store=store: tegula.open(store), target, request), (at, before)
-        for one in (first, before, found):
-            if one is not None and one.status == 200 and "method" not in request and one.tag is not None:
-                contents.setdefault(one.tag, set()).add(one.body)
+            assert result == answers(lambda store=store: tegula.open(store), target, request), (at, before)
+        for mine in (first, before, result):
+            if mine is not None and mine.status == 200 and "method" not in request and mine.tag is not None:
+                contents.setdefault(mine.tag, set()).add(mine.body)
         assert all(len(bodies) == 1 for bodies in contents.values())
         store.close()
     raise AssertionError
