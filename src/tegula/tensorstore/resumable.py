@@ -18,7 +18,7 @@ _thread = threading.local()
 
 
 class Pending(BaseException):
-    """Raised to end a call of an operation that has to wait for a future."""
+    """A signal that ends a call of an operation which has to wait for a future."""
 
     def __init__(self, future: Any) -> None:
         super().__init__()

@@ -142,7 +142,7 @@ def _version(distribution: str) -> str | None:
 
 
 def _broken() -> dict[str, str]:
-    """Return, for installed packages that can't be imported, the reason and the remedy by name."""
+    """Return reason and remedy for each installed package that can't be imported, by name."""
     failures = {
         name: import_failure(_NAMES.get(name, name)) for name in (*_NEEDED, *_OPTIONAL) if _version(name) is not None
     }

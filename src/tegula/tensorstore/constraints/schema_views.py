@@ -33,7 +33,7 @@ _Sources: TypeAlias = "list[tuple[int, OutputIndexMap] | None]"
 
 
 def _sources(transform: IndexTransform) -> _Sources:
-    """Return, for each input dimension, the corresponding output dimension and its map; None if there is none."""
+    """Return the corresponding output dimension and its map for each input dimension; None if there is none."""
     maps_of: list[list[tuple[int, OutputIndexMap]]] = [[] for _ in range(transform.domain.rank)]
     for output, output_map in enumerate(transform.output):
         if output_map.input_dimension is not None and output_map.stride:
