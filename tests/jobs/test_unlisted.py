@@ -77,7 +77,11 @@ def test_jobs_on_a_consolidated_group(site: tuple[str, Path], format: str) -> No
     report = tegula.check(url)
     assert report.counts == {"not-listed": 1}
     local_report = tegula.check(directory)
-    assert (report.arrays, report.groups, report.chunks) == (local_report.arrays, local_report.groups, local_report.chunks)
+    assert (report.arrays, report.groups, report.chunks) == (
+        local_report.arrays,
+        local_report.groups,
+        local_report.chunks,
+    )
     assert [*tegula.statistics(url).parts] == [*tegula.statistics(directory).parts]
     assert tegula.checksum(url) == tegula.checksum(directory)
     assert tegula.copy(url, MemoryStore(), path="deep/er").arrays == local_copy.arrays
