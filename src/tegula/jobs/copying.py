@@ -13,7 +13,7 @@ from tegula.arrays.keywords import known_keywords
 from tegula.engine.concurrency.pool import for_each, gather
 from tegula.engine.documents.finding import children
 from tegula.engine.nodes.deleting import clear_place
-from tegula.engine.stored.visiting import cells, is_inside
+from tegula.engine.stored.visiting import cells, is_inside, stored_inside
 from tegula.errors import AlreadyExistsError, ConflictError, NotFoundError, TegulaError
 from tegula.hierarchy import copying
 from tegula.hierarchy.copier import Copier, CopyProgress
@@ -25,7 +25,7 @@ from tegula.jobs.plans import Plan, Unit, fingerprint_of
 from tegula.jobs.recording import Recording
 from tegula.jobs.runners.runner import Runner, Work, check_reachable, runner_of
 from tegula.jobs.running import do_units
-from tegula.jobs.units import Box, block_grid, stored_pairs
+from tegula.jobs.units import Box, block_grid, in_boxes
 from tegula.metadata.chunk_grids import ChunkGrid
 from tegula.metadata.nodes import ArrayMetadata, GroupMetadata
 from tegula.stores import Store
@@ -307,7 +307,7 @@ class _Chunks(Work):
         old = self.array.stored
         if not old.is_sparse(prod(old.metadata.grid.counts(old.metadata.shape))):
             return None
-        return stored_pairs(self.array, grid)
+        return in_boxes(old, partial(stored_inside, old), grid)
 
 
 class _Rest(Copier):

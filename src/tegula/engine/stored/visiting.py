@@ -13,10 +13,10 @@ from typing import Final, TypeVar
 
 from tegula import config
 from tegula.engine.stored.array import StoredArray
-from tegula.engine.stored.grid_keys import cells
 from tegula.errors import UnsupportedError
+from tegula.metadata.chunk_grids import cells
 
-__all__ = ["batches", "cells", "check_number", "in_order", "is_inside"]
+__all__ = ["batches", "cells", "check_number", "in_order", "is_inside", "stored_inside"]
 
 T = TypeVar("T")
 Coords = tuple[int, ...]
@@ -55,6 +55,14 @@ def is_inside(array: StoredArray, coords: Coords) -> bool:
     """Return whether grid coordinates lie in the array's grid; the store may hold chunks outside it."""
     counts = array.metadata.grid.counts(array.metadata.shape)
     return all(number < count for number, count in zip(coords, counts))
+
+
+def stored_inside(array: StoredArray) -> Iterator[Coords]:
+    """Yield the grid coordinates of the stored chunks that lie in the array's grid."""
+    counts = array.metadata.grid.counts(array.metadata.shape)
+    for coords, _ in array.stored_chunks():
+        if all(number < count for number, count in zip(coords, counts)):
+            yield coords
 
 
 def batches(items: Iterable[T], size: int = _BATCH) -> Iterator[list[T]]:

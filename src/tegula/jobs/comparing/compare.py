@@ -9,6 +9,7 @@ from time import perf_counter
 from typing import Any, Literal
 
 from tegula.arrays.array import Array
+from tegula.arrays.masks import attributes_of
 from tegula.display.info import counted, shown
 from tegula.errors import MetadataError, TegulaError
 from tegula.formats.json_encoding import equal_json
@@ -16,17 +17,15 @@ from tegula.hierarchy.ahead import Ahead
 from tegula.hierarchy.group import Group
 from tegula.jobs.comparing.differences import (
     Differing,
-    are_comparable,
     compare_box,
     compare_fills,
     decodes_alike,
     equal_fills,
-    native,
     units,
 )
-from tegula.jobs.masks import attributes_of
 from tegula.jobs.sharing import Code, Entry, Reading, entry_for, reading
 from tegula.jobs.units import Node, Progress, opened
+from tegula.reductions import are_comparable, native
 from tegula.tables.columns import ORDER, column_names
 from tegula.tables.table import Table
 from tegula.targets.stores import options_of_both

@@ -14,8 +14,7 @@ from tegula.errors import MetadataError, UnsupportedError
 from tegula.hierarchy.group import Group
 from tegula.hierarchy.opening import open as open_any
 from tegula.jobs.downsampling.job import PyramidJob, group_at, other_variables
-from tegula.jobs.downsampling.levels import MOST_LEVELS, ZARR3, Reduction, check_method, masks_of
-from tegula.jobs.downsampling.ome import Axis, Level, axes_of, factors_of, level_of, multiscales, scales_of
+from tegula.jobs.downsampling.levels import MOST_LEVELS, ZARR3, check_method, masks_of
 from tegula.jobs.ledger import Ledger, share_of
 from tegula.jobs.misplaced import refuse_misplaced
 from tegula.jobs.recording import Recording
@@ -27,6 +26,8 @@ from tegula.jobs.rewriting.rules import Field, rules_of
 from tegula.jobs.rewriting.targets import Layout
 from tegula.jobs.runners.runner import check_reachable, runner_of
 from tegula.jobs.units import Progress, one_at_a_time
+from tegula.metadata.ome import Axis, Level, axes_of, factors_of, multiscales, placed, scales_of
+from tegula.reductions import Reduction
 from tegula.stores import LocalStore, Store
 from tegula.tables.table import Table
 from tegula.targets.paths import clean, location_of
@@ -249,7 +250,7 @@ def downsample(
         job = PyramidJob(array, store, group, reduction, levels, layout, run)
         arrays = [(job.first, job.base), *((step.name, step.draft) for step in job.steps)]
         listed = tuple(
-            level_of(level, draft, scales, [step**number for step in steps], method)
+            Level(level, draft.shape, draft.chunks, *placed(scales, [step**number for step in steps], method))
             for number, (level, draft) in enumerate(arrays)
         )
         recording = Recording(Ledger(store, group, share), job.plan(said), resumes) if is_recorded else None

@@ -19,8 +19,7 @@ from tegula.engine.nodes.replacing import Replacement, put_in_place
 from tegula.errors import AlreadyExistsError, MetadataError, NotFoundError, UnsupportedError
 from tegula.hierarchy.group import Group, open_node
 from tegula.hierarchy.sources import source_of
-from tegula.jobs.downsampling.levels import ZARR3, Reducing, Reduction, Step, steps_of
-from tegula.jobs.downsampling.ome import KEY
+from tegula.jobs.downsampling.levels import ZARR3, Reducing, Step, steps_of
 from tegula.jobs.ledger import DIRECTORY, Ledger, is_ledger_key
 from tegula.jobs.plans import Piece, Plan, digest, fingerprint_of
 from tegula.jobs.publishing import Destination, publish
@@ -33,6 +32,8 @@ from tegula.jobs.rewriting.report import ConvertReport
 from tegula.jobs.rewriting.rules import match_rules
 from tegula.jobs.rewriting.targets import Layout
 from tegula.jobs.running import do_units
+from tegula.metadata.ome import KEY
+from tegula.reductions import Reduction
 from tegula.stores import Store
 from tegula.targets.paths import location_of, name_below, refuse_overlap
 

@@ -29,7 +29,6 @@ from tegula.jobs.rewriting.boxes import check_amount, same_attributes, stored_bl
 from tegula.jobs.rewriting.estimating import estimate, estimate_of
 from tegula.jobs.rewriting.memory import passes_of, unit_grid
 from tegula.jobs.rewriting.passes import Passes
-from tegula.jobs.rewriting.precision import Loss
 from tegula.jobs.rewriting.report import ConvertedArray, ConvertReport
 from tegula.jobs.rewriting.rules import Rules
 from tegula.jobs.rewriting.targets import (
@@ -47,6 +46,7 @@ from tegula.jobs.running import do_units
 from tegula.jobs.units import Progress
 from tegula.metadata.chunk_grids import ChunkGrid, regular_grid
 from tegula.metadata.nodes import ArrayMetadata, inner_codecs
+from tegula.reductions import Loss
 from tegula.stores import Store
 from tegula.tables.table import Table
 

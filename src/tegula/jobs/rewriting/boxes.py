@@ -12,22 +12,21 @@ import numpy.typing as npt
 
 from tegula.arrays.array import Array
 from tegula.engine.copying.chunk_copies import part_of
-from tegula.engine.stored.visiting import cells, check_number, is_inside
+from tegula.engine.stored.visiting import cells, check_number, stored_inside
 from tegula.errors import CodecError
 from tegula.formats.json_encoding import equal_json
 from tegula.indexing.normalise import as_slice
-from tegula.jobs.rewriting.precision import Loss, Precision
 from tegula.jobs.rewriting.targets import Axis
-from tegula.jobs.units import Box, in_order, selected
+from tegula.jobs.units import Box, pairs_in_order, selected
 from tegula.metadata.chunk_grids import ChunkGrid
 from tegula.metadata.fill_values import is_empty
+from tegula.reductions import Loss, Precision, identical
 
 __all__ = [
     "check_amount", "parts_of", "rewrite_box", "same_attributes", "same_box", "stored_blocks",
 ]  # fmt: skip
 
 Coords = tuple[int, ...]
-_PIECE: Final = 2**20  # bytes that are compared at once
 _WORTH: Final = 2**18  # bytes of a box that take about as long as a chunk that is visited by itself
 
 
@@ -58,7 +57,7 @@ def same_box(
 ) -> npt.NDArray[Any] | None:
     """Return the values of a box of an array if they equal the selected values of another one, else ``None``."""
     values = np.asarray(target[box])
-    return values if _identical(_new_values(source, axes, box, precision)[0], values) else None
+    return values if identical(_new_values(source, axes, box, precision)[0], values) else None
 
 
 def _new_values(
@@ -106,13 +105,11 @@ def stored_blocks(
         whole: list[Axis | int] = [(0, 1, size) for size in target.shape]
         sides = [(source, axes), (target, whole)]
         for side, (array, selection) in enumerate(sides[: 1 + compared]):
-            for coords, _ in array.stored.stored_chunks():
-                box = selected(part_of(array.stored, coords), selection) if is_inside(array.stored, coords) else None
-                if box is not None:
+            for coords in stored_inside(array.stored):
+                if (box := selected(part_of(array.stored, coords), selection)) is not None:
                     yield from ((*block, side, *coords) for block in cells(grid.touched(box)))
 
-    ndim = target.ndim
-    return ((pair[:ndim], pair[ndim:]) for pair in in_order(pairs))
+    return pairs_in_order(pairs, target.ndim)
 
 
 def parts_of(
@@ -145,7 +142,7 @@ def _same_fill(source: Array, target: Array, precision: Precision | None) -> boo
             old, _ = precision.apply(old, (0,))
         except CodecError:
             return False
-    return _identical(_as_text(old, source), _as_text(new, target))
+    return identical(_as_text(old, source), _as_text(new, target))
 
 
 def _read_block(source: Array, axes: list[Axis | int], block: tuple[slice, ...]) -> npt.NDArray[Any]:
@@ -173,20 +170,3 @@ def _as_text(values: npt.NDArray[Any], array: Array) -> npt.NDArray[Any]:
             value = kind() if is_empty(value) else str(value) if kind is str else value
         out[index] = value
     return out
-
-
-def _identical(old: npt.NDArray[Any], new: npt.NDArray[Any]) -> bool:
-    """Return whether values are equal bit by bit, in any byte order."""
-    if old.shape != new.shape:
-        return False
-    if old.dtype.hasobject:
-        return all(
-            np.array_equal(a, b) if isinstance(a, np.ndarray) else equal_json(a, b) for a, b in zip(old.flat, new.flat)
-        )
-    if old.dtype != new.dtype:
-        old = old.astype(new.dtype)
-    if not old.nbytes:
-        return True
-    one, other = (np.ascontiguousarray(each).reshape(-1).view("u1") for each in (old, new))
-    pieces = range(0, len(one), _PIECE)
-    return all(one[start : start + _PIECE].tobytes() == other[start : start + _PIECE].tobytes() for start in pieces)

@@ -23,8 +23,9 @@ from typing import Any, Final, Literal
 from tegula.arrays.array import Array
 from tegula.codecs import codec_specs
 from tegula.errors import MetadataError
-from tegula.jobs.rewriting.precision import check_packing, is_number
+from tegula.jobs.rewriting.precision import check_packing
 from tegula.metadata.data_types import as_data_type
+from tegula.reductions import is_number
 
 __all__ = ["Field", "Rule", "Rules", "match_rules", "rules_of"]
 

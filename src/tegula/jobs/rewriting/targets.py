@@ -10,16 +10,17 @@ import numpy as np
 from tegula.arrays.array import Array
 from tegula.arrays.creation import adapted as adapted_to
 from tegula.arrays.creation import array_metadata, sharded, with_checksum
+from tegula.arrays.masks import keep_mask
 from tegula.codecs import complete
 from tegula.errors import SelectionError, UnsupportedError
 from tegula.formats import Format
 from tegula.formats.bcolz.codecs import portable
 from tegula.formats.zarr2 import OBJECT_CODECS
-from tegula.jobs.masks import keep_mask
-from tegula.jobs.rewriting.precision import Precision, described, is_floating, precision_of
+from tegula.jobs.rewriting.precision import described, precision_of
 from tegula.jobs.rewriting.rules import Rules
 from tegula.metadata.chunk_grids import ChunkGrid, VaryingAxis, regular_grid
 from tegula.metadata.nodes import ArrayMetadata, CodecSpec, inner_codecs
+from tegula.reductions import Precision, is_floating
 
 __all__ = [
     "Axis",

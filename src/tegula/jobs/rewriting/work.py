@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from math import prod
 from typing import Any, Final, Literal
 
@@ -12,23 +12,23 @@ import numpy as np
 import numpy.typing as npt
 
 from tegula.arrays.array import Array
-from tegula.engine.copying.chunk_copies import ChunkCopies, part_of, stores_all
+from tegula.engine.copying.chunk_copies import ChunkCopies, stores_all
 from tegula.engine.copying.chunks import chunks_with_values, copier_of, copy_chunks
 from tegula.engine.stored.array import StoredArray
-from tegula.engine.stored.visiting import batches, cells, in_order
+from tegula.engine.stored.visiting import batches, cells
 from tegula.errors import UnsupportedError
+from tegula.jobs.checksum import digest_of_array
 from tegula.jobs.ledger import Ledger
 from tegula.jobs.plans import Unit
 from tegula.jobs.publishing import Destination
 from tegula.jobs.records import add_amounts
 from tegula.jobs.rewriting.boxes import parts_of, rewrite_box, same_box, stored_blocks
 from tegula.jobs.rewriting.memory import release
-from tegula.jobs.rewriting.precision import Loss, Precision
 from tegula.jobs.rewriting.targets import Axis
 from tegula.jobs.runners.runner import Work
-from tegula.jobs.sums import PRIME, Sums, digest_of_array, sums_of_values
-from tegula.jobs.units import Box, itemsize_of
+from tegula.jobs.units import Box, in_boxes, itemsize_of
 from tegula.metadata.chunk_grids import ChunkGrid
+from tegula.reductions import PRIME, Loss, Precision, Sums, sums_of_values
 
 __all__ = ["Converting", "digest_of", "loss_of"]
 
@@ -158,14 +158,7 @@ class Converting(Work):
         number = prod(old.metadata.grid.counts(old.metadata.shape))
         if stores_all(self.target.stored) or not old.is_sparse(number):
             return None
-
-        def pairs() -> Iterator[Coords]:
-            for coords in chunks_with_values(old, self.units):
-                part = part_of(self.units, coords)
-                yield (*(int(axis.locate(p.start)) for axis, p in zip(grid.axes, part)), *coords)
-
-        ndim = old.metadata.ndim
-        chunks = ((pair[:ndim], pair[ndim:]) for pair in in_order(pairs))
+        chunks = in_boxes(self.units, partial(chunks_with_values, old, self.units), grid)
         return chunks if self.ledger is not None else _together(chunks)
 
 
