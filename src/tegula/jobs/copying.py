@@ -140,14 +140,19 @@ class _Job:
     def run(self, runner: Runner, overwrite: bool, resumes: bool) -> CopyReport:
         """Copy everything; see `copy`."""
         self._find_nodes()
-        recording = Recording(self.ledger, self.plan, resumes, lambda is_noted: self._is_copied())
+        recording = Recording(
+            self.ledger,
+            self.plan,
+            resumes=resumes,
+            overwrite=overwrite,
+            is_taken=lambda: False,  # a copy skips no array
+            looks_complete=lambda is_noted: self._is_copied(),
+        )
         # the chunks, then the rest
         try:
             with recording.under_way(
-                overwrite=overwrite,
                 check=lambda: copying.prepare(self.store, self.old, self.new_store, self.new, overwrite),
-                clear=lambda: clear_place(self.new_store, self.new),
-                is_taken=lambda: False,  # a copy skips no array
+                clear=partial(clear_place, self.new_store, self.new),
             ) as ledger:
                 if ledger is None:
                     return CopyReport(len(self.arrays), len(self.plan.groups))

@@ -11,18 +11,24 @@ Its keys are below `DIRECTORY` in the job's target, a name that no format uses f
     runs/0-256-0of1         many units in a row, which replace their records
     arrays/t                an array that is complete, with the sums over its units
 
-`tegula.jobs.records` reads and writes the last three. What a job makes that replaces a node is beside its ledger, below
-`.tegula_job-new`, until it is complete.
+The last three are records. One is written after the values of its unit, so a unit with a record is done, and a unit
+without one is done again; chunks do not show that, since those that hold only the fill value are not stored. What a job
+makes that replaces a node is beside its ledger, below `.tegula_job-new`, until it is complete.
 """
 
 from __future__ import annotations
 
 import _thread
 import json
+import re
 import time
-from collections.abc import Iterator, Sequence
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from itertools import accumulate
 from threading import Lock
+from types import MappingProxyType
 from typing import Any, Final
 
 from tegula.engine.concurrency.pool import gather
@@ -31,13 +37,15 @@ from tegula.engine.reading.remote import delete_keys, delete_prefix
 from tegula.errors import AlreadyExistsError, ConflictError, MetadataError, TegulaError, UnsupportedError
 from tegula.formats.documents import load
 from tegula.jobs.owners import LATEST, Owner, owner_of
-from tegula.jobs.plans import Piece, Plan, digest, is_plan
-from tegula.jobs.records import Records
+from tegula.jobs.plans import LARGEST, Piece, Plan, digest, is_count, is_plan
 from tegula.stores import ABSENT, Generation, Store
 from tegula.stores.capabilities import EmptyDirectories, delete_if
 from tegula.targets.paths import location_of
 
-__all__ = ["COMPLETE", "DIRECTORY", "Ledger", "is_ledger_key", "is_shared", "share_of", "survives"]
+__all__ = [
+    "COMPLETE", "DIRECTORY", "RUN", "Amounts", "Ledger", "add_amounts", "is_ledger_key", "is_shared", "share_of",
+    "survives",
+]  # fmt: skip
 
 COMPLETE: Final = ".tegula_complete"
 """Name of the value that marks a complete target: the facts of the plan, stored in one of its arrays."""
@@ -45,6 +53,18 @@ _ROOMS: Final = ("units/", "runs/", "arrays/", "owners/", "of/")
 _LAST: Final = ("plan.json", "replaces", "done")  # of a ledger that is removed; without a plan there is no job
 _ATTEMPTS: Final = 10  # to become the owner of a part
 _RENEWED: Final = 30.0
+
+RUN: Final = 256
+"""Successive units that share a record."""
+_LISTINGS: Final = 10  # attempts to list the records while other parts merge them
+_RECORD: Final = re.compile(
+    r"units/[0-9]{1,40}|arrays/[0-9]{1,40}|runs/[0-9]{1,40}-[0-9]{1,40}-[0-9]{1,9}of[1-9][0-9]{0,8}"
+).fullmatch
+Amounts = Mapping[str, Any]
+_UNREADABLE: Final[Amounts] = MappingProxyType({})
+"""Stands for a record that is empty or cut, as after a power loss: it counts as absent, and its unit is done again."""
+_Run = tuple[int, int, int, int]
+"""First unit, end, remainder and modulus: the units in this range that have this remainder."""
 
 
 def share_of(part: Any) -> tuple[int, int]:
@@ -80,7 +100,7 @@ def survives(store: Store) -> bool:
     return not store.in_archive
 
 
-class Ledger(Records):
+class Ledger:
     """The ledger of one job in a store.
 
     Parameters
@@ -96,6 +116,9 @@ class Ledger(Records):
     ----------
     replaces : bool
         Whether the job replaces a node, as it says itself before it begins, and as is stored afterwards.
+    job : float or None
+        The time at which the job began that this process works on, which tells its records from those of a job that
+        was replaced; ``None`` if it works on none.
 
     Examples
     --------
@@ -115,13 +138,19 @@ class Ledger(Records):
                 "to a directory or bucket",
                 path=location_of(store, path),
             )
-        super().__init__(store, f"{path}/{DIRECTORY}/".lstrip("/"), part)
-        self.path = path
+        self.store, self.path, self.part = store, path, part
         self.replaces = False
+        self.job: float | None = None
         self.expected: Plan | None = None  # what this process is about to do
         self._owner = self._claim = ""
         self._beat: Any = None  # a lock; releasing it ends the thread that renews the owner record
         self._owning = Lock()
+        self._prefix = f"{path}/{DIRECTORY}/".lstrip("/")
+        self._lock = Lock()  # for the records
+        self._done: dict[int, Amounts] = {}
+        self._sums: dict[_Run, Amounts] = {}
+        self._runs: tuple[list[_Run], list[int]] = [], []  # in order, and the largest end of all runs up to each
+        self._arrays: dict[str, Amounts] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.store, self.path, self.part), {"job": self.job}
@@ -449,6 +478,166 @@ class Ledger(Records):
     def _delete_names(self) -> None:
         delete_keys(self.store, [*self.store.list_prefix(f"{self._prefix}of/")])
 
+    # --- the records
+
+    def read(self) -> None:
+        """Read which units are done."""
+        done, sums, arrays = dict[int, Amounts](), dict[_Run, Amounts](), dict[str, Amounts]()
+        # a record that vanishes after it was listed has been merged into another, which the next listing shows
+        records: dict[str, Amounts | None] = {}
+        for _ in range(_LISTINGS):
+            keys = self._keys()
+            records = dict(zip(keys, gather(self._amounts, keys, self.store.concurrency)))
+            if None not in records.values():
+                break
+        for key, amounts in records.items():
+            kind, _, name = key[len(self._prefix) :].partition("/")
+            if amounts is None or not self._is_ours(amounts):
+                continue
+            if kind == "units":
+                done[int(name)] = amounts
+            elif kind == "runs":
+                first, stop, remainder, modulus = map(int, re.split("-|of", name))
+                sums[first, stop, remainder, modulus] = amounts
+            else:
+                arrays[name] = amounts
+        with self._lock:
+            self._done, self._arrays = done, arrays
+            self._set_runs(sums)
+
+    def _keys(self) -> list[str]:
+        return [key for key in self.store.list_prefix(self._prefix) if _RECORD(key[len(self._prefix) :])]
+
+    def _amounts(self, key: str) -> Amounts | None:
+        raw = self.store.get(key)  # ``None`` if another part has merged the record
+        if raw is None:
+            return None
+        with suppress(MetadataError):
+            amounts = load(raw, key)
+            if all(_is_amount(*member) for member in amounts.items()):
+                return amounts
+        return _UNREADABLE
+
+    def _store(self, name: str, amounts: Amounts) -> None:
+        key, made = f"{self._prefix}{name}", {**amounts}
+        if self.job is not None:
+            made["job"] = str(self.job)  # texts are not summed up
+        raw = json.dumps(made, separators=(",", ":")).encode()
+        try:
+            self.store.set(key, raw, if_generation=ABSENT)
+        except ConflictError:  # done twice, for example by a worker that was taken for dead
+            stored = self._amounts(key)
+            if stored is not None and not self._is_ours(stored):
+                self.store.set(key, raw)
+
+    def _is_ours(self, amounts: Amounts) -> bool:
+        """Return whether a record is of this job: a unit in progress may be recorded after its job was replaced."""
+        return amounts is not _UNREADABLE and (self.job is None or amounts.get("job") in (None, str(self.job)))
+
+    def discard(self, number: int) -> None:
+        """Delete the record of a unit whose result can't be read, so that the unit is done again."""
+        with self._lock:
+            self._done.pop(number, None)
+        self.store.delete(f"{self._prefix}units/{number}")
+
+    def __contains__(self, number: int) -> bool:
+        if number in self._done:
+            return True
+        # runs of other parts overlap, as do those from before the number of parts was changed
+        runs, reach = self._runs
+        at = bisect_right(runs, number, key=lambda run: run[0]) - 1
+        while at >= 0 and number < reach[at]:
+            _, stop, rest, modulus = runs[at]
+            if number < stop and number % modulus == rest:
+                return True
+            at -= 1
+        return False
+
+    def _set_runs(self, sums: dict[_Run, Amounts]) -> None:
+        ordered, self._sums = sorted(sums), sums
+        self._runs = ordered, [*accumulate((stop for _, stop, _, _ in ordered), max)]
+
+    def is_mine(self, number: int) -> bool:
+        """Return whether a unit belongs to the part that this process does."""
+        return number % self.part[1] == self.part[0] - 1
+
+    def record(self, number: int, amounts: Amounts) -> None:
+        """Store the record of a unit that is done; any worker may call this."""
+        self._store(f"units/{number}", amounts)
+        self.note(number, amounts)
+
+    def recorded(self, number: int) -> Amounts | None:
+        """Return the stored record of a unit; ``None`` if there is none."""
+        amounts = self._amounts(f"{self._prefix}units/{number}")
+        return None if amounts is None or not self._is_ours(amounts) else amounts
+
+    def note(self, number: int, amounts: Amounts) -> None:
+        """Remember that a worker has recorded a unit as done."""
+        with self._lock:
+            self._done[number] = amounts
+
+    def gather(self, numbers: Iterable[int]) -> None:
+        """Merge the records of successive units of this part into one."""
+        units = [(number, self._done[number]) for number in numbers if number in self._done]
+        if len(units) < 2:
+            return
+        run = units[0][0], units[-1][0] + 1, self.part[0] - 1, self.part[1]
+        total = _sum(amounts for _, amounts in units)
+        total["units"] = len(units)
+        self._store(_name_of(run), total)
+        with self._lock:
+            self._set_runs({**self._sums, run: total})
+            for number, _ in units:
+                self._done.pop(number, None)
+        delete_keys(self.store, [f"{self._prefix}units/{number}" for number, _ in units])
+
+    def sum_of(self, first: int, stop: int) -> Counter[str]:
+        """Return the sums over the units of an array that are done, by name."""
+        return _sum(self.records(first, stop))
+
+    def known(self, number: int) -> Amounts | None:
+        """Return the record of a unit, if the ledger had one for this unit alone when it was read."""
+        return self._done.get(number)
+
+    def records(self, first: int, stop: int) -> list[Amounts]:
+        """Return the records of the units of an array that are done."""
+        runs = [amounts for run, amounts in self._sums.items() if first <= run[0] < stop]
+        return [*runs, *(amounts for number, amounts in self._done.items() if first <= number < stop)]
+
+    def complete(self, first: int, stop: int) -> None:
+        """Record that an array is complete, and remove the records of its units."""
+        total = self.sum_of(first, stop)
+        with self._lock:
+            self._arrays[str(first)] = total
+        if not self.is_kept:  # a record would count for the job that replaced this one
+            return
+        self._store(f"arrays/{first}", total)
+        with self._lock:
+            numbers = [number for number in self._done if first <= number < stop]
+            runs = [run for run in self._sums if first <= run[0] < stop]
+        keys = [*(f"units/{number}" for number in numbers), *map(_name_of, runs)]
+        delete_keys(self.store, [self._prefix + key for key in keys])
+        with self._lock:
+            for number in numbers:
+                self._done.pop(number, None)
+            self._set_runs({run: total for run, total in self._sums.items() if not first <= run[0] < stop})
+
+    def completed(self, first: int) -> Amounts | None:
+        """Return the sums over the units of an array that is complete; ``None`` if it is not."""
+        return self._arrays.get(str(first))
+
+    def left_of(self, first: int, stop: int) -> int:
+        """Return how many units of an array are not done; they are numbered from `first` up to `stop`."""
+        if self.completed(first) is not None:
+            return 0
+        found = self.records(first, stop)
+        return stop - first - sum(int(amounts.get("units", 1)) for amounts in found)
+
+    def number_done(self, stop: int) -> int:
+        """Return how many units below a number are done, not counting those of complete arrays."""
+        whole: int = _sum(self._sums.values())["units"]
+        return whole + sum(number < stop for number in self._done)
+
     def left_in(self, plan: Plan) -> int:
         """Return how many units of a plan are not done."""
         return sum(self.left_of(piece.first, piece.stop) for piece in plan.pieces.values())
@@ -497,3 +686,32 @@ def _delete_unchanged(store: Store, key: str, generation: Generation) -> None:
 def is_shared(store: Store) -> bool:
     """Return whether other processes can read and write the values of a store."""
     return not store.in_memory and (isinstance(store.identity, str) or survives(store))
+
+
+def _name_of(run: _Run) -> str:
+    first, stop, remainder, modulus = run
+    return f"runs/{first}-{stop}-{remainder}of{modulus}"
+
+
+def _sum(several: Iterable[Amounts]) -> Counter[str]:
+    total: Counter[str] = Counter()
+    for amounts in several:
+        add_amounts(total, amounts)
+    return total
+
+
+def add_amounts(total: Counter[str], amounts: Amounts) -> None:
+    """Add the amounts of a unit to a sum; of amounts named ``"largest …"``, keep the larger."""
+    # other values are results of units
+    numbers = {name: amount for name, amount in amounts.items() if type(amount) in (int, float)}
+    for name, amount in numbers.items():
+        total[name] = max(total[name], amount) if name.startswith("largest ") else total[name] + amount
+
+
+def _is_amount(name: str, value: Any) -> bool:
+    """Return whether a member of a record can be summed up, or is the result of a unit."""
+    if name == "units":
+        return is_count(value)
+    if type(value) in (int, float):
+        return bool(abs(value) < (2**63 if name.startswith("largest ") else LARGEST))
+    return True

@@ -6,9 +6,8 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from tegula.jobs.ledger import Ledger
+from tegula.jobs.ledger import RUN, Ledger, add_amounts
 from tegula.jobs.plans import Piece, Unit, units_of
-from tegula.jobs.records import RUN, add_amounts
 from tegula.jobs.runners.runner import Runner, Work
 
 __all__ = ["Stored", "do_units"]

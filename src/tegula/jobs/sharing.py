@@ -16,10 +16,9 @@ from tegula.arrays.array import Array
 from tegula.engine.concurrency.pool import gather, results_of
 from tegula.errors import MetadataError, TegulaError
 from tegula.hierarchy.sources import Source, Sources
-from tegula.jobs.ledger import Ledger
+from tegula.jobs.ledger import Amounts, Ledger
 from tegula.jobs.misplaced import refuse_misplaced
 from tegula.jobs.plans import Plan, Unit, fingerprint_of
-from tegula.jobs.records import Amounts
 from tegula.jobs.runners.runner import Runner, Threads, Work, check_reachable, runner_of
 from tegula.jobs.units import Box, Node, Progress, arrays_below, itemsize_of, one_at_a_time
 from tegula.metadata.chunk_grids import regular_grid
@@ -153,7 +152,7 @@ def sharing(
         records.expected = plan
         try:
             begun = False
-            if records.has_plan and records.plan() is None:
+            if records.found_plan() == (True, None):
                 records.remove()  # it can't be read, and there is nothing but the ledger
             while not begun:  # another process may complete it at the same moment
                 if records.is_done:

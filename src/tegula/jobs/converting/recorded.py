@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -48,13 +49,15 @@ def convert_recorded(conversion: Conversion, *, resume: bool, part: tuple[int, i
     def has_documents(is_noted: bool) -> bool:
         return is_noted and _has_documents(conversion)
 
-    recording = Recording(whole_job, plan, resume or part != (1, 1), has_documents)
-    with recording.under_way(
+    recording = Recording(
+        whole_job,
+        plan,
+        resumes=resume or part != (1, 1),
         overwrite=conversion.run.overwrite,
-        check=check,
-        clear=lambda: clear_place(store, path),
-        is_taken=lambda: is_taken(store, path),
-    ) as ledger:
+        is_taken=partial(is_taken, store, path),
+        looks_complete=has_documents,
+    )
+    with recording.under_way(check=check, clear=partial(clear_place, store, path)) as ledger:
         if ledger is None:
             return _completed_before(conversion, recording.left_out)
         recorded: dict[str, Any] = {"ledger": ledger, "plan": plan, "in_group": ledger.replaces, "overwrite": False}
@@ -78,10 +81,9 @@ def outline_recorded(conversion: Conversion, part: tuple[int, int]) -> ConvertRe
         As `convert_recorded` does.
     """
     store, path, plan = conversion.store, conversion.path, conversion.plan()
-    ledger = Ledger(store, path, part)
-    outlook = Recording(ledger, plan, resumes=True).outlook(
-        overwrite=conversion.run.overwrite, is_taken=lambda: is_taken(store, path)
-    )
+    ledger, overwrite = Ledger(store, path, part), conversion.run.overwrite
+    recording = Recording(ledger, plan, resumes=True, overwrite=overwrite, is_taken=partial(is_taken, store, path))
+    outlook = recording.outlook()
     if outlook == "is complete":
         done = "the target is complete already, so there is nothing left to do"
         return ConvertReport(conversion.layout.fmt.name, dry_run=True, notes={"": [done]})

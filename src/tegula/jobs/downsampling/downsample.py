@@ -15,9 +15,8 @@ from tegula.hierarchy.group import Group
 from tegula.hierarchy.opening import open as open_any
 from tegula.jobs.downsampling.job import PyramidJob, group_at, other_variables
 from tegula.jobs.downsampling.levels import MOST_LEVELS, ZARR3, check_method, masks_of
-from tegula.jobs.ledger import Ledger, share_of
+from tegula.jobs.ledger import share_of
 from tegula.jobs.misplaced import refuse_misplaced
-from tegula.jobs.recording import Recording
 from tegula.jobs.rewriting.array_job import Run
 from tegula.jobs.rewriting.estimating import Estimate
 from tegula.jobs.rewriting.memory import bounded, memory_of
@@ -253,9 +252,9 @@ def downsample(
             Level(level, draft.shape, draft.chunks, *placed(scales, [step**number for step in steps], method))
             for number, (level, draft) in enumerate(arrays)
         )
-        recording = Recording(Ledger(store, group, share), job.plan(said), resumes) if is_recorded else None
+        recording = job.recording(said, share, resumes=resumes, overwrite=overwrite) if is_recorded else None
         if dry_run:
-            estimate = job.estimate(overwrite, recording)
+            estimate = job.estimate(recording)
         else:
             left = job.write(multiscales(name, known, listed, method), overwrite, recording)
         if above is not None and job.is_copied and not left and not dry_run:

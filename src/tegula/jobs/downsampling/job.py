@@ -113,8 +113,14 @@ class PyramidJob:
 
     # --- before the work
 
-    def plan(self, said: Mapping[str, Any]) -> Plan:
-        """Return the plan, with the user's options as text."""
+    def recording(
+        self, said: Mapping[str, Any], share: tuple[int, int], *, resumes: bool, overwrite: bool
+    ) -> Recording:
+        """Return the job with a ledger; `said` has the user's options as text."""
+        ledger = Ledger(self._store, self._path, share)
+        return Recording(ledger, self._plan(said), resumes=resumes, overwrite=overwrite, is_taken=self._is_taken)
+
+    def _plan(self, said: Mapping[str, Any]) -> Plan:
         plan = Plan("downsample", dict(said), self._array.location, location_of(self._store, self._path))
         source: dict[str, Any] = fingerprint_of(self._array)
         if self.is_copied:
@@ -130,13 +136,13 @@ class PyramidJob:
             source = {}
         return plan
 
-    def estimate(self, overwrite: bool, recording: Recording | None = None) -> Estimate:
+    def estimate(self, recording: Recording | None) -> Estimate:
         """Estimate what the pyramid takes; of a job that would be resumed, what is left to do."""
         estimates = {step.name: step.estimate(self._reduction.factors) for step in self.steps}
         if self.is_copied:
             estimates["s0"] = Job(self._copying(dry_run=True)).run(self._array).estimate
         if recording is not None:
-            outlook = recording.outlook(overwrite=overwrite, is_taken=self._is_taken)
+            outlook = recording.outlook()
             if outlook == "is complete":
                 return Estimate()
             if outlook == "resumes":
@@ -188,10 +194,10 @@ class PyramidJob:
 
     # --- the work
 
-    def write(self, metadata: dict[str, Any], overwrite: bool, recording: Recording | None = None) -> int:
+    def write(self, metadata: dict[str, Any], overwrite: bool, recording: Recording | None) -> int:
         """Write the pyramid; return the number of units that are left to other parts of a recorded job."""
         self._metadata, self._recording = metadata, recording
-        with self._staged(overwrite) if recording is None else self._recorded(overwrite, recording) as puts:
+        with self._staged(overwrite) if recording is None else self._recorded(recording) as puts:
             if puts is None:
                 return 0
             is_complete = self._write()
@@ -225,7 +231,7 @@ class PyramidJob:
                 raise
 
     @contextmanager
-    def _recorded(self, overwrite: bool, recording: Recording) -> Iterator[_Puts | None]:
+    def _recorded(self, recording: Recording) -> Iterator[_Puts | None]:
         """Begin or resume a job with a ledger, whose new nodes are below it; ``None`` if the same job is complete."""
 
         def check() -> None:
@@ -234,8 +240,7 @@ class PyramidJob:
             else:
                 self._check()
 
-        target: dict[str, Any] = {"clear": self._clear, "is_taken": self._is_taken, "is_replaced": self._has_old}
-        with recording.under_way(overwrite=overwrite, check=check, **target) as ledger:
+        with recording.under_way(check=check, clear=self._clear, is_replaced=self._has_old) as ledger:
             if ledger is None:
                 yield None
                 return

@@ -18,10 +18,9 @@ from tegula.engine.stored.array import StoredArray
 from tegula.engine.stored.visiting import batches, cells
 from tegula.errors import UnsupportedError
 from tegula.jobs.checksum import digest_of_array
-from tegula.jobs.ledger import Ledger
+from tegula.jobs.ledger import Ledger, add_amounts
 from tegula.jobs.plans import Unit
 from tegula.jobs.publishing import Destination
-from tegula.jobs.records import add_amounts
 from tegula.jobs.rewriting.boxes import parts_of, rewrite_box, same_box, stored_blocks
 from tegula.jobs.rewriting.memory import release
 from tegula.jobs.rewriting.targets import Axis

@@ -14,9 +14,8 @@ from tegula import config
 from tegula.engine.concurrency.pool import results_of
 from tegula.engine.reading.remote import UNITS
 from tegula.errors import MetadataError, UnsupportedError
-from tegula.jobs.ledger import Ledger, is_shared
+from tegula.jobs.ledger import Amounts, Ledger, is_shared
 from tegula.jobs.plans import Unit
-from tegula.jobs.records import Amounts
 
 __all__ = ["Result", "Runner", "Threads", "Work", "check_reachable", "runner_of", "unpacked"]
 
