@@ -24,7 +24,7 @@ from tegula.jobs.ledger import Ledger
 from tegula.jobs.plans import Unit
 from tegula.jobs.publishing import Destination
 from tegula.jobs.rewriting.estimating import Estimate
-from tegula.jobs.rewriting.memory import grant_for, granted, release
+from tegula.jobs.rewriting.memory import granted, release, too_little
 from tegula.jobs.runners.runner import Work
 from tegula.jobs.units import Box, block_grid, itemsize_of, pairs_in_order
 from tegula.metadata.chunk_grids import ChunkGrid, joined_grid, regular_grid
@@ -38,9 +38,8 @@ __all__ = ["MOST_LEVELS", "ZARR3", "Reducing", "Step", "check_method", "masks_of
 ZARR3: Final = find_format("zarr3")
 MOST_LEVELS: Final = 64
 _METHODS: Final = ("mean", "mode", "nearest")
-_COPIES: Final = (
-    4  # of the bytes of a box: its elements, those of the level before, and both on their way through codecs
-)
+_COPIES: Final = 4
+"""Of the bytes of a box in memory: its elements, those of the level before, and both on their way through codecs."""
 _CELL_BYTES: Final = 80  # of intermediate results for each element that is reduced at a time
 
 Coords = tuple[int, ...]
@@ -148,17 +147,12 @@ def _share_of_memory(source: Array, target: Array, factors: Sequence[int], max_m
     """Return the bytes of a box of a level, and of the elements read at once for it; refuse a chunk that is larger."""
     if max_memory is None:
         return units.BLOCK_BYTES
-    remote = 2 if source.store.is_remote or target.store.is_remote else 1
+    shared = 2 if source.store.is_remote or target.store.is_remote else 1
     chunk = target.metadata.grid.largest_chunk()
     needed = _COPIES * max(prod(chunk) * itemsize_of(target), _piece_nbytes(source, target, factors))
-    if needed > granted(max_memory) // remote:
-        least, what = grant_for(needed * remote), "chunk" if target.shards is None else "shard"
-        raise UnsupportedError(
-            f"to compute one {what} of shape {tuple(chunk)} takes {least} bytes of memory, and max_memory is "
-            f"{max_memory}; raise max_memory to at least {least}, or choose smaller {what}s",
-            field="max_memory",
-        )
-    return granted(max_memory) // remote // _COPIES
+    if needed > granted(max_memory) // shared:
+        raise too_little("compute", target, needed * shared, max_memory)
+    return granted(max_memory) // shared // _COPIES
 
 
 def _piece_nbytes(source: Array, target: Array, factors: Sequence[int]) -> int:

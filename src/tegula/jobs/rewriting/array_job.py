@@ -25,7 +25,6 @@ from tegula.jobs.ledger import Ledger
 from tegula.jobs.misplaced import refuse_misplaced
 from tegula.jobs.plans import Piece, Plan, description_of
 from tegula.jobs.publishing import Destination, publish
-from tegula.jobs.rewriting.boxes import check_amount, same_attributes, stored_blocks
 from tegula.jobs.rewriting.estimating import estimate, estimate_of
 from tegula.jobs.rewriting.memory import passes_of, unit_grid
 from tegula.jobs.rewriting.passes import Passes
@@ -40,7 +39,15 @@ from tegula.jobs.rewriting.targets import (
     target_metadata,
 )
 from tegula.jobs.rewriting.temporary import between_name, recorded_array, temporary_array
-from tegula.jobs.rewriting.work import Converting, Mode, digest_of, loss_of
+from tegula.jobs.rewriting.work import (
+    Converting,
+    Mode,
+    check_amount,
+    digest_of,
+    loss_of,
+    same_attributes,
+    stored_blocks,
+)
 from tegula.jobs.runners.runner import Runner, Threads
 from tegula.jobs.running import do_units
 from tegula.jobs.units import Progress
