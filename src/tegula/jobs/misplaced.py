@@ -70,8 +70,7 @@ class Misplaced:
 
 def refuse_misplaced(array: Array) -> None:
     """Raise `MetadataError` if the first keys of an array are of another encoding, so that it would look empty."""
-    metadata, store = array.metadata, array.store
-    prefix = f"{array.path}/" if array.path else ""
+    metadata, store, prefix = array.metadata, array.store, array.stored.prefix
     if metadata.dense or not store.listable or 0 in metadata.shape:
         return
     misplaced = Misplaced()

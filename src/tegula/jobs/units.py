@@ -65,16 +65,19 @@ def opened(source: Any, path: str, allow_pickle: bool, storage_options: Mapping[
         yield with_known_members(node)
 
 
-def arrays_below(node: Node, failed: dict[str, str], sources: Sources | None = None) -> Iterator[tuple[str, Array]]:
+def arrays_below(
+    node: Node, failed: dict[str, str], sources: Sources | None = None, **how: bool
+) -> Iterator[tuple[str, Array]]:
     """Yield the path and the node of each array at and below a node, columns of tables included.
 
     `failed` receives the path of each node that can't be opened, and the reason; `sources` the nodes that are visited.
+    `how` is passed to `Group.walk`.
     """
     if isinstance(node, Array):
         yield "", node
         return
     lost: dict[str, str] = {}
-    for path, member in [("", node)] if isinstance(node, Table) else node.walk(lost):
+    for path, member in [("", node)] if isinstance(node, Table) else node.walk(lost, **how):
         if sources is not None:
             sources.see(member)
         if isinstance(member, Array):

@@ -5,21 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from types import MappingProxyType
 from typing import Any
 
 from tegula import engine
 from tegula.arrays.array import Array
 from tegula.engine.nodes.creating import check_vacant, create_parents
 from tegula.engine.nodes.deleting import clear_place, delete_node
-from tegula.engine.nodes.opening import stored_array
 from tegula.errors import AlreadyExistsError, NotFoundError, UnsupportedError
+from tegula.hierarchy.group import open_node
 from tegula.jobs.ledger import Ledger
 from tegula.jobs.recording import Recording
 from tegula.jobs.rewriting.array_job import ArrayJob, Prepared, entry_of
 from tegula.jobs.rewriting.planning import Conversion, is_taken
 from tegula.jobs.rewriting.report import ConvertedArray, ConvertReport
-from tegula.metadata.nodes import ArrayMetadata
 from tegula.targets.paths import location_of
 
 __all__ = ["convert_recorded", "outline_recorded"]
@@ -138,7 +136,9 @@ def _has_documents(conversion: Conversion) -> bool:
 class _CompletionReport(ArrayJob):
     """A dry run that reports complete arrays and, with `verify`, compares them with the source."""
 
-    left_out: Mapping[str, str] = MappingProxyType({})
+    def __init__(self, left_out: Mapping[str, str], *target: Any) -> None:
+        super().__init__(*target)
+        self.left_out = left_out
 
     def entry(self, source: Array, prepared: Prepared) -> ConvertedArray:
         """Report an array as it is."""
@@ -147,8 +147,10 @@ class _CompletionReport(ArrayJob):
             raise UnsupportedError(self.left_out[name])
         compared: dict[str, Any] = {}
         if self.run.verify:
-            found = stored_array(self.store, prepared.draft.path, self._stored_metadata(prepared), **prepared.allowed)
-            target = Array(found, prepared.draft.path, read_only=True)
+            path, pickles = prepared.draft.path, prepared.draft.allow_pickle
+            target = open_node(self.store, path, self.layout.fmt.name, read_only=True, allow_pickle=pickles)
+            if not isinstance(target, Array):
+                raise NotFoundError("the array has been deleted", path=location_of(self.store, path))
             read = self._source(source, "rewrite")
             compared = dict(zip(("verified", "digest"), self._verified(source, prepared, target, read)))
         stored, after = prepared.draft.stored.amount_stored()
@@ -159,22 +161,10 @@ class _CompletionReport(ArrayJob):
         }
         return entry_of(prepared.draft, name, notes=prepared.notes, **sizes, **compared)
 
-    def _stored_metadata(self, prepared: Prepared) -> ArrayMetadata:
-        metadata = engine.read_metadata(self.store, prepared.draft.path, self.layout.fmt.name)
-        if not isinstance(metadata, ArrayMetadata):
-            raise NotFoundError("the array has been deleted", path=location_of(self.store, prepared.draft.path))
-        return metadata
-
 
 def _completed_before(conversion: Conversion, failed: Mapping[str, str]) -> ConvertReport:
     """Return the report on a target that this job has completed before, for example just before it was killed."""
-
-    def arrays(*target: Any) -> ArrayJob:
-        reported = _CompletionReport(*target)
-        reported.left_out = failed
-        return reported
-
-    report = conversion.walk(arrays, dry_run=True)
+    report = conversion.walk(partial(_CompletionReport, failed), dry_run=True)
     report.dry_run = False
     report.notes.setdefault("", []).append("the target was complete already")
     return report

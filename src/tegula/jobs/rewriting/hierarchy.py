@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final
 
@@ -27,6 +26,7 @@ from tegula.jobs.rewriting.array_job import ArrayJob, label_of, reserved_note
 from tegula.jobs.rewriting.report import ConvertedArray, ConvertReport
 from tegula.jobs.rewriting.rules import Rules, match_rules
 from tegula.jobs.rewriting.targets import selected_axes
+from tegula.jobs.units import arrays_below
 from tegula.metadata.nodes import GroupMetadata
 from tegula.tables.columns import ORDER, column_names, with_names
 from tegula.tables.table import Table
@@ -98,10 +98,10 @@ class Job:
     def _check_rules(self, root: Group | Table) -> None:
         """Check the rules before anything is written: each matches an array, and shards are multiples of chunks."""
         layout = self._layout
-        match_rules(layout.rules, _arrays_of(root))
+        match_rules(layout.rules, arrays_below(root, {}, implicit=True, strict=True))
         if not any(isinstance(value, (int, tuple)) and value is not True for value in layout.shards.values if value):
             return  # automatic ones are multiples of any chunks
-        for name, source in _arrays_of(root):
+        for name, source in arrays_below(root, {}, implicit=True, strict=True):
             try:
                 self._arrays.planned(source, selected_axes(None, source.shape), name)
             except TegulaError as error:
@@ -268,15 +268,3 @@ class Job:
                 self._columns_made.append(f"{name}/{column}".lstrip("/"))
                 notes = []
         return done
-
-
-def _arrays_of(root: Group | Table) -> Iterator[tuple[str, Array]]:
-    """Yield path and array of all readable arrays below a group or in a table."""
-    nodes = [("", root)] if isinstance(root, Table) else root.walk({}, implicit=True, strict=True)
-    for name, node in nodes:
-        if isinstance(node, Array):
-            yield name, node
-        elif isinstance(node, Table):
-            for column in node.names:
-                with suppress(TegulaError):
-                    yield f"{name}/{column}".lstrip("/"), node[column]

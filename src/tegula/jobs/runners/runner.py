@@ -16,8 +16,9 @@ from tegula.engine.reading.remote import UNITS
 from tegula.errors import MetadataError, UnsupportedError
 from tegula.jobs.ledger import Amounts, Ledger, is_shared
 from tegula.jobs.plans import Unit
+from tegula.stores.local.open_files import GaveUp, waiting
 
-__all__ = ["Result", "Runner", "Threads", "Work", "check_reachable", "runner_of", "unpacked"]
+__all__ = ["Result", "Runner", "Threads", "Work", "check_reachable", "check_wanted", "runner_of", "unpacked"]
 
 Result = tuple[Unit, Any]
 
@@ -73,6 +74,12 @@ class Work(ABC):
     def packed(self) -> bytes:
         """Return the work as bytes for other processes."""
         return pickle.dumps(self)
+
+
+def check_wanted() -> None:
+    """Raise an error if another part of the operation has failed, so that nobody wants the results any more."""
+    if waiting.is_over():
+        raise GaveUp("stopped because another part of the operation failed")
 
 
 @lru_cache(maxsize=64)
