@@ -11,14 +11,14 @@ import pytest
 from tegula.errors import AlreadyExistsError
 from tegula.jobs.ledger import Ledger
 from tegula.jobs.managing import discard
-from tegula.jobs.plans import Plan
+from tegula.jobs.plans import Piece, Plan
 from tegula.metadata.chunk_grids import regular_grid
 from tegula.stores import MemoryStore
 
 
 def a_plan() -> Plan:
     plan = Plan("convert", {}, "a", "b")
-    plan.add("x", (8,), regular_grid((1,)), {})
+    plan.add(Piece("x", (8,), regular_grid((1,))))
     return plan
 
 

@@ -26,7 +26,7 @@ from tegula.errors import StoreError
 from tegula.formats import find_format
 from tegula.jobs.ledger import DIRECTORY, Ledger
 from tegula.jobs.owners import Owner
-from tegula.jobs.plans import Plan
+from tegula.jobs.plans import Piece, Plan
 from tegula.jobs.rewriting.array_job import Run
 from tegula.jobs.rewriting.planning import Conversion
 from tegula.jobs.rewriting.rules import rules_of
@@ -584,7 +584,7 @@ def test_the_ledger_is_small() -> None:
     store = MemoryStore()
     ledger, plan = Ledger(store, ""), Plan("convert", {}, "a", "b")
     count, nbytes = 4096, 2**20  # units of a MiB, which is little
-    plan.add("x", (count,), regular_grid((1,)), {})
+    plan.add(Piece("x", (count,), regular_grid((1,))))
     ledger.begin(plan, resume=False)
     for first in range(0, count, 256):
         for number in range(first, first + 256):
@@ -613,7 +613,7 @@ def test_units_count_as_done_while_their_records_are_merged(how: str) -> None:
 
     store = Slow()
     ledger, plan = Ledger(store, ""), Plan("convert", {}, "a", "b")
-    plan.add("x", (8,), regular_grid((1,)), {})
+    plan.add(Piece("x", (8,), regular_grid((1,))))
     ledger.begin(plan, resume=False)
     for number in range(8):
         ledger.record(number, {"read": 1})

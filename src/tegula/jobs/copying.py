@@ -21,10 +21,9 @@ from tegula.hierarchy.copying import CopyReport
 from tegula.hierarchy.sources import Source, Sources, source_of
 from tegula.jobs.ledger import Ledger, is_ledger_key, share_of
 from tegula.jobs.managing import refuse_running
-from tegula.jobs.plans import Plan, Unit, fingerprint_of
+from tegula.jobs.plans import Piece, Plan, Unit, fingerprint_of
 from tegula.jobs.recording import Recording
-from tegula.jobs.runners.runner import Runner, Work, check_reachable, runner_of
-from tegula.jobs.running import do_units
+from tegula.jobs.runners.runner import Runner, Work, check_reachable, do_units, runner_of
 from tegula.jobs.units import Box, block_grid, in_boxes
 from tegula.metadata.chunk_grids import ChunkGrid
 from tegula.metadata.nodes import ArrayMetadata, GroupMetadata
@@ -223,7 +222,7 @@ class _Job:
         if not self.arrays and not self.plan.groups and next(iter(keys), None) is None:
             raise NotFoundError("there is no array or group", path=location_of(self.store, self.old))
         for name, array in self.arrays.items():
-            self.plan.add(name, array.shape, block_grid(array, array), fingerprint_of(array))
+            self.plan.add(Piece(name, array.shape, block_grid(array, array), fingerprint_of(array)))
 
     def _node_at(self, store: Store, path: str) -> Any:
         try:

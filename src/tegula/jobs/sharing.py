@@ -18,7 +18,7 @@ from tegula.errors import MetadataError, TegulaError
 from tegula.hierarchy.sources import Source, Sources
 from tegula.jobs.ledger import Amounts, Ledger
 from tegula.jobs.misplaced import refuse_misplaced
-from tegula.jobs.plans import Plan, Unit, fingerprint_of
+from tegula.jobs.plans import Piece, Plan, Unit, fingerprint_of
 from tegula.jobs.runners.runner import Runner, Threads, Work, check_reachable, runner_of
 from tegula.jobs.units import Box, Node, Progress, arrays_below, itemsize_of, one_at_a_time
 from tegula.metadata.chunk_grids import regular_grid
@@ -147,7 +147,7 @@ def sharing(
         store = store_of(ledger)
         check_reachable(who, store)
         for name, shape, source in sorted(entries(), key=lambda entry: entry[0]):
-            plan.add(name, shape, regular_grid([1] * len(shape)), source)
+            plan.add(Piece(name, shape, regular_grid([1] * len(shape)), source))
         records = Ledger(store, "")
         records.expected = plan
         try:

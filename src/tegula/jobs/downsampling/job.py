@@ -31,7 +31,7 @@ from tegula.jobs.rewriting.planning import Conversion, is_taken
 from tegula.jobs.rewriting.report import ConvertReport
 from tegula.jobs.rewriting.rules import match_rules
 from tegula.jobs.rewriting.targets import Layout
-from tegula.jobs.running import do_units
+from tegula.jobs.runners.runner import do_units
 from tegula.metadata.ome import KEY
 from tegula.reductions import Reduction
 from tegula.stores import Store
@@ -127,12 +127,12 @@ class PyramidJob:
             copying = Conversion(self._array, None, self._store, self._path_of("s0"), self._layout, self._run)
             self._copy_plan = copying.plan()
             for name, piece in self._copy_plan.pieces.items():
-                plan.add(f"s0/{name}".strip("/"), piece.shape, piece.grid, {**piece.source}, piece.target, piece.chunks)
+                plan.add(replace(piece, name=f"s0/{name}".strip("/")))
             plan.groups[""] = {}  # whose documents this job writes
             source = {}
         for step in self.steps:
             facts = sorted(step.draft.metadata.documents.items()), self._reduction
-            plan.add(step.name, step.draft.shape, step.grid, source, digest(repr(facts).encode()))
+            plan.add(Piece(step.name, step.draft.shape, step.grid, source, digest(repr(facts).encode())))
             source = {}
         return plan
 
@@ -309,7 +309,7 @@ class PyramidJob:
         """Compute a level, and return it; ``None`` if units are left to parts that are not running."""
         ledger, memory, documents = self._ledger, self._run.max_memory, {**step.draft.metadata.documents}
         limits = {} if memory is None else {"buffer_bytes": max(1, memory // 2)}
-        piece = Piece(step.name, step.draft.shape, step.grid, 0, {}, "")
+        piece = Piece(step.name, step.draft.shape, step.grid)
         if self._recording is not None:
             piece = self._recording.plan.pieces[step.name]
 

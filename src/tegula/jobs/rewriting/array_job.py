@@ -48,8 +48,7 @@ from tegula.jobs.rewriting.work import (
     same_attributes,
     stored_blocks,
 )
-from tegula.jobs.runners.runner import Runner, Threads
-from tegula.jobs.running import do_units
+from tegula.jobs.runners.runner import Runner, Threads, do_units
 from tegula.jobs.units import Progress
 from tegula.metadata.chunk_grids import ChunkGrid, regular_grid
 from tegula.metadata.nodes import ArrayMetadata, inner_codecs
@@ -307,11 +306,11 @@ class ArrayJob:
         plan, name, shape = self.run.plan, planned.name, planned.draft.shape
         if self.run.ledger is None:
             temporary, grids = self.unit_grids(source, planned)
-            pieces = [Piece(name, shape, grid, 0, {}, "", temporary) for grid in grids]
+            pieces = [Piece(name, shape, grid, chunks=temporary) for grid in grids]
             return pieces[0] if len(pieces) > 1 else None, pieces[-1]
         if plan is None or name not in plan.pieces:
             raise StoreError("the array was added to the source during the conversion", path=source.location)
-        if description_of(source) != plan.described[name]:
+        if description_of(source) != plan.pieces[name].described:
             raise ConflictError(
                 "the source has changed since its units were planned; do it again when no other program changes it",
                 path=source.location,
@@ -463,7 +462,7 @@ class ArrayJob:
         ledger = None if self.run.ledger is None else self.run.ledger.whole()
         if plan is None:
             grid = unit_grid(source, planned.axes, target, self.run.max_memory, copies=2)
-            piece = Piece(planned.name, target.shape, grid, 0, {}, "")
+            piece = Piece(planned.name, target.shape, grid)
         else:  # the units have numbers of their own
             piece = plan.pieces[planned.name]
             piece = replace(piece, first=piece.first + plan.units)

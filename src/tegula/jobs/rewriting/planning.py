@@ -11,13 +11,12 @@ from tegula.arrays.array import Array
 from tegula.errors import MetadataError, NotFoundError, UnsupportedError
 from tegula.hierarchy.group import Group
 from tegula.jobs.misplaced import refuse_misplaced
-from tegula.jobs.plans import Plan, description_of, digest, fingerprint_of
+from tegula.jobs.plans import Piece, Plan, description_of, digest, fingerprint_of
 from tegula.jobs.rewriting.array_job import ArrayJob, Prepared, Run, entry_of
 from tegula.jobs.rewriting.hierarchy import Job
 from tegula.jobs.rewriting.report import ConvertedArray, ConvertReport
 from tegula.jobs.rewriting.targets import Layout
 from tegula.jobs.rewriting.temporary import between_name
-from tegula.metadata.chunk_grids import ChunkGrid
 from tegula.stores import MemoryStore, Store
 from tegula.tables.table import Table
 from tegula.targets.paths import location_of
@@ -31,9 +30,8 @@ class _Planner(ArrayJob):
 
     def __init__(self, *target: Any) -> None:
         super().__init__(*target)
-        self.pieces: dict[str, tuple[tuple[int, ...], ChunkGrid, dict[str, Any], str, tuple[int, ...]]] = {}
+        self.pieces: list[Piece] = []
         self.groups: dict[str, dict[str, Any]] = {}
-        self.described: dict[str, str] = {}
 
     def entry(self, source: Array, prepared: Prepared) -> ConvertedArray:
         """Plan the units of an array."""
@@ -45,9 +43,9 @@ class _Planner(ArrayJob):
         temporary, grids = self.unit_grids(source, prepared)
         shape, fingerprint = prepared.draft.shape, fingerprint_of(source)
         if temporary:
-            self.pieces[between_name(name)] = shape, grids[0], fingerprint, target, temporary
-        self.pieces[name] = shape, grids[-1], fingerprint, target, ()
-        self.described[name] = description_of(source)
+            self.pieces.append(Piece(between_name(name), shape, grids[0], fingerprint, target, temporary))
+        described = description_of(source)
+        self.pieces.append(Piece(name, shape, grids[-1], fingerprint, target, described=described))
         return entry_of(prepared.draft, name, before=0, notes=())
 
     def container(self, node: Group | Table, name: str, made: bool) -> None:
@@ -95,9 +93,9 @@ class Conversion:
         )
         Job(planner).run(self.source, self.select)
         plan = Plan("convert", {**self.said}, self.source.location, location_of(self.store, self.path))
-        plan.groups, plan.described = planner.groups, planner.described
-        for name, piece in sorted(planner.pieces.items()):
-            plan.add(name, *piece)
+        plan.groups = planner.groups
+        for piece in sorted(planner.pieces, key=lambda piece: piece.name):
+            plan.add(piece)
         return plan
 
     @property
