@@ -252,7 +252,7 @@ class _Job:
             self._show(name, before[0] + total["copied"], before[1] + total["written"])
 
         with self._sources[name]:
-            total, left = do_units(runner, work, piece, partial(work.stored, piece.grid), report)
+            total, left = do_units(runner, work, piece, report)
         self._values, self._nbytes = before[0] + total["copied"], before[1] + total["written"]
         if not left:
             self.ledger.complete(piece.first, piece.stop)
@@ -307,7 +307,7 @@ class _Chunks(Work):
         return cells(self.array.metadata.grid.touched(box))
 
     def stored(self, grid: ChunkGrid) -> Iterator[tuple[Coords, Coords]] | None:
-        """Return the boxes and chunks to visit, in order, if few chunks are stored; ``None`` for all boxes."""
+        """Return what to visit if few chunks are stored; see `Work.stored`."""
         old = self.array.stored
         if not old.is_sparse(prod(old.metadata.grid.counts(old.metadata.shape))):
             return None

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Final
 
 from tegula import engine
@@ -11,11 +13,13 @@ from tegula.arrays.array import Array
 from tegula.arrays.creation import completing, new_array_of
 from tegula.errors import AlreadyExistsError, TegulaError
 from tegula.formats import Format, find_format
+from tegula.jobs.ledger import Ledger
+from tegula.jobs.runners.runner import Work
 from tegula.metadata.nodes import ArrayMetadata, NodeMetadata
 from tegula.stores import Store
 from tegula.targets.paths import location_of
 
-__all__ = ["Destination", "publish"]
+__all__ = ["Destination", "Writing", "publish"]
 
 _RETRIES: Final = 10
 
@@ -56,6 +60,27 @@ class Destination:
         if not self.visible:  # without documents, no operation checks that they exist
             metadata = replace(metadata, documents={})
         return Array(engine.stored_array(self.store, self.path, metadata, **self.options), self.path, read_only=False)
+
+
+class Writing(Work):
+    """Work whose units are read from one array, the source, and written to another one."""
+
+    def __init__(
+        self, name: str, source: Array, destination: Destination, ledger: Ledger | None, limits: Mapping[str, int]
+    ) -> None:
+        self.name, self.source, self.destination, self.ledger = name, source, destination, ledger
+        self.limits = {**limits}
+        self.requests = max(source.store.concurrency, destination.store.concurrency)
+        self.is_remote = source.store.is_remote or destination.store.is_remote
+
+    def __getstate__(self) -> dict[str, Any]:
+        opened = {name for name in vars(self) if isinstance(getattr(type(self), name, None), cached_property)}
+        return {name: value for name, value in vars(self).items() if name not in opened}
+
+    @cached_property
+    def target(self) -> Array:
+        """The array that is written."""
+        return self.destination.open()
 
 
 def publish(

@@ -315,9 +315,7 @@ class PyramidJob:
 
         def done(ledger: Ledger | None) -> Counter[int]:
             work = Reducing(step.name, before, made, self._reduction, step.most, ledger, limits)
-            _, left = do_units(
-                self._run.runner, work, piece, partial(work.stored, piece.grid), partial(self._show, step)
-            )
+            _, left = do_units(self._run.runner, work, piece, partial(self._show, step))
             if ledger is not None and not left:
                 ledger.complete(piece.first, piece.stop)
             return left

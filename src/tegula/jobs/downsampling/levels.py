@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import product
 from math import prod
 from typing import Any, Final
@@ -22,10 +21,9 @@ from tegula.formats import find_format
 from tegula.jobs import units
 from tegula.jobs.ledger import Ledger
 from tegula.jobs.plans import Unit
-from tegula.jobs.publishing import Destination
+from tegula.jobs.publishing import Destination, Writing
 from tegula.jobs.rewriting.estimating import Estimate
 from tegula.jobs.rewriting.memory import granted, release, too_little
-from tegula.jobs.runners.runner import Work
 from tegula.jobs.units import Box, block_grid, itemsize_of, pairs_in_order
 from tegula.metadata.chunk_grids import ChunkGrid, joined_grid, regular_grid
 from tegula.metadata.fill_values import scalar_array
@@ -187,7 +185,7 @@ def _keeps_fill(source: Array, reduction: Reduction) -> bool:
 # --- the work
 
 
-class Reducing(Work):
+class Reducing(Writing):
     """The work on each unit of a level: a box of it is computed from the level before, and written at once.
 
     `source` is the level before, `destination` is where the level is, and at most `most` bytes are read at once.
@@ -203,19 +201,8 @@ class Reducing(Work):
         ledger: Ledger | None,
         limits: Mapping[str, int],
     ) -> None:
-        self.name, self.source, self.destination, self.reduction = name, source, destination, reduction
-        self.most, self.ledger, self.limits = most, ledger, limits
-        self.requests = max(source.store.concurrency, destination.store.concurrency)
-        self.is_remote = source.store.is_remote or destination.store.is_remote
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        facts = self.name, self.source, self.destination, self.reduction, self.most, self.ledger, self.limits
-        return type(self), facts
-
-    @cached_property
-    def target(self) -> Array:
-        """The array that is written."""
-        return self.destination.open()
+        super().__init__(name, source, destination, ledger, limits)
+        self.reduction, self.most = reduction, most
 
     def nbytes(self, unit: Unit) -> int:
         """Return approximately how many bytes a unit takes in memory."""
@@ -261,7 +248,7 @@ class Reducing(Work):
         return nbytes, values.nbytes
 
     def stored(self, grid: ChunkGrid) -> Iterator[tuple[Coords, Coords]] | None:
-        """Return the boxes and chunks to compute, in order, if few chunks are stored; ``None`` for all boxes."""
+        """Return what to compute if few chunks are stored; see `Work.stored`."""
         own, old, target = self.target.metadata.grid, self.source.stored, self.target
         number = prod(own.counts(target.shape))
         if not (_is_sparse_alike(self.source, target, self.reduction) and old.is_sparse(number, target.nbytes)):

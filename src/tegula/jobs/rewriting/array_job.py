@@ -440,7 +440,7 @@ class ArrayJob:
         """Do the units of an array, as `do_units` does, with no more threads than there is memory for."""
         here = self.run.runner.shares_memory and not work.is_remote
         with _limited(work.limits.get("threads") if here else None):
-            return do_units(self.run.runner, work, piece, partial(work.stored, piece.grid), show)
+            return do_units(self.run.runner, work, piece, show)
 
     def _passes(self, source: Array, planned: Prepared, target: Array) -> Passes | None:
         """Return the passes of a conversion with `max_memory`; ``None`` without it."""

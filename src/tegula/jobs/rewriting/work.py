@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property, partial
 from itertools import islice
 from math import prod
+from types import MappingProxyType
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -23,10 +24,9 @@ from tegula.indexing.normalise import as_slice
 from tegula.jobs.checksum import digest_of_array
 from tegula.jobs.ledger import Ledger, add_amounts
 from tegula.jobs.plans import Unit
-from tegula.jobs.publishing import Destination
+from tegula.jobs.publishing import Destination, Writing
 from tegula.jobs.rewriting.memory import release
 from tegula.jobs.rewriting.targets import Axis
-from tegula.jobs.runners.runner import Work
 from tegula.jobs.units import Box, in_boxes, itemsize_of, pairs_in_order, selected
 from tegula.metadata.chunk_grids import ChunkGrid
 from tegula.metadata.fill_values import is_empty
@@ -43,25 +43,17 @@ _WORTH: Final = 2**18  # bytes of a box that take about as long as a chunk that 
 _ERRORS: Final = ("largest error", "largest relative error")
 
 
-class Converting(Work):
+class Converting(Writing):
     """The work on each unit of an array: chunks are copied, or values rewritten, or both sides compared.
 
     Parameters
     ----------
-    name : str
-        Path of the array below the source.
-    source : Array
-        What to read.
+    name, source, destination, ledger, limits
+        As for `Work` and `Writing`.
     axes : list
         The selected part of each axis, see `selected_axes`.
-    destination : Destination
-        What to write.
     mode : {"copy", "rewrite", "verify"}
         What to do.
-    ledger : Ledger, optional
-        Where units that are done are recorded.
-    limits : mapping, optional
-        Settings that keep a process within its memory; see `Work`.
     precision : Precision, optional
         How values change.
     """
@@ -74,23 +66,12 @@ class Converting(Work):
         destination: Destination,
         mode: Mode,
         ledger: Ledger | None,
-        limits: Mapping[str, int] | None = None,
+        limits: Mapping[str, int] = MappingProxyType({}),
         precision: Precision | None = None,
     ) -> None:
-        self.name, self.source, self.axes, self.destination = name, source, axes, destination
-        self.mode, self.ledger, self.limits, self.precision = mode, ledger, limits or {}, precision
-        self.requests = max(source.store.concurrency, destination.store.concurrency)
-        self.is_remote = source.store.is_remote or destination.store.is_remote
+        super().__init__(name, source, destination, ledger, limits)
+        self.axes, self.mode, self.precision = axes, mode, precision
         self._latest = 0  # size of the latest unit
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        facts = self.name, self.source, self.axes, self.destination, self.mode, self.ledger, self.limits, self.precision
-        return type(self), facts
-
-    @cached_property
-    def target(self) -> Array:
-        """The array that is written."""
-        return self.destination.open()
 
     def nbytes(self, unit: Unit) -> int:
         """Return approximately how many bytes a unit takes in memory; chunks that are copied take room one by one."""
@@ -166,7 +147,7 @@ class Converting(Work):
         return cells(bounds)
 
     def stored(self, grid: ChunkGrid) -> Iterator[tuple[Coords, Coords]] | None:
-        """Return the boxes and chunks to visit, in order, if few chunks are stored; ``None`` for all boxes."""
+        """Return what to visit if few chunks are stored; see `Work.stored`."""
         if self.mode != "copy":
             compared = self.mode == "verify"
             return stored_blocks(self.source, self.axes, self.target, grid, self.precision, compared=compared)

@@ -20,6 +20,7 @@ from tegula.engine.reading.remote import UNITS
 from tegula.errors import MetadataError, UnsupportedError
 from tegula.jobs.ledger import RUN, Amounts, Ledger, add_amounts, is_shared
 from tegula.jobs.plans import Piece, Unit, units_of
+from tegula.metadata.chunk_grids import ChunkGrid
 from tegula.stores.local.open_files import GaveUp, waiting
 
 __all__ = [
@@ -34,9 +35,8 @@ __all__ = [
     "unpacked",
 ]
 
+Coords = tuple[int, ...]
 Result = tuple[Unit, Any]
-Stored = Callable[[], Iterator[Any] | None]
-"""Returns the stored chunks to visit, as `units_of` takes them."""
 
 
 class Work(ABC):
@@ -69,6 +69,10 @@ class Work(ABC):
     def nbytes(self, unit: Unit) -> int:
         """Return approximately how many bytes a unit takes in memory."""
         return unit.size
+
+    def stored(self, grid: ChunkGrid) -> Iterator[tuple[Coords, Coords]] | None:
+        """Return the boxes and chunks to visit, in order, if few chunks are stored; ``None`` for all boxes."""
+        return None
 
     def __call__(self, unit: Unit) -> Any:
         """Do one unit, and record in the ledger that it is done."""
@@ -214,18 +218,9 @@ def check_reachable(runner: Runner, *stores: Any) -> None:
 
 
 def do_units(
-    runner: Runner, work: Work, piece: Piece, stored: Stored, report: Callable[[int], None]
+    runner: Runner, work: Work, piece: Piece, report: Callable[[int], None]
 ) -> tuple[Counter[str], Counter[int]]:
-    """Do the units of an array.
-
-    Parameters
-    ----------
-    runner, work, piece
-        The runner, the work on each unit, and the units of the array.
-    stored : callable
-        Returns the stored chunks, if few are stored; called again to find the units left to other parts.
-    report : callable
-        Called with the number of elements done so far.
+    """Do the units of an array; `report` is called with the number of elements done so far.
 
     Returns
     -------
@@ -237,7 +232,7 @@ def do_units(
     ledger, done, nothing = work.ledger, 0, Counter[int]()
     if ledger is None:
         total: Counter[str] = Counter()
-        for unit, result in runner.run(work, units_of(piece, stored())):
+        for unit, result in runner.run(work, units_of(piece, work.stored(piece.grid))):
             add_amounts(total, result)
             done += unit.size
             report(done)
@@ -251,7 +246,7 @@ def do_units(
 
     def left() -> Iterator[Unit]:
         nonlocal before
-        for unit in units_of(piece, stored()):
+        for unit in units_of(piece, work.stored(piece.grid)):
             if not ledger.is_mine(unit.number):
                 continue
             recorded.append(unit.number)
@@ -272,7 +267,7 @@ def do_units(
         ledger.read()
         if (known := ledger.completed(piece.first)) is not None:  # another part has just completed it
             return Counter(known), nothing
-        numbers = (unit.number for unit in units_of(piece, stored()))
+        numbers = (unit.number for unit in units_of(piece, work.stored(piece.grid)))
         left_to_others = Counter(number % parts + 1 for number in numbers if number not in ledger)
     return ledger.sum_of(piece.first, piece.stop), left_to_others
 
