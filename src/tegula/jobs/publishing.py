@@ -26,28 +26,14 @@ _RETRIES: Final = 10
 
 @dataclass(frozen=True)
 class Destination:
-    """An array that a job writes, whose documents need not be stored yet.
-
-    Parameters
-    ----------
-    store, path : Store, str
-        Where it is.
-    documents : dict of str to bytes
-        Its documents, as they are or will be stored.
-    format : str
-        Its format.
-    options : dict
-        Options for `tegula.engine.stored_array`.
-    visible : bool
-        Whether the documents are stored already.
-    """
+    """An array that a job writes, whose documents need not be stored yet."""
 
     store: Store
     path: str
-    documents: dict[str, bytes]
+    documents: dict[str, bytes]  # as they are or will be stored
     format: str
-    options: dict[str, Any]
-    visible: bool
+    options: dict[str, Any]  # for `tegula.engine.stored_array`
+    visible: bool  # whether the documents are stored already
 
     def open(self) -> Array:
         """Return the array for writing."""

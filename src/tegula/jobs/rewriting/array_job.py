@@ -61,110 +61,51 @@ __all__ = ["ArrayJob", "Prepared", "Run", "entry_of", "label_of", "reserved_note
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """How arrays are made: who does the units, what is recorded and reported, and how much memory that may take.
-
-    Parameters
-    ----------
-    runner : Runner
-        The runner that does the units.
-    ledger : Ledger, optional
-        The ledger that records finished units.
-    plan : Plan, optional
-        The units of each array, if there is a ledger.
-    visible_early : bool
-        Whether the documents of arrays are written before the chunks.
-    in_group : bool
-        Whether the caller creates the groups above the target.
-    overwrite, dry_run, verify, progress, max_memory, temporary
-        The arguments of `tegula.convert`.
-    two_passes : bool
-        Whether arrays may take two passes to stay within `max_memory`.
-    """
+    """How arrays are made: who does the units, what is recorded and reported, and how much memory that may take."""
 
     runner: Runner = field(default_factory=Threads)
-    ledger: Ledger | None = None
-    plan: Plan | None = None
-    visible_early: bool = False
-    in_group: bool = False
-    overwrite: bool = False
+    ledger: Ledger | None = None  # records finished units
+    plan: Plan | None = None  # the units of each array, if there is a ledger
+    visible_early: bool = False  # whether the documents of arrays are written before the chunks
+    in_group: bool = False  # whether the caller creates the groups above the target
+    overwrite: bool = False  # this and what follows are arguments of `tegula.convert`
     dry_run: bool = False
     verify: bool = False
     progress: Progress | None = None
     max_memory: int | None = None
     temporary: Any = None
-    two_passes: bool = True
+    two_passes: bool = True  # whether arrays may take two passes to stay within `max_memory`
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """An array that is about to be converted.
+    """An array that is about to be converted."""
 
-    Parameters
-    ----------
-    name : str
-        Its path below the source.
-    axes : list
-        The selected part of each axis.
-    target : Target
-        The new array's metadata.
-    allowed : dict
-        Options for opening the new array.
-    draft : Array
-        The new array, which is not stored yet.
-    metadata : ArrayMetadata
-        Its metadata as the format will read it, with the documents.
-    mode : {"copy", "rewrite"}
-        Whether its chunks are copied as they are stored.
-    notes : tuple of str
-        Notes for the report.
-    """
-
-    name: str
-    axes: list[Axis | int]
-    target: Target
-    allowed: dict[str, Any]
-    draft: Array
-    metadata: ArrayMetadata
-    mode: Mode
-    notes: tuple[str, ...]
+    name: str  # its path below the source
+    axes: list[Axis | int]  # the selected part of each axis
+    target: Target  # the new array's metadata
+    allowed: dict[str, Any]  # options for opening the new array
+    draft: Array  # the new array, which is not stored yet
+    metadata: ArrayMetadata  # its metadata as the format will read it, with the documents
+    mode: Mode  # whether its chunks are copied as they are stored
+    notes: tuple[str, ...]  # for the report
 
 
 @dataclass(slots=True)
 class _Making:
-    """An array that is being made.
+    """An array that is being made."""
 
-    Parameters
-    ----------
-    store, path : Store, str
-        Where it is made, which is its final place unless it replaces another.
-    is_visible : bool
-        Whether its documents are stored, and are no draft.
-    target : Array, optional
-        The array, once its documents are stored.
-    left : Counter of int
-        Number of units that are left to each of the other parts of the job.
-    """
-
-    store: Store
+    store: Store  # where it is made, which is its final place unless it replaces another
     path: str
-    is_visible: bool = False
-    target: Array | None = None
-    left: Counter[int] = field(default_factory=Counter)
+    is_visible: bool = False  # whether its documents are stored, and are no draft
+    target: Array | None = None  # the array, once its documents are stored
+    left: Counter[int] = field(default_factory=Counter)  # number of units left to each of the other parts of the job
 
 
 class ArrayJob:
     """What is done with each array of a conversion: it is converted, unless a subclass plans or checks its `entry`.
 
-    Parameters
-    ----------
-    store, path : Store, str
-        The target.
-    layout : Layout
-        What the new arrays are to be like.
-    run : Run
-        How they are made.
-    report : ConvertReport
-        Receives the results.
+    The arrays are made at `store` and `path` or below, and `report` receives the results.
     """
 
     def __init__(self, store: Store, path: str, layout: Layout, run: Run, report: ConvertReport) -> None:
@@ -225,15 +166,7 @@ class ArrayJob:
     def array(
         self, source: Array, name: str, select: Any = None, *notes: str
     ) -> tuple[ConvertedArray, tuple[Rules, ...]]:
-        """Convert one array; `name` is its path below the source.
-
-        Returns
-        -------
-        ConvertedArray
-            What was done.
-        tuple of Rules
-            Rules that do not fit the array.
-        """
+        """Convert one array; return what was done, and the rules that do not fit it."""
         prepared = self.prepared(source, name, select, *notes)
         return self.entry(source, prepared), prepared.target.misfits
 

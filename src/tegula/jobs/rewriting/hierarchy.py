@@ -42,10 +42,7 @@ _Attempt = tuple[str, ConvertedArray | str, tuple[Rules, ...]]
 class Job:
     """A conversion under way: goes through a hierarchy, creates its groups, and fills its tables.
 
-    Parameters
-    ----------
-    arrays : ArrayJob
-        What is done with each array; it has the target, the layout, the run and the report.
+    `arrays` says what is done with each array, and has the target, the layout, the run and the report.
     """
 
     def __init__(self, arrays: ArrayJob) -> None:

@@ -56,29 +56,15 @@ class _Planner(ArrayJob):
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """A conversion: what is read, where new arrays are written, what they are to be like, and how they are made.
-
-    Parameters
-    ----------
-    source : Array, Group or Table
-        The node to convert.
-    select : object
-        For an array, the selected part; ``None`` for all.
-    store, path : Store, str
-        The target.
-    layout, run
-        As for `ArrayJob`.
-    said : mapping
-        The user's options as text, for the plan.
-    """
+    """A conversion: what is read, where new arrays are written, what they are to be like, and how they are made."""
 
     source: Array | Group | Table
-    select: Any
-    store: Store
+    select: Any  # the selected part of an array; ``None`` for all
+    store: Store  # of the target
     path: str
     layout: Layout
     run: Run
-    said: Mapping[str, str] = field(default_factory=dict)
+    said: Mapping[str, str] = field(default_factory=dict)  # the user's options as text, for the plan
 
     def walk(self, kind: Callable[..., ArrayJob] = ArrayJob, **changes: Any) -> ConvertReport:
         """Go through the source with an `ArrayJob`; `changes` are made to how that is done. Return its report."""

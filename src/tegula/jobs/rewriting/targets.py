@@ -53,30 +53,14 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The new array of a conversion.
+    """The new array of a conversion."""
 
-    Parameters
-    ----------
-    metadata : ArrayMetadata
-        Its metadata in the target's format.
-    notes : tuple of str
-        Notes on what could not be kept.
-    complete : bool
-        Whether absent chunks have to be written, since the fill value has changed or is no longer defined.
-    recoded : bool
-        Whether codecs were given, which may differ from those of the source.
-    misfits : tuple of Rules
-        Plain values and rules for dimensions that do not fit this array.
-    precision : Precision, optional
-        How values change.
-    """
-
-    metadata: ArrayMetadata
-    notes: tuple[str, ...]
-    complete: bool
-    recoded: bool
-    misfits: tuple[Rules, ...]
-    precision: Precision | None = None
+    metadata: ArrayMetadata  # in the target's format
+    notes: tuple[str, ...]  # on what could not be kept
+    complete: bool  # absent chunks have to be written, since the fill value has changed or is no longer defined
+    recoded: bool  # codecs were given, which may differ from those of the source
+    misfits: tuple[Rules, ...]  # plain values and rules for dimensions that do not fit this array
+    precision: Precision | None = None  # how values change
 
 
 def selected_axes(select: Any, shape: tuple[int, ...]) -> list[Axis | int]:
