@@ -344,7 +344,7 @@ class _Rest(Copier):
             prefix = "".join(f"{part}/" for part in parts[:count])
             if (array := self.recorded.get(prefix)) is not None:
                 coords = array.metadata.keys.decode("/".join(parts[count:]), array.ndim)
-                return coords is not None and is_inside(array.stored, coords)
+                return coords is not None and is_inside(array.metadata, coords)
         return False
 
     def _copy(self, key: str, nbytes: int, known: bytes | None = None) -> None:

@@ -15,6 +15,7 @@ from tegula import config
 from tegula.engine.stored.array import StoredArray
 from tegula.errors import UnsupportedError
 from tegula.metadata.chunk_grids import cells
+from tegula.metadata.nodes import ArrayMetadata
 
 __all__ = ["batches", "cells", "check_number", "in_order", "is_inside", "stored_inside"]
 
@@ -51,10 +52,9 @@ def check_number(array: StoredArray, number: int, what: str) -> None:
         raise error
 
 
-def is_inside(array: StoredArray, coords: Coords) -> bool:
-    """Return whether grid coordinates lie in the array's grid; the store may hold chunks outside it."""
-    counts = array.metadata.grid.counts(array.metadata.shape)
-    return all(number < count for number, count in zip(coords, counts))
+def is_inside(metadata: ArrayMetadata, coords: Coords) -> bool:
+    """Return whether grid coordinates lie in the grid of an array; the store may hold chunks outside it."""
+    return all(number < count for number, count in zip(coords, metadata.grid.counts(metadata.shape)))
 
 
 def stored_inside(array: StoredArray) -> Iterator[Coords]:

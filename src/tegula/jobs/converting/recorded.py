@@ -11,12 +11,12 @@ from tegula import engine
 from tegula.arrays.array import Array
 from tegula.engine.nodes.creating import check_vacant, create_parents
 from tegula.engine.nodes.deleting import clear_place, delete_node
-from tegula.errors import AlreadyExistsError, NotFoundError, UnsupportedError
+from tegula.errors import NotFoundError, UnsupportedError
 from tegula.hierarchy.group import open_node
 from tegula.jobs.ledger import Ledger
 from tegula.jobs.recording import Recording
 from tegula.jobs.rewriting.array_job import ArrayJob, Prepared, entry_of
-from tegula.jobs.rewriting.planning import Conversion, is_taken
+from tegula.jobs.rewriting.planning import Conversion, is_taken, refuse_taken
 from tegula.jobs.rewriting.report import ConvertedArray, ConvertReport
 from tegula.targets.paths import location_of
 
@@ -105,10 +105,7 @@ class _VacancyCheck(ArrayJob):
 def _check_vacant(conversion: Conversion) -> None:
     """Check that the target is free, before the plan is stored."""
     store, path = conversion.store, conversion.path
-    if is_taken(store, path):
-        raise AlreadyExistsError(
-            "something already exists at this path; pass overwrite=True to replace it", path=location_of(store, path)
-        )
+    refuse_taken(store, path)
     if next(iter(store.list_prefix(f"{path}/" if path else "")), None) is not None:
         replace(conversion, run=conversion.without_writing).walk(_VacancyCheck)
 

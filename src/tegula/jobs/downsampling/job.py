@@ -27,7 +27,7 @@ from tegula.jobs.recording import Recording, claimed
 from tegula.jobs.rewriting.array_job import ArrayJob, Run, label_of
 from tegula.jobs.rewriting.estimating import Estimate
 from tegula.jobs.rewriting.hierarchy import Job
-from tegula.jobs.rewriting.planning import Conversion, is_taken
+from tegula.jobs.rewriting.planning import Conversion, is_taken, refuse_taken
 from tegula.jobs.rewriting.report import ConvertReport
 from tegula.jobs.rewriting.rules import match_rules
 from tegula.jobs.rewriting.targets import Layout
@@ -117,8 +117,8 @@ class PyramidJob:
         self, said: Mapping[str, Any], share: tuple[int, int], *, resumes: bool, overwrite: bool
     ) -> Recording:
         """Return the job with a ledger; `said` has the user's options as text."""
-        ledger = Ledger(self._store, self._path, share)
-        return Recording(ledger, self._plan(said), resumes=resumes, overwrite=overwrite, is_taken=self._is_taken)
+        ledger, taken = Ledger(self._store, self._path, share), partial(is_taken, self._store, self._path)
+        return Recording(ledger, self._plan(said), resumes=resumes, overwrite=overwrite, is_taken=taken)
 
     def _plan(self, said: Mapping[str, Any]) -> Plan:
         plan = Plan("downsample", dict(said), self._array.location, location_of(self._store, self._path))
@@ -150,9 +150,6 @@ class PyramidJob:
                 estimates = {name: estimate.left(*job, name) for name, estimate in estimates.items()}
         return reduce(Estimate.merge, estimates.values(), Estimate())
 
-    def _is_taken(self) -> bool:
-        return is_taken(self._store, self._path)
-
     def _check(self) -> None:
         """Refuse a target that is not free."""
         check_path(self._path, ZARR3)
@@ -163,11 +160,7 @@ class PyramidJob:
             keys = self._store.list_prefix(f"{self._path}/".lstrip("/"))
             if self._store.listable and all(map(is_ledger_key, keys)):
                 return  # nothing but the claim
-            if self._is_taken():
-                raise AlreadyExistsError(
-                    "something already exists at this path; pass overwrite=True to replace it",
-                    path=location_of(self._store, self._path),
-                )
+            refuse_taken(self._store, self._path)
             check_vacant(self._store, self._path_of("s0"), ZARR3, self.base.metadata)
         elif not self._made and (group := self._group()) is not None and KEY in group.attrs:
             raise AlreadyExistsError("the group has a pyramid; pass overwrite=True to replace it", path=group.location)

@@ -8,7 +8,7 @@ from typing import Any
 
 from tegula import engine
 from tegula.arrays.array import Array
-from tegula.errors import MetadataError, NotFoundError, UnsupportedError
+from tegula.errors import AlreadyExistsError, MetadataError, NotFoundError, UnsupportedError
 from tegula.hierarchy.group import Group
 from tegula.jobs.misplaced import refuse_misplaced
 from tegula.jobs.plans import Piece, Plan, description_of, digest, fingerprint_of
@@ -22,7 +22,7 @@ from tegula.tables.table import Table
 from tegula.targets.paths import location_of
 from tegula.targets.stores import store_of
 
-__all__ = ["Conversion", "for_reading", "is_taken", "said_of"]
+__all__ = ["Conversion", "for_reading", "is_taken", "refuse_taken", "said_of"]
 
 
 class _Planner(ArrayJob):
@@ -96,6 +96,14 @@ def is_taken(store: Store, path: str) -> bool:
         return (engine.read_metadata(store, path) or engine.implicit_group(store, path, None)) is not None
     except (MetadataError, UnsupportedError):
         return True
+
+
+def refuse_taken(store: Store, path: str) -> None:
+    """Raise `AlreadyExistsError` if there is a node at a path."""
+    if is_taken(store, path):
+        raise AlreadyExistsError(
+            "something already exists at this path; pass overwrite=True to replace it", path=location_of(store, path)
+        )
 
 
 def said_of(**options: Any) -> dict[str, str]:
