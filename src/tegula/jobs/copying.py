@@ -163,17 +163,17 @@ class _Job:
                 if not recording.is_over() and number_left:
                     shown = self._values, self._nbytes
                     return CopyReport(len(self.arrays), len(self.plan.groups), *shown, units_left=number_left)
-                rest = _Rest(
+                others = _OtherValues(
                     self.store, self._prefix(self.old), self.new_store, self._prefix(self.made), self._progress
                 )
-                rest.recorded = {self._prefix(array.path): array for array in self.arrays.values()}
-                rest.begun = {array.path: self._sources[name] for name, array in self.arrays.items()}
-                rest.reports_to(ledger)
-                rest.tree()
+                others.recorded = {self._prefix(array.path): array for array in self.arrays.values()}
+                others.begun = {array.path: self._sources[name] for name, array in self.arrays.items()}
+                others.reports_to(ledger)
+                others.tree()
                 recording.finish(is_noted=resumes)
         finally:
             engine.forget(self.new_store, self._prefix(self.new))
-        return CopyReport(rest.arrays, rest.groups, self._values + rest.values, self._nbytes + rest.nbytes)
+        return CopyReport(others.arrays, others.groups, self._values + others.values, self._nbytes + others.nbytes)
 
     def _is_copied(self) -> bool:
         """Return whether the target has the documents and chunks of the source, as after a copy without a ledger."""
@@ -196,8 +196,8 @@ class _Job:
     def _begin_reading(self) -> None:
         """Note the arrays as they are before the first chunk is copied."""
         arrays, changed = [*self.arrays.values()], self.ledger.spoil
-        found = gather(lambda array: source_of(array, "same", changed), arrays, self.store.concurrency)
-        self._sources = dict(zip(self.arrays, found))
+        sources = gather(lambda array: source_of(array, "same", changed), arrays, self.store.concurrency)
+        self._sources = dict(zip(self.arrays, sources))
 
     def _find_nodes(self) -> None:
         """Find the nodes, and plan the units of all arrays whose metadata can be read."""
@@ -216,7 +216,7 @@ class _Job:
                         self._unread = True
                         continue  # its values are copied with the rest
             below = gather(lambda path: children(self.store, self._prefix(path)), groups, self.store.concurrency)
-            level = [child[:-1] for found in below for child in found]
+            level = [child[:-1] for children_of in below for child in children_of]
         self.arrays = dict(sorted(self.arrays.items()))
         keys = self.store.list_prefix(self._prefix(self.old))
         if not self.arrays and not self.plan.groups and next(iter(keys), None) is None:
@@ -314,7 +314,7 @@ class _Chunks(Work):
         return in_boxes(old, partial(stored_inside, old), grid)
 
 
-class _Rest(Copier):
+class _OtherValues(Copier):
     """A copier of all values except the chunks that were units; it keeps values that an interrupted copy has left."""
 
     recorded: Mapping[str, Array]

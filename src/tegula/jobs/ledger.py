@@ -157,9 +157,9 @@ class Ledger:
 
     def plan(self) -> dict[str, Any] | None:
         """Return the stored plan; ``None`` if there is no job, or its plan is lost."""
-        return self.found_plan()[1]
+        return self.stored_plan()[1]
 
-    def found_plan(self) -> tuple[bool, dict[str, Any] | None]:
+    def stored_plan(self) -> tuple[bool, dict[str, Any] | None]:
         """Return whether there is a job, and its plan unless it is lost: empty or cut, as after a power loss."""
         key = f"{self._prefix}plan.json"
         raw = self.store.get(key)
@@ -274,7 +274,7 @@ class Ledger:
         # the plan, stored by the process that begins
         where = location_of(self.store, self.path)
         self.expected = plan
-        is_there, stored = self.found_plan()
+        is_there, stored = self.stored_plan()
         if not is_there and is_found:
             return False
         if is_there and not resume:
@@ -445,8 +445,8 @@ class Ledger:
     def owners(self) -> dict[str, Owner]:
         """Return by part the processes that work on the job, or did."""
         prefix = f"{self._prefix}owners/"
-        found = {key[len(prefix) :]: self.store.get(key) for key in sorted(self.store.list_prefix(prefix))}
-        return {name: owner_of(raw) for name, raw in found.items() if raw is not None}
+        records = {key[len(prefix) :]: self.store.get(key) for key in sorted(self.store.list_prefix(prefix))}
+        return {name: owner_of(raw) for name, raw in records.items() if raw is not None}
 
     def finish(self) -> None:
         """Remove the ledger of a job that is complete."""
@@ -547,8 +547,8 @@ class Ledger:
         runs, reach = self._runs
         at = bisect_right(runs, number, key=lambda run: run[0]) - 1
         while at >= 0 and number < reach[at]:
-            _, stop, rest, modulus = runs[at]
-            if number < stop and number % modulus == rest:
+            _, stop, remainder, modulus = runs[at]
+            if number < stop and number % modulus == remainder:
                 return True
             at -= 1
         return False
@@ -630,13 +630,12 @@ class Ledger:
         """Return how many units of an array are not done; they are numbered from `first` up to `stop`."""
         if self.completed(first) is not None:
             return 0
-        found = self.records(first, stop)
-        return stop - first - sum(int(amounts.get("units", 1)) for amounts in found)
+        return stop - first - sum(int(amounts.get("units", 1)) for amounts in self.records(first, stop))
 
     def number_done(self, stop: int) -> int:
         """Return how many units below a number are done, not counting those of complete arrays."""
-        whole: int = _sum(self._sums.values())["units"]
-        return whole + sum(number < stop for number in self._done)
+        in_runs: int = _sum(self._sums.values())["units"]
+        return in_runs + sum(number < stop for number in self._done)
 
     def left_in(self, plan: Plan) -> int:
         """Return how many units of a plan are not done."""
@@ -646,7 +645,7 @@ class Ledger:
         """Return the size of the ledger in bytes."""
         return sum(self.store.size(key) or 0 for key in self.store.list_prefix(self._prefix))
 
-    def whole(self) -> Ledger:
+    def undivided(self) -> Ledger:
         """Return a ledger for work that is not divided into parts; the process that needs the result does all of it."""
         if self.part == (1, 1):
             return self
@@ -655,8 +654,8 @@ class Ledger:
     def living_parts(self) -> list[int]:
         """Return the numbers of the parts that run now, including this one."""
         number, parts = self.part
-        found = {name for name, owner in self.owners().items() if owner.is_alive and name.endswith(f"of{parts}")}
-        return sorted({number, *(int(name.partition("of")[0]) for name in found)})
+        living = {name for name, owner in self.owners().items() if owner.is_alive and name.endswith(f"of{parts}")}
+        return sorted({number, *(int(name.partition("of")[0]) for name in living)})
 
     def among_living(self) -> Ledger:
         """Return a ledger for units that the parts which run now share."""

@@ -204,7 +204,7 @@ def discard(store: Store, path: str, *, force: bool = False, plan: Mapping[str, 
     `plan` says what may have been written if the plan of the job can't be read.
     """
     ledger = Ledger(store, path)
-    is_there, stored = ledger.found_plan()
+    is_there, stored = ledger.stored_plan()
     if stored is not None or not is_there:
         plan = stored
     if not force:
@@ -229,7 +229,7 @@ def refuse_running(store: Store, path: str) -> None:
 
 def _state_of(store: Store, path: str) -> JobState | None:
     ledger = Ledger(store, path)
-    is_there, plan = ledger.found_plan()
+    is_there, plan = ledger.stored_plan()
     if not is_there:
         return None
     ledger.read()

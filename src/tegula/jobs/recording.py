@@ -222,7 +222,7 @@ class Recording:
 
     def _is_under_way(self) -> bool:
         """Return whether there is a job that is not complete; one that may be deleted counts if this one resumes it."""
-        is_there, stored = (False, None) if self.ledger.is_done else self.ledger.found_plan()
+        is_there, stored = (False, None) if self.ledger.is_done else self.ledger.stored_plan()
         if not self._may_delete:
             return is_there
         return self.resumes and self._is_same(stored)

@@ -150,7 +150,7 @@ def sharing(
         records.expected = plan
         try:
             begun = False
-            if records.found_plan() == (True, None):
+            if records.stored_plan() == (True, None):
                 records.remove()  # it can't be read, and there is nothing but the ledger
             while not begun:  # another process may complete it at the same moment
                 if records.is_done:

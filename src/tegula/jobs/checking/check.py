@@ -321,9 +321,9 @@ def _find_leftovers(exam: Examination, prefix: str) -> None:
 
     def act() -> None:
         store.reclaim(prefix)
-        left = next(store.leftovers(prefix), None)
-        if left is not None:
-            raise StoreError("it can't be removed", key=left)
+        leftover = next(store.leftovers(prefix), None)
+        if leftover is not None:
+            raise StoreError("it can't be removed", key=leftover)
 
     repair = Repair("remove it", act)
     leftovers = {*store.leftovers(prefix)}

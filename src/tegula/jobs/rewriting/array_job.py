@@ -392,7 +392,7 @@ class ArrayJob:
     def _verified(self, source: Array, planned: Prepared, target: Array, read: Source) -> tuple[bool, str]:
         """Compare an array with its source, opened anew; return whether they are equal, and the digest of values."""
         plan = self.run.plan
-        ledger = None if self.run.ledger is None else self.run.ledger.whole()
+        ledger = None if self.run.ledger is None else self.run.ledger.undivided()
         if plan is None:
             grid = unit_grid(source, planned.axes, target, self.run.max_memory, copies=2)
             piece = Piece(planned.name, target.shape, grid)

@@ -224,8 +224,8 @@ class Job:
     def _columns(self, node: Group | Table, name: str) -> dict[str, Array] | None:
         """Return the columns of a table, or of a group that becomes one; ``None`` for other groups."""
         if isinstance(node, Table):
-            found = ((column, self._column(node, name, column)) for column in node.names)
-            return {column: array for column, array in found if array is not None}
+            arrays = ((column, self._column(node, name, column)) for column in node.names)
+            return {column: array for column, array in arrays if array is not None}
         if not self._layout.fmt.has_tables or ORDER not in node.attrs:
             return None
         try:
@@ -247,14 +247,14 @@ class Job:
 
     def _fill_table(self, name: str, columns: Mapping[str, Array]) -> list[str]:
         """Convert the columns up to the shortest length, and return the names of the converted ones."""
-        item = self._layout.fmt
+        fmt = self._layout.fmt
         rows = min((column.shape[0] for column in columns.values()), default=0)
-        kept = item.has_groups or item.has_tables
+        kept = fmt.has_groups or fmt.has_tables
         notes = [] if kept else ["the format can't store the order of the columns"]
         done = []
 
-        def attempt(item: tuple[str, Array]) -> _Attempt:
-            column, source = item
+        def attempt(entry: tuple[str, Array]) -> _Attempt:
+            column, source = entry
             longer = source.shape[0] > rows
             cut = [f"cut to the {rows} rows of the shortest column"] if longer else []
             return self._attempt((f"{name}/{column}".lstrip("/"), source), slice(rows) if longer else None, *cut)

@@ -40,14 +40,14 @@ def memory_of(value: Any) -> int | None:
     """
     if value is None:
         return None
-    given, match = value, _written(value) if isinstance(value, str) else None
+    argument, match = value, _written(value) if isinstance(value, str) else None
     if match is not None:
         number, prefix, binary = match[1], match[2].lower(), match[3]
         value = int(float(number) * (_BINARY if binary and prefix else _UNITS)[prefix])
     if type(value) is not int or value < _LEAST:
         raise MetadataError(
             f"max_memory is a number of bytes, or a text such as '2GB', of at least 1 MiB (1,048,576 bytes), not "
-            f"{given!r:.40}",
+            f"{argument!r:.40}",
             field="max_memory",
         )
     return value

@@ -159,9 +159,9 @@ class Converting(Writing):
         return chunks if self.ledger is not None else _together(chunks)
 
 
-def _together(found: Iterator[tuple[Coords, Coords]]) -> Iterator[tuple[Coords, Coords]]:
+def _together(pairs: Iterator[tuple[Coords, Coords]]) -> Iterator[tuple[Coords, Coords]]:
     """Put chunks into the box of the first of several, since threads share the chunks of one unit."""
-    for some in batches(found, _TOGETHER):
+    for some in batches(pairs, _TOGETHER):
         yield from ((some[0][0], chunk) for _, chunk in some)
 
 
@@ -238,8 +238,8 @@ def stored_blocks(
         return None
 
     def pairs() -> Iterator[Coords]:
-        whole: list[Axis | int] = [(0, 1, size) for size in target.shape]
-        sides = [(source, axes), (target, whole)]
+        every: list[Axis | int] = [(0, 1, size) for size in target.shape]
+        sides = [(source, axes), (target, every)]
         for side, (array, selection) in enumerate(sides[: 1 + compared]):
             for coords in stored_inside(array.stored):
                 if (box := selected(part_of(array.stored, coords), selection)) is not None:

@@ -85,8 +85,8 @@ class Cluster(Runner):
 
     def close(self) -> None:
         """Close the client and the cluster that this runner has started."""
-        for item in self._owned:
-            item.close()
+        for owned in self._owned:
+            owned.close()
         self._owned.clear()
 
 
