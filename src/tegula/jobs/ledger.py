@@ -18,7 +18,6 @@ makes that replaces a node is beside its ledger, below `.tegula_job-new`, until 
 
 from __future__ import annotations
 
-import _thread
 import json
 import re
 import time
@@ -36,10 +35,10 @@ from tegula.engine.documents.finding import JOB_DIRECTORY as DIRECTORY
 from tegula.engine.reading.remote import delete_keys, delete_prefix
 from tegula.errors import AlreadyExistsError, ConflictError, MetadataError, TegulaError, UnsupportedError
 from tegula.formats.documents import load
-from tegula.jobs.owners import LATEST, Owner, owner_of
+from tegula.jobs.owners import LATEST, Claim, Owner, delete_unchanged, owner_of
 from tegula.jobs.plans import LARGEST, Piece, Plan, digest, is_count, is_plan
-from tegula.stores import ABSENT, Generation, Store
-from tegula.stores.capabilities import EmptyDirectories, delete_if
+from tegula.stores import ABSENT, Store
+from tegula.stores.capabilities import EmptyDirectories
 from tegula.targets.paths import location_of
 
 __all__ = [
@@ -51,9 +50,6 @@ COMPLETE: Final = ".tegula_complete"
 """Name of the value that marks a complete target: the facts of the plan, stored in one of its arrays."""
 _ROOMS: Final = ("units/", "runs/", "arrays/", "owners/", "of/")
 _LAST: Final = ("plan.json", "replaces", "done")  # of a ledger that is removed; without a plan there is no job
-_ATTEMPTS: Final = 10  # to become the owner of a part
-_RENEWED: Final = 30.0
-
 RUN: Final = 256
 """Successive units that share a record."""
 _LISTINGS: Final = 10  # attempts to list the records while other parts merge them
@@ -142,9 +138,7 @@ class Ledger:
         self.replaces = False
         self.job: float | None = None
         self.expected: Plan | None = None  # what this process is about to do
-        self._owner = self._claim = ""
-        self._beat: Any = None  # a lock; releasing it ends the thread that renews the owner record
-        self._owning = Lock()
+        self._claim = Claim(store)
         self._prefix = f"{path}/{DIRECTORY}/".lstrip("/")
         self._lock = Lock()  # for the records
         self._done: dict[int, Amounts] = {}
@@ -346,13 +340,9 @@ class Ledger:
 
     def _in_the_way(self, where: str) -> AlreadyExistsError:
         """Return the error for another job at the target."""
-        live = [owner for name, owner in self.owners().items() if owner.is_alive and name != self._own_name]
+        live = [owner for name, owner in self.owners().items() if owner.is_alive and name != self._claim.part]
         interrupted = "a job was interrupted here; resume it, or remove it with `tegula jobs clean`"
         return AlreadyExistsError(f"another job works on it ({live[0]})" if live else interrupted, path=where)
-
-    @property
-    def _own_name(self) -> str:
-        return self._owner.rpartition("/")[2]
 
     def _refuse_others(self, where: str) -> None:
         """Raise if another process does this part, or the job divided into another number of parts."""
@@ -365,57 +355,16 @@ class Ledger:
     def _take(self, where: str) -> None:
         """Become the owner of the part; raise if a living process owns it."""
         number, parts = self.part
-        key = f"{self._prefix}owners/{number}of{parts}"
-        for _ in range(_ATTEMPTS):
-            raw, generation = self.store.get(key, with_generation=True)
-            if raw is not None and (owner := owner_of(raw)).is_alive:
-                raise AlreadyExistsError(f"another job works on it ({owner})", path=where)
-            self._owner, self._claim = key, Owner.new_claim()  # first, so that a signal leaves no claim without an end
-            try:
-                self.store.set(key, self._owner_record(), if_generation=generation)
-                break
-            except ConflictError:  # another owner, or a part that has completed the job has removed the old one
-                self._disowned()
-            except BaseException:  # a signal may come when it is stored already
-                self._disowned()
-                with suppress(TegulaError):
-                    self._delete_claim(key)
-                raise
-        else:
-            raise AlreadyExistsError("other processes begin to work on the job all the time", path=where)
-        beat = _thread.allocate_lock()
-        beat.acquire()  # first, since `_disowned` releases it after a signal, too
-        self._beat = beat
-        _thread.start_new_thread(self._give_signs, (beat,))
-
-    def _owner_record(self) -> bytes:
-        return json.dumps({**Owner.here(self._claim), "job": self.job}).encode()
-
-    def _give_signs(self, ended: Any) -> None:
-        """Renew the owner record each half minute, even if a unit takes longer, until the part is released."""
-        while not ended.acquire(timeout=_RENEWED):
-            with self._owning:
-                if not self._owner or ended is not self._beat:
-                    return
-                with suppress(TegulaError):  # the storage may be back the next time
-                    raw, generation = self.store.get(self._owner, with_generation=True)
-                    if raw is None or owner_of(raw).facts.get("claim") != self._claim:
-                        return  # the job was removed, or another process has taken the part
-                    self.store.set(self._owner, self._owner_record(), if_generation=generation)
+        self._claim.take(f"{self._prefix}owners/{number}of{parts}", self.job, where)
 
     @property
     def is_taken(self) -> bool:
         """Whether this process has become the owner of its part."""
-        return bool(self._owner)
+        return bool(self._claim.part)
 
     def release(self) -> None:
         """Let other processes work on the part; the record of a process that has taken it meanwhile stays."""
-        if key := self._disowned():
-            try:
-                self._delete_claim(key)
-            except KeyboardInterrupt:  # once more, since nothing else does it
-                self._delete_claim(key)
-                raise
+        self._claim.give_up()
         self._tidy()
 
     def _tidy(self) -> None:
@@ -425,22 +374,6 @@ class Ledger:
             for name in ("", *_ROOMS):
                 if store.has_prefix(above + name):
                     store.delete(f"{above}{name}-")  # there is no such key; its directories go if they are empty
-
-    def _delete_claim(self, key: str) -> None:
-        """Delete the owner record at `key` if this process has stored it."""
-        raw, generation = self.store.get(key, with_generation=True)
-        if raw is not None and owner_of(raw).facts.get("claim") == self._claim:
-            _delete_unchanged(self.store, key, generation)
-
-    def _disowned(self) -> str:
-        """Stop renewing the owner record; return its key, ``""`` if there is none."""
-        with self._owning:
-            key, self._owner = self._owner, ""
-            Owner.end_claim(self._claim)
-            if self._beat is not None:
-                self._beat.release()
-                self._beat = None
-        return key
 
     def owners(self) -> dict[str, Owner]:
         """Return by part the processes that work on the job, or did."""
@@ -463,7 +396,7 @@ class Ledger:
         if generations[_LAST.index("replaces")] != ABSENT:
             delete_prefix(self.store, self._new)
         for key, generation in zip(last, generations):
-            _delete_unchanged(self.store, key, generation)
+            delete_unchanged(self.store, key, generation)
 
     def forget_units(self) -> None:
         """Delete the records of units."""
@@ -673,13 +606,6 @@ class Ledger:
 
 def _digest_of(plan: Plan) -> str:
     return digest(json.dumps(plan.facts(), sort_keys=True).encode())
-
-
-def _delete_unchanged(store: Store, key: str, generation: Generation) -> None:
-    """Delete a value, unless another process has replaced it: then it belongs to the next job."""
-    if generation != ABSENT:
-        with suppress(ConflictError):
-            delete_if(store, key, generation)
 
 
 def is_shared(store: Store) -> bool:
