@@ -138,8 +138,9 @@ class Ledger:
         self.replaces = False
         self.job: float | None = None
         self.expected: Plan | None = None  # what this process is about to do
-        self._claim = Claim(store)
         self._prefix = f"{path}/{DIRECTORY}/".lstrip("/")
+        self._own_name = f"{part[0]}of{part[1]}"
+        self._claim = Claim(store, f"{self._prefix}owners/{self._own_name}")
         self._lock = Lock()  # for the records
         self._done: dict[int, Amounts] = {}
         self._sums: dict[_Run, Amounts] = {}
@@ -302,7 +303,7 @@ class Ledger:
         # the owner
         try:
             self._refuse_others(where)
-            self._take(where)
+            self._claim.take(self.job, where)
         except AlreadyExistsError:
             joined = any(owner.is_alive and owner.facts.get("job") == self.job for owner in self.owners().values())
             if stored is None and self.part == (1, 1) and not joined:
@@ -331,7 +332,7 @@ class Ledger:
         if self.has_plan:
             raise self._in_the_way(where)
         try:
-            self._take(where)
+            self._claim.take(self.job, where)
             if self.has_plan:  # another job has just begun
                 raise self._in_the_way(where)
             yield
@@ -340,35 +341,26 @@ class Ledger:
 
     def _in_the_way(self, where: str) -> AlreadyExistsError:
         """Return the error for another job at the target."""
-        live = [owner for name, owner in self.owners().items() if owner.is_alive and name != self._claim.part]
+        own = self._own_name if self.is_taken else ""
+        live = [owner for name, owner in self.owners().items() if owner.is_alive and name != own]
         interrupted = "a job was interrupted here; resume it, or remove it with `tegula jobs clean`"
         return AlreadyExistsError(f"another job works on it ({live[0]})" if live else interrupted, path=where)
 
     def _refuse_others(self, where: str) -> None:
         """Raise if another process does this part, or the job divided into another number of parts."""
-        number, parts = self.part
         for name, owner in self.owners().items():
-            mine = name == f"{number}of{parts}"
-            if owner.is_alive and (mine or not name.endswith(f"of{parts}")):
+            if owner.is_alive and (name == self._own_name or not name.endswith(f"of{self.part[1]}")):
                 raise AlreadyExistsError(f"another job works on it ({owner})", path=where)
-
-    def _take(self, where: str) -> None:
-        """Become the owner of the part; raise if a living process owns it."""
-        number, parts = self.part
-        self._claim.take(f"{self._prefix}owners/{number}of{parts}", self.job, where)
 
     @property
     def is_taken(self) -> bool:
         """Whether this process has become the owner of its part."""
-        return bool(self._claim.part)
+        return self._claim.is_held
 
     def release(self) -> None:
         """Let other processes work on the part; the record of a process that has taken it meanwhile stays."""
         self._claim.give_up()
-        self._tidy()
-
-    def _tidy(self) -> None:
-        """Remove the directories of a ledger that are empty, as a process leaves them that is killed in between."""
+        # directories of a ledger that are empty, as a process leaves them that is killed in between
         store, above = self.store, self._prefix
         if isinstance(store, EmptyDirectories) and store.has_prefix(above):
             for name in ("", *_ROOMS):

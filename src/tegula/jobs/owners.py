@@ -105,35 +105,31 @@ def new_claim() -> str:
 class Claim:
     """The claim of this process on a part of a job: a record in the job's ledger, renewed until it is given up."""
 
-    def __init__(self, store: Store) -> None:
-        self.name = self._key = ""  # the key is that of the record; empty without one
-        self._store = store
+    def __init__(self, store: Store, key: str) -> None:
+        self.name = ""
+        self.is_held = False
+        self._store, self._key = store, key  # of the record
         self._job: float | None = None  # the time at which the job began
         self._beat: Any = None  # a lock; releasing it ends the thread that renews the record
         self._lock = Lock()
 
-    @property
-    def part(self) -> str:
-        """The part, as ``1of16``; empty without a claim."""
-        return self._key.rpartition("/")[2]
-
-    def take(self, key: str, job: float | None, where: str) -> None:
-        """Store the record at `key`; raise if a living process owns the part. `where` is the target, for messages."""
+    def take(self, job: float | None, where: str) -> None:
+        """Become the owner of the part; raise if a living process owns it. `where` is the target, for messages."""
         for _ in range(_ATTEMPTS):
-            raw, generation = self._store.get(key, with_generation=True)
+            raw, generation = self._store.get(self._key, with_generation=True)
             if raw is not None and (owner := owner_of(raw)).is_alive:
                 raise AlreadyExistsError(f"another job works on it ({owner})", path=where)
             self._job = job
-            self._key, self.name = key, new_claim()  # first, so that a signal leaves no claim without an end
+            self.is_held, self.name = True, new_claim()  # first, so that a signal leaves no claim without an end
             try:
-                self._store.set(key, self._record(), if_generation=generation)
+                self._store.set(self._key, self._record(), if_generation=generation)
                 break
             except ConflictError:  # another owner, or a part that has completed the job has removed the old one
                 self._disowned()
             except BaseException:  # a signal may come when it is stored already
                 self._disowned()
                 with suppress(TegulaError):
-                    self._delete(key)
+                    self._delete()
                 raise
         else:
             raise AlreadyExistsError("other processes begin to work on the job all the time", path=where)
@@ -149,7 +145,7 @@ class Claim:
         """Renew the record each half minute, even if a unit takes longer, until the part is released."""
         while not ended.acquire(timeout=_RENEWED):
             with self._lock:
-                if not self._key or ended is not self._beat:
+                if not self.is_held or ended is not self._beat:
                     return
                 with suppress(TegulaError):  # the storage may be back the next time
                     raw, generation = self._store.get(self._key, with_generation=True)
@@ -159,28 +155,28 @@ class Claim:
 
     def give_up(self) -> None:
         """Delete the record, unless another process has taken the part meanwhile."""
-        if key := self._disowned():
+        if self._disowned():
             try:
-                self._delete(key)
+                self._delete()
             except KeyboardInterrupt:  # once more, since nothing else does it
-                self._delete(key)
+                self._delete()
                 raise
 
-    def _delete(self, key: str) -> None:
-        """Delete the record at `key` if this process has stored it."""
-        raw, generation = self._store.get(key, with_generation=True)
+    def _delete(self) -> None:
+        """Delete the record if this process has stored it."""
+        raw, generation = self._store.get(self._key, with_generation=True)
         if raw is not None and owner_of(raw).facts.get("claim") == self.name:
-            delete_unchanged(self._store, key, generation)
+            delete_unchanged(self._store, self._key, generation)
 
-    def _disowned(self) -> str:
-        """Stop renewing the record; return its key, ``""`` if there is none."""
+    def _disowned(self) -> bool:
+        """Stop renewing the record; return whether there was one."""
         with self._lock:
-            key, self._key = self._key, ""
+            was_held, self.is_held = self.is_held, False
             _claims.pop(self.name, None)
             if self._beat is not None:
                 self._beat.release()
                 self._beat = None
-        return key
+        return was_held
 
 
 def delete_unchanged(store: Store, key: str, generation: Generation) -> None:

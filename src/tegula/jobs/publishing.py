@@ -74,14 +74,8 @@ def publish(
 ) -> Array:
     """Write the documents of an array, unless this job has done so before; return the array.
 
-    Parameters
-    ----------
-    store, path, fmt, metadata
-        The array, whose chunks may be stored already; `metadata` as `read_back` returns it.
-    options : dict
-        Options for `tegula.engine.stored_array`.
-    has_parent : bool
-        Whether the groups above exist already.
+    Its chunks may be stored already. `metadata` is as `read_back` returns it, `options` are those for
+    `tegula.engine.stored_array`, and `has_parent` says whether the groups above exist already.
 
     Raises
     ------

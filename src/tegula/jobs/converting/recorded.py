@@ -26,14 +26,7 @@ __all__ = ["convert_recorded", "outline_recorded"]
 def convert_recorded(conversion: Conversion, *, resume: bool, part: tuple[int, int]) -> ConvertReport:
     """Convert a node, and record finished units in a ledger.
 
-    Parameters
-    ----------
-    conversion : Conversion
-        What to convert, where to and how.
-    resume : bool
-        Whether to resume a conversion that is under way or was interrupted.
-    part : (int, int)
-        Which part to do, and how many there are.
+    With `resume` one that is under way or was interrupted is resumed; `part` says which part to do, of how many.
     """
     store, path, fmt = conversion.store, conversion.path, conversion.layout.fmt
     plan, whole_job = conversion.plan(), Ledger(store, path, part)
@@ -71,7 +64,7 @@ def convert_recorded(conversion: Conversion, *, resume: bool, part: tuple[int, i
 
 
 def outline_recorded(conversion: Conversion, part: tuple[int, int]) -> ConvertReport:
-    """Report what is left to do of a conversion that would be resumed; parameters are those of `convert_recorded`.
+    """Report what is left to do of a conversion that would be resumed, as `convert_recorded` does it.
 
     Raises
     ------

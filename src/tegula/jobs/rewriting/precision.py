@@ -110,16 +110,8 @@ def _as_missing(mask: Any, dtype: np.dtype[Any], location: str) -> npt.NDArray[A
 def described(source: Array, draft: ArrayMetadata, precision: Precision, *, own_codecs: bool) -> ArrayMetadata:
     """Describe the new array: its type, fill value, and the attributes with which readers of CF data unpack it.
 
-    Parameters
-    ----------
-    source : Array
-        The array to convert.
-    draft : ArrayMetadata
-        The new array with the type of the source, in the conventions of the source's format.
-    precision : Precision
-        The change of its values.
-    own_codecs : bool
-        Whether the codecs are those of the source, which may depend on its type.
+    `draft` has the type of the source, in the conventions of the source's format, and with `own_codecs` the codecs of
+    the source, which may depend on its type.
     """
     attributes = dict(draft.attributes)
     fill = None if source.metadata.fill_value is None else precision.of_fill(source.stored.fill)

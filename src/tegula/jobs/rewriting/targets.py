@@ -97,20 +97,9 @@ def selected_axes(select: Any, shape: tuple[int, ...]) -> list[Axis | int]:
 def target_metadata(
     source: Array, axes: list[Axis | int], layout: Layout, names: tuple[str | None, ...] | None, path: str
 ) -> Target:
-    """Describe the new array.
+    """Describe the new array, for the selected part of each axis (`selected_axes`).
 
-    Parameters
-    ----------
-    source : Array
-        The array to convert.
-    axes : list
-        The selected part of each axis, see `selected_axes`.
-    layout : Layout
-        What the new array is to be like.
-    names : tuple of str or None, optional
-        Names of the source's axes.
-    path : str
-        Its path below the source, or its name, which rules match.
+    `names` are those of the source's axes; rules match `path`: the path below the node to convert, or the array's name.
 
     Raises
     ------
