@@ -5,7 +5,7 @@ import gc
 import json
 import os
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Generator
 from pathlib import Path
 from types import ModuleType
@@ -58,14 +58,26 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def left_to_the_night(items: list[pytest.Item]) -> list[pytest.Item]:
-    """Return the tests of which, unless there is a whole night, only one in so many is tried."""
-    left, found = [], Counter[Path]()
+    """Return the tests that are tried only if there is a whole night.
+
+    Of those that are marked as sampled, that is all but one in so many; of a slow test that takes many parameters, all but
+    a few of these, from the first to the last.
+    """
+    if effort.NIGHTLY:
+        return []
+    left, seen, slow = [], Counter[Path](), defaultdict[object, list[pytest.Item]](list)
     for item in items:
         mark = item.get_closest_marker("sampled")
-        if mark is not None and not effort.NIGHTLY:
-            if found[item.path] % mark.kwargs["one_in"]:
+        if mark is not None:
+            if seen[item.path] % mark.kwargs["one_in"]:
                 left.append(item)
-            found[item.path] += 1
+            seen[item.path] += 1
+        elif is_slow(item):
+            slow[item.path, getattr(item, "cls", None), getattr(item, "originalname", item.name)].append(item)
+    for cases in slow.values():
+        count, most = len(cases), effort.SLOW_CASES
+        kept = {number * (count - 1) // (most - 1) for number in range(most)} if count > most else set(range(count))
+        left += [item for number, item in enumerate(cases) if number not in kept]
     return left
 
 

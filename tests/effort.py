@@ -15,6 +15,8 @@ if EFFORT not in ("quick", "usual", "nightly"):
 QUICK, NIGHTLY = EFFORT == "quick", EFFORT == "nightly"
 # the worker processes of pytest inherit it
 SEED = int(os.environ.setdefault("TEGULA_SEED", str(random.SystemRandom().randrange(2**32) if NIGHTLY else 0)))
+SLOW_CASES = 4
+"""Of a slow test with many parameters, how many of these are tried unless there is a whole night."""
 _EXAMPLES = 10
 """The most examples of a property in a quick run, and how many times as many a night tries."""
 

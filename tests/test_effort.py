@@ -65,3 +65,22 @@ def test_of_sampled_tests_one_in_so_many_is_left(request: pytest.FixtureRequest)
     items = [Item() for _ in range(10)]
     left = plugin.left_to_the_night(items)
     assert [item for item in items if item not in left] == ([*items] if effort.NIGHTLY else items[::3])
+
+
+def test_of_a_slow_test_with_many_parameters_a_few_are_left(request: pytest.FixtureRequest) -> None:
+    [plugin] = [found for found in request.config.pluginmanager.get_plugins() if hasattr(found, "left_to_the_night")]
+
+    class Item:
+        path = Path("here")
+
+        def __init__(self, name: str) -> None:
+            self.originalname = name
+
+        def get_closest_marker(self, name: str) -> Any:
+            return name == "slow" or None
+
+    many, few = [Item("many") for _ in range(10)], [Item("few") for _ in range(3)]
+    left = plugin.left_to_the_night([*many, *few])
+    kept = [item for item in many if item not in left]
+    assert kept == (many if effort.NIGHTLY else [many[number] for number in (0, 3, 6, 9)])
+    assert not {*few} & {*left}
