@@ -19,7 +19,7 @@ ROOT = Path(tegula.__file__).parent
 GROUND = {"budget", "errors", "config", "deferred", "executors", "frozen", "optional", "threads", "_kernel"}
 _BYTES = {*GROUND, "metadata", "formats", "codecs", "stores", "indexing"}
 _ENGINE = {*_BYTES, "engine"}
-_ARRAYS = {*_ENGINE, "display", "targets", "arrays"}
+_ARRAYS = {*_ENGINE, "display", "targets", "views", "arrays"}
 _NODES = {*_ARRAYS, "tables", "hierarchy"}
 _OPERATIONS = {*_NODES, "jobs", "extracts", ""}
 ROOMS: dict[str, set[str]] = {
@@ -45,6 +45,7 @@ ROOMS: dict[str, set[str]] = {
     "engine": _BYTES,
     # floor 4: nodes
     "display": {*GROUND, "metadata"},
+    "views": {*_ENGINE, "display"},
     "targets": {*GROUND, "metadata", "formats", "stores"},
     "arrays": _ARRAYS - {"arrays"},
     "tables": _ARRAYS,
