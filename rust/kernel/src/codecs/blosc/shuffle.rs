@@ -91,8 +91,8 @@ fn prepare<'t>(
     (first < end).then_some((Task { from, to, size, count, end }, first))
 }
 
-/// Define the function that uses the widest registers of the machine, narrower ones for the rest, and `$rest` for the last
-/// elements.
+/// Define the function that uses the widest registers of the machine, narrower ones for the rest, and `$rest` for the
+/// last elements.
 macro_rules! dispatch {
     ($name:ident, $kernel:ident, $rest:ident) => {
         fn $name(task: &mut Task<'_>, first: usize) {

@@ -208,8 +208,8 @@ macro_rules! kernel {
             let end = first + (*end - first) / $unit::<V>() * $unit::<V>();
             let piece =
                 Piece { from: from.as_ptr(), to: to.as_mut_ptr().cast(), size: *size, count: *count, first, end };
-            // SAFETY: there are `size * count` bytes at both addresses, and the elements from `first` to `end` are among
-            // them, a multiple of the unit
+            // SAFETY: there are `size * count` bytes at both addresses, and the elements from `first` to `end` are
+            // among them, a multiple of the unit
             unsafe { in_pieces!(piece.size, $piece(machine, piece)) }
             end
         }
@@ -254,9 +254,9 @@ type Tile = MaybeUninit<[u8; WIDEST * 8 * 2 * LANE]>;
 /// Unshuffle the bytes from `place` on of the elements.
 ///
 /// # Safety
-/// There are `size * count` bytes at both addresses, `place + P` is at most `size`, `end` at most `count`, and the elements
-/// from `first` to `end` fill registers. This holds for the other three functions, too, for bits with tiles instead of
-/// registers; then `count` and `first` are multiples of eight.
+/// There are `size * count` bytes at both addresses, `place + P` is at most `size`, `end` at most `count`, and the
+/// elements from `first` to `end` fill registers. This holds for the other three functions, too, for bits with tiles
+/// instead of registers; then `count` and `first` are multiples of eight.
 #[inline(always)]
 unsafe fn unshuffle_piece<V: Vector, const P: usize>(place: usize, machine: Machine<V>, piece: Piece) {
     let Piece { from, to, size, count, first, end } = piece;
@@ -287,8 +287,8 @@ unsafe fn unshuffle_bits_piece<V: Vector, const P: usize>(place: usize, machine:
     let buffer = buffer.as_mut_ptr().cast::<u8>();
     for element in (first..end).step_by(tile) {
         // SAFETY: plane `place + plane` is one of the elements', and in each of its eight rows there is a register from
-        // element / 8 on; the buffer has space for P planes of `tile` bytes, and `to` for the elements. Those of one byte
-        // go directly to their places
+        // element / 8 on; the buffer has space for P planes of `tile` bytes, and `to` for the elements. Those of one
+        // byte go directly to their places
         unsafe {
             for plane in 0..P {
                 let rows = from.add((place + plane) * count + element / 8);

@@ -11,8 +11,8 @@ use super::Context;
 use crate::Error;
 use crate::memory::initialised;
 
-/// The library's cheapest way to find places to divide a block. With 0 the library chooses another, which takes a twelfth
-/// more time for one per cent less output.
+/// The library's cheapest way to find places to divide a block. With 0 the library chooses another, which takes a
+/// twelfth more time for one per cent less output.
 const SPLITTING: c_int = 2;
 
 /// The logarithm of the largest window that the library supports.
@@ -21,8 +21,8 @@ const LARGEST_WINDOW: c_int = if usize::BITS == 64 { 31 } else { 30 };
 /// Encoded bytes that are decoded at once where only the beginning of a frame is needed.
 const STEP: usize = 64 * 1024;
 
-// SAFETY: the signatures are those of the library. The functions compute numbers, or set options of the context that they
-// are given; the name of an error is a constant.
+// SAFETY: the signatures are those of the library. The functions compute numbers, or set options of the context that
+// they are given; the name of an error is a constant.
 unsafe extern "C" {
     safe fn ZSTD_compressBound(size: usize) -> usize;
     safe fn ZSTD_getErrorName(code: usize) -> *const c_char;
@@ -102,8 +102,8 @@ impl Decoder {
         needed: usize,
         out: &mut [MaybeUninit<u8>],
     ) -> Result<bool, Failure> {
-        // With this option the library writes to one buffer, which has to last until the frame ends; the context forgets
-        // it when the next operation resets it.
+        // With this option the library writes to one buffer, which has to last until the frame ends; the context
+        // forgets it when the next operation resets it.
         checked(ZSTD_DCtx_reset(self.0.get(), ZSTD_ResetDirective::ZSTD_reset_session_only))?;
         let stable_output = ZSTD_dParameter::ZSTD_d_experimentalParam2;
         // the limit for windows limits memory, and windows take no memory here

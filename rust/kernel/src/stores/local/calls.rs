@@ -1,6 +1,7 @@
 //! Functions of the C library, declared with types of which every value is right to pass. Called by `system`.
 //!
-//! Functions with a variable number of arguments, and those that take an address and a length, are called through `libc`.
+//! Functions with a variable number of arguments, and those that take an address and a length, are called through
+//! `libc`.
 
 use std::ffi::CStr;
 use std::marker::PhantomData;
@@ -26,9 +27,9 @@ impl<'a> From<&'a CStr> for Path<'a> {
 const _: () = assert!(size_of::<timespec>() == 2 * size_of::<std::ffi::c_long>());
 const _: () = assert!(cfg!(not(target_env = "gnu")) || size_of::<off_t>() == size_of::<std::ffi::c_long>());
 
-// SAFETY: the signatures are those of POSIX and Linux, where a descriptor is a number, a path the address of a text, and a
-// reference an address. The functions read texts up to their NUL and the structures that they are given, and keep none of
-// them; the descriptor that `close` closes was owned.
+// SAFETY: the signatures are those of POSIX and Linux, where a descriptor is a number, a path the address of a text,
+// and a reference an address. The functions read texts up to their NUL and the structures that they are given, and keep
+// none of them; the descriptor that `close` closes was owned.
 unsafe extern "C" {
     pub safe fn close(file: OwnedFd) -> c_int;
     pub safe fn fallocate(file: BorrowedFd<'_>, mode: c_int, start: off_t, length: off_t) -> c_int;
