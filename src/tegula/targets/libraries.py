@@ -19,8 +19,8 @@ def store_of_library(target: Any, *, read_only: bool) -> Store | None:
     Parameters
     ----------
     target : object
-        A view, a store of obstore, a file system or mapper of fsspec, a store or store path of zarr-python 3, or a store of
-        zarr-python 2. If tegula has a store for the storage, that is used directly, with tegula's own
+        A view, a store of obstore, a file system or mapper of fsspec, a store or store path of zarr-python 3, or a
+        store of zarr-python 2. If tegula has a store for the storage, that is used directly, with tegula's own
         guarantees; any other store of zarr-python 3 is called through its methods.
     read_only : bool
         Whether to open the store for reading only; it also is if `target` is.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from hashlib import blake2b
 from math import prod
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -16,9 +16,6 @@ from tegula.metadata.chunk_grids import regular_grid
 from tegula.metadata.chunk_keys import default_keys
 from tegula.metadata.nodes import ArrayMetadata
 from tegula.stores.interface import ABSENT, ByteRange, Generation, Store, check_key, check_prefix, clip_range
-
-if TYPE_CHECKING:
-    from tegula.views.view import View
 
 __all__ = ["ViewStore"]
 
@@ -54,7 +51,7 @@ class ViewStore(Store):
     read_only = True
     listable = False  # each chunk that could be stored would have to be read
 
-    def __init__(self, view: View) -> None:
+    def __init__(self, view: Any) -> None:
         self.view_shown = view
         self.concurrency = view._base.concurrency
         draft = ArrayMetadata(
@@ -143,7 +140,7 @@ class ViewStore(Store):
         raise ReadOnlyError("a view is not written through its store: assign to the view", key=check_key(key))
 
 
-def _chunk_shape(view: View) -> tuple[int, ...]:
+def _chunk_shape(view: Any) -> tuple[int, ...]:
     """Return the shape of the chunks of a view: not larger than some megabytes, unless those of the array below are."""
     exact, shape = view._chunk_lengths(), [length or 1 for length in view._chunk_lengths(exact=False)]
     free = [axis for axis, length in enumerate(exact) if length is None or length == view.shape[axis]]
