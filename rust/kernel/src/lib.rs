@@ -9,6 +9,7 @@ pub mod backoff;
 pub mod chain;
 pub mod codecs;
 pub mod error;
+mod forks;
 pub mod json;
 pub mod last_chunk;
 pub mod memory;

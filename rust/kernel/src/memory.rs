@@ -5,8 +5,10 @@
 mod blocks;
 mod raw;
 mod scratch;
+mod uninit;
 mod vectors;
 
 pub use blocks::{Block, after_fork, trim};
 pub use scratch::with_scratch;
+pub(crate) use uninit::{as_uninit, as_uninit_mut, copy, initialised, zeros};
 pub use vectors::{try_collect, try_concat, try_extend, try_push, try_repeat, try_resize, try_with_capacity};

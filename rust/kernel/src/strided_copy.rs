@@ -43,6 +43,8 @@ pub struct StridedCopy<'i> {
     pub dims: Vec<Dim<'i>>,
     /// Number of elements.
     pub count: usize,
+    /// Number of bytes of the chunk's content, within which all elements lie if the item lies within the chunk.
+    pub content: usize,
     /// Whether the whole chunk is selected, and has the same layout in the work buffer.
     pub is_contiguous: bool,
 }
@@ -98,6 +100,7 @@ impl<'i> StridedCopy<'i> {
             }
             stride = stride.saturating_mul(stored[position] as i64);
         }
+        let content = stride as usize;
         // the points as the outermost dimension
         let (mut source, mut target, mut count) = (0_i64, 0_isize, 1_usize);
         let mut dims = Vec::with_capacity(stored.len() + 1);
@@ -129,7 +132,7 @@ impl<'i> StridedCopy<'i> {
                 dims.push(Dim { count: part.count(), source: from, target: to });
             }
         }
-        Ok(StridedCopy { source: source as usize, target, dims, count, is_contiguous })
+        Ok(StridedCopy { source: source as usize, target, dims, count, content, is_contiguous })
     }
 
     /// Return the dimensions of the copy from the work buffer to the chunk.

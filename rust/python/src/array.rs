@@ -31,6 +31,10 @@ const BATCH: usize = 1 << 14;
 /// Larger results are left to Python, which checks the available memory, in bytes.
 const LARGEST: u128 = 1 << 33;
 
+/// Memory for an element, aligned for any number.
+#[repr(align(16))]
+struct Small([u8; 64]);
+
 /// The description of an array, for reading and writing.
 #[pyclass(frozen, module = "tegula._kernel")]
 pub struct Array {
@@ -124,11 +128,10 @@ impl Array {
         let plan = selection::plan(py, &picks, &strides, &self.array)?;
         // a single element becomes a scalar
         if point {
-            let mut small = [0_u64; 8];
+            let mut small = Small([0; 64]);
             let mut large = Vec::new();
-            let data: &mut [u8] = if size <= 64 {
-                // SAFETY: eight numbers have 64 bytes.
-                unsafe { std::slice::from_raw_parts_mut(small.as_mut_ptr().cast(), size) }
+            let data = if let Some(data) = small.0.get_mut(..size) {
+                data
             } else {
                 large.resize(size, 0);
                 &mut large

@@ -96,11 +96,15 @@ impl<'py> View<'py> {
         Ok(View { array: array.cast::<PyUntypedArray>()?.clone() })
     }
 
-    /// Return the address of the first element.
-    pub fn start(&self) -> *mut u8 {
+    fn object(&self) -> &PyArrayObject {
         use numpy::PyUntypedArrayMethods;
         // SAFETY: the array is alive as long as `self`.
-        unsafe { (*self.array.as_array_ptr()).fields.data.cast() }
+        unsafe { &*self.array.as_array_ptr() }
+    }
+
+    /// Return the address of the first element.
+    pub fn start(&self) -> *mut u8 {
+        self.object().fields.data.cast()
     }
 
     /// Return the shape.
@@ -151,8 +155,6 @@ impl<'py> View<'py> {
 
     /// Return whether the array is writeable.
     pub fn is_writeable(&self) -> bool {
-        use numpy::PyUntypedArrayMethods;
-        // SAFETY: the array is alive as long as `self`.
-        unsafe { (*self.array.as_array_ptr()).fields.flags & npyffi::NPY_ARRAY_WRITEABLE != 0 }
+        self.object().fields.flags & npyffi::NPY_ARRAY_WRITEABLE != 0
     }
 }

@@ -6,6 +6,7 @@ use bzip2::{Action, Compress, Decompress, Status};
 use super::Codec;
 use super::output_buffer::OutputBuffer;
 use super::streams::{self, Follow, Sink, Step, Stream};
+use crate::memory::initialised;
 use crate::{Error, Result};
 
 const NAME: &str = "bz2";
@@ -28,24 +29,21 @@ fn moved(before: u64, after: u64) -> usize {
     usize::try_from(after - before).unwrap_or(usize::MAX)
 }
 
-// SAFETY: the library counts the bytes that it reads and writes, and keeps to the given slices.
-unsafe impl Stream for Decoder {
-    fn step(&mut self, data: &[u8], mut buffer: OutputBuffer<'_>) -> Result<Step> {
-        let (taken, made) = (self.0.total_in(), self.0.total_out());
-        // SAFETY: the buffer has this length, and `MaybeUninit` needs no initialisation.
-        let out = unsafe { std::slice::from_raw_parts_mut(buffer.as_mut_ptr().cast(), buffer.len()) };
-        let status = self.0.decompress_uninit(data, out);
-        let step = |ended| Step {
-            consumed: moved(taken, self.0.total_in()),
-            produced: moved(made, self.0.total_out()),
-            ended,
-        };
-        match status {
-            Ok(Status::StreamEnd) => Ok(step(true)),
-            Ok(Status::MemNeeded) => Err(Error::Memory { bytes: 4 << 20 }),
-            Ok(_) => Ok(step(false)),
-            Err(error) => Err(Error::codec(NAME, format!("the compressed data is damaged ({error})"))),
-        }
+impl Stream for Decoder {
+    fn step(&mut self, data: &[u8], buffer: &mut OutputBuffer<'_>) -> Result<Step> {
+        let (taken, mut ended) = (self.0.total_in(), false);
+        buffer.fill(|out| {
+            let made = self.0.total_out();
+            match self.0.decompress_uninit(data, out) {
+                Ok(Status::StreamEnd) => ended = true,
+                Ok(Status::MemNeeded) => return Err(Error::Memory { bytes: 4 << 20 }),
+                Ok(_) => {}
+                Err(error) => return Err(Error::codec(NAME, format!("the compressed data is damaged ({error})"))),
+            }
+            // SAFETY: the library counts the bytes that it writes at the start.
+            Ok(unsafe { initialised(out, moved(made, self.0.total_out())) })
+        })?;
+        Ok(Step { consumed: moved(taken, self.0.total_in()), ended })
     }
 }
 

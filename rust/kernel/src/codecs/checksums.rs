@@ -1,6 +1,8 @@
 //! `crc32c`, `crc32`, `adler32` and `fletcher32`: a checksum of four bytes before or after the data.
 
 use super::Codec;
+use super::libraries::deflate::adler32;
+pub(crate) use super::libraries::deflate::crc32;
 use super::output_buffer::{KnownSize, KnownSizeCodec, OutputBuffer};
 use crate::{Error, Result};
 
@@ -21,16 +23,6 @@ pub(super) fn build(name: &'static str, at_start: bool) -> Box<dyn Codec> {
         _ => fletcher32,
     };
     Box::new(KnownSize(Checksum { name, sum, at_start }))
-}
-
-pub(crate) fn crc32(data: &[u8]) -> u32 {
-    // SAFETY: the function reads the data, nothing else.
-    unsafe { libdeflate_sys::libdeflate_crc32(0, data.as_ptr().cast(), data.len()) }
-}
-
-fn adler32(data: &[u8]) -> u32 {
-    // SAFETY: the function reads the data, nothing else.
-    unsafe { libdeflate_sys::libdeflate_adler32(1, data.as_ptr().cast(), data.len()) }
 }
 
 /// Words that are summed in parallel.
@@ -87,8 +79,7 @@ impl Checksum {
     }
 }
 
-// SAFETY: encoding writes the data and four bytes, decoding writes all but four.
-unsafe impl KnownSizeCodec for Checksum {
+impl KnownSizeCodec for Checksum {
     fn name(&self) -> &str {
         self.name
     }
@@ -101,15 +92,15 @@ unsafe impl KnownSizeCodec for Checksum {
         data.len().checked_sub(SIZE).ok_or_else(|| Error::codec(self.name, "the data is shorter than its checksum"))
     }
 
-    fn encode(&self, data: &[u8], mut buffer: OutputBuffer<'_>) -> Result<()> {
+    fn encode(&self, data: &[u8], buffer: &mut OutputBuffer<'_>) -> Result<()> {
         self.takes(data.len())?;
         let sum = (self.sum)(data).to_le_bytes();
         if self.at_start {
             buffer.write(&sum);
-            buffer.skip(SIZE).write(data);
+            buffer.write(data);
         } else {
             buffer.write(data);
-            buffer.skip(data.len()).write(&sum);
+            buffer.write(&sum);
         }
         Ok(())
     }
@@ -118,7 +109,7 @@ unsafe impl KnownSizeCodec for Checksum {
         Some(self.checked(data))
     }
 
-    fn decode(&self, data: &[u8], mut buffer: OutputBuffer<'_>) -> Result<()> {
+    fn decode(&self, data: &[u8], buffer: &mut OutputBuffer<'_>) -> Result<()> {
         buffer.write(self.checked(data)?);
         Ok(())
     }

@@ -4,11 +4,9 @@
 
 use std::cell::{Cell, RefCell};
 use std::ffi::c_int;
-use std::ptr::NonNull;
-
-use libdeflate_sys::{libdeflate_compressor, libdeflate_decompressor};
 
 use super::Codec;
+use super::libraries::deflate::{Container, Decoder, Encoder, Failure};
 use super::output_buffer::{OutputBuffer, append};
 use crate::{Error, Result};
 
@@ -35,23 +33,6 @@ pub(super) fn build(gzip: bool, level: i64) -> Result<Box<dyn Codec>> {
     }
 }
 
-struct Decoder(NonNull<libdeflate_decompressor>);
-struct Encoder(NonNull<libdeflate_compressor>);
-
-impl Drop for Decoder {
-    fn drop(&mut self) {
-        // SAFETY: the decompressor came from the library, and is owned.
-        unsafe { libdeflate_sys::libdeflate_free_decompressor(self.0.as_ptr()) };
-    }
-}
-
-impl Drop for Encoder {
-    fn drop(&mut self) {
-        // SAFETY: the compressor came from the library, and is owned.
-        unsafe { libdeflate_sys::libdeflate_free_compressor(self.0.as_ptr()) };
-    }
-}
-
 thread_local! {
     static DECODER: Cell<Option<Decoder>> = const { Cell::new(None) };
     static ENCODERS: RefCell<[Option<Encoder>; 13]> = const { RefCell::new([const { None }; 13]) };
@@ -61,48 +42,35 @@ fn decoder() -> Result<Decoder> {
     if let Some(decoder) = DECODER.take() {
         return Ok(decoder);
     }
-    // SAFETY: the function only allocates; it returns null if that fails.
-    let made = unsafe { libdeflate_sys::libdeflate_alloc_decompressor() };
-    NonNull::new(made).map(Decoder).ok_or(Error::Memory { bytes: FIRST })
+    Decoder::new().ok_or(Error::Memory { bytes: FIRST })
 }
 
 fn encoder(level: usize) -> Result<Encoder> {
     if let Some(encoder) = ENCODERS.with_borrow_mut(|kept| kept[level].take()) {
         return Ok(encoder);
     }
-    // SAFETY: the function only allocates; it returns null if that fails.
-    let made = unsafe { libdeflate_sys::libdeflate_alloc_compressor(level as c_int) };
-    NonNull::new(made).map(Encoder).ok_or(Error::Memory { bytes: 1 << 20 })
-}
-
-/// The result of decoding one member or stream.
-enum Found {
-    /// Bytes of input consumed, and bytes of output written.
-    Member(usize, usize),
-    /// The output buffer is too small.
-    Short,
-    /// The data is damaged.
-    Damaged,
+    Encoder::new(level as c_int).ok_or(Error::Memory { bytes: 1 << 20 })
 }
 
 impl Deflate {
-    fn decode_member(&self, decoder: &mut Decoder, data: &[u8], mut buffer: OutputBuffer<'_>) -> Found {
-        let inflate = if self.gzip {
-            libdeflate_sys::libdeflate_gzip_decompress_ex
-        } else {
-            libdeflate_sys::libdeflate_zlib_decompress_ex
-        };
-        let (mut consumed, mut produced) = (0, 0);
-        // SAFETY: the decompressor is owned, and the library keeps to the given addresses and sizes.
-        let result = unsafe {
-            let (from, to) = (data.as_ptr().cast(), buffer.as_mut_ptr().cast());
-            inflate(decoder.0.as_ptr(), from, data.len(), to, buffer.len(), &mut consumed, &mut produced)
-        };
-        match result {
-            libdeflate_sys::libdeflate_result_LIBDEFLATE_SUCCESS => Found::Member(consumed, produced),
-            libdeflate_sys::libdeflate_result_LIBDEFLATE_INSUFFICIENT_SPACE => Found::Short,
-            _ => Found::Damaged,
-        }
+    fn container(&self) -> Container {
+        if self.gzip { Container::Gzip } else { Container::Zlib }
+    }
+
+    /// Decode one member or stream into a buffer; return its length.
+    fn decode_member(
+        &self,
+        decoder: &mut Decoder,
+        data: &[u8],
+        buffer: &mut OutputBuffer<'_>,
+    ) -> std::result::Result<usize, Failure> {
+        let mut length = 0;
+        buffer.fill(|out| {
+            let (made, taken) = decoder.decode(self.container(), data, out)?;
+            length = taken;
+            Ok(made)
+        })?;
+        Ok(length)
     }
 
     /// Return the data after a member and the zeros that follow it: empty, or another member.
@@ -141,23 +109,21 @@ impl Codec for Deflate {
     }
 
     fn decode(&self, mut data: &[u8], out: &mut [u8]) -> Result<()> {
-        let (size, mut done) = (out.len(), 0);
+        let size = out.len();
         let mut buffer = OutputBuffer::new(out);
         let mut decoder = decoder()?;
         loop {
-            match self.decode_member(&mut decoder, data, buffer.skip(done)) {
-                Found::Member(consumed, produced) => {
-                    done += produced;
-                    data = self.following(data.get(consumed..).unwrap_or_default())?;
-                }
-                Found::Short => return Err(self.too_long(size)),
-                Found::Damaged => return Err(self.damaged()),
+            match self.decode_member(&mut decoder, data, &mut buffer) {
+                Ok(length) => data = self.following(data.get(length..).unwrap_or_default())?,
+                Err(Failure::Short) => return Err(self.too_long(size)),
+                Err(Failure::Damaged) => return Err(self.damaged()),
             }
             if data.is_empty() {
                 break;
             }
         }
         DECODER.set(Some(decoder));
+        let done = buffer.filled();
         if done == size { Ok(()) } else { Err(Error::wrong_size(self.name(), done, size)) }
     }
 
@@ -168,19 +134,11 @@ impl Codec for Deflate {
         loop {
             let most = (limit - out.len()).min(data.len().saturating_mul(BEST_RATIO));
             let size = guess.min(most);
-            let mut found = Found::Damaged;
-            // SAFETY: the library has written as many bytes as it reports.
-            unsafe {
-                append(out, size, |buffer| {
-                    found = self.decode_member(&mut decoder, data, buffer);
-                    Ok(if let Found::Member(_, produced) = found { produced } else { 0 })
-                })?;
-            }
-            match found {
-                Found::Member(consumed, _) => data = self.following(data.get(consumed..).unwrap_or_default())?,
-                Found::Short if size < most => guess = size.saturating_mul(4).max(FIRST),
-                Found::Short => return Err(self.too_long(limit)),
-                Found::Damaged => return Err(self.damaged()),
+            match append(out, size, |buffer| Ok(self.decode_member(&mut decoder, data, buffer)))? {
+                Ok(length) => data = self.following(data.get(length..).unwrap_or_default())?,
+                Err(Failure::Short) if size < most => guess = size.saturating_mul(4).max(FIRST),
+                Err(Failure::Short) => return Err(self.too_long(limit)),
+                Err(Failure::Damaged) => return Err(self.damaged()),
             }
             if data.is_empty() {
                 break;
@@ -191,30 +149,14 @@ impl Codec for Deflate {
     }
 
     fn encode(&self, data: &[u8], out: &mut Vec<u8>) -> Result<()> {
-        let encoder = encoder(self.level)?;
-        let (compress, bound) = if self.gzip {
-            // SAFETY: the function only computes a number.
-            (libdeflate_sys::libdeflate_gzip_compress as unsafe extern "C" fn(_, _, _, _, _) -> _, unsafe {
-                libdeflate_sys::libdeflate_gzip_compress_bound(encoder.0.as_ptr(), data.len())
-            })
-        } else {
-            // SAFETY: the function only computes a number.
-            (libdeflate_sys::libdeflate_zlib_compress as unsafe extern "C" fn(_, _, _, _, _) -> _, unsafe {
-                libdeflate_sys::libdeflate_zlib_compress_bound(encoder.0.as_ptr(), data.len())
-            })
-        };
+        let mut encoder = encoder(self.level)?;
         out.clear();
-        // SAFETY: the compressor is owned, and the library keeps to the given addresses and sizes and has written as many
-        // bytes as it reports.
-        unsafe {
-            append(out, bound, |mut buffer| {
-                let (from, to) = (data.as_ptr().cast(), buffer.as_mut_ptr().cast());
-                match compress(encoder.0.as_ptr(), from, data.len(), to, buffer.len()) {
-                    0 => Err(Error::codec(self.name(), "the data can't be compressed")),
-                    size => Ok(size),
-                }
-            })?;
-        }
+        append(out, encoder.bound(self.container(), data.len()), |buffer| {
+            match buffer.fill(|out| Ok::<_, Error>(encoder.encode(self.container(), data, out)))? {
+                0 => Err(Error::codec(self.name(), "the data can't be compressed")),
+                _ => Ok(()),
+            }
+        })?;
         ENCODERS.with_borrow_mut(|kept| kept[self.level] = Some(encoder));
         Ok(())
     }

@@ -3,6 +3,7 @@
 use std::ffi::c_int;
 
 use super::Codec;
+use super::libraries::lz4;
 use super::output_buffer::{OutputBuffer, append};
 use crate::{Error, Result};
 
@@ -38,20 +39,12 @@ fn reported_size(data: &[u8]) -> Result<usize> {
 }
 
 /// Decode into a buffer of exactly the size in the header.
-fn decode(data: &[u8], mut buffer: OutputBuffer<'_>) -> Result<usize> {
-    let size = buffer.len();
+fn decode(data: &[u8], buffer: &mut OutputBuffer<'_>) -> Result<()> {
     let block = data.get(HEADER..).unwrap_or_default();
-    let length = c_int::try_from(block.len()).map_err(|_| Error::codec(NAME, "the data is longer than 2 GiB"))?;
-    // SAFETY: the library reads `length` bytes of the block and writes up to `size` bytes of the buffer, which fits `c_int`
-    // by `reported_size`.
-    let found = unsafe {
-        lz4_sys::LZ4_decompress_safe(block.as_ptr().cast(), buffer.as_mut_ptr().cast(), length, size as c_int)
-    };
-    if usize::try_from(found) == Ok(size) {
-        Ok(size)
-    } else {
-        Err(Error::codec(NAME, "the compressed data is damaged"))
-    }
+    c_int::try_from(block.len()).map_err(|_| Error::codec(NAME, "the data is longer than 2 GiB"))?;
+    let damaged = || Error::codec(NAME, "the compressed data is damaged");
+    buffer.fill(|out| lz4::decode(block, out).ok_or_else(damaged))?;
+    if buffer.left() == 0 { Ok(()) } else { Err(damaged()) }
 }
 
 impl Codec for Lz4 {
@@ -72,7 +65,7 @@ impl Codec for Lz4 {
         if size != out.len() {
             return Err(Error::wrong_size(NAME, size, out.len()));
         }
-        decode(data, OutputBuffer::new(out)).map(drop)
+        decode(data, &mut OutputBuffer::new(out))
     }
 
     fn decode_up_to(&self, data: &[u8], limit: usize, out: &mut Vec<u8>) -> Result<()> {
@@ -81,33 +74,21 @@ impl Codec for Lz4 {
             return Err(Error::wrong_size(NAME, size, limit));
         }
         out.clear();
-        // SAFETY: the library has written as many bytes as it reports.
-        unsafe { append(out, size, |buffer| decode(data, buffer)) }
+        append(out, size, |buffer| decode(data, buffer))
     }
 
     fn encode(&self, data: &[u8], out: &mut Vec<u8>) -> Result<()> {
         let too_large = || Error::codec(NAME, "the data is larger than 2113929216 bytes");
         let size = c_int::try_from(data.len()).map_err(|_| too_large())?;
-        // SAFETY: the function only computes a number.
-        let bound = unsafe { lz4_sys::LZ4_compressBound(size) };
-        if bound <= 0 {
-            return Err(too_large());
-        }
-        let work = |mut buffer: OutputBuffer<'_>| {
-            buffer.write(&size.to_le_bytes());
-            let mut rest = buffer.skip(HEADER);
-            // SAFETY: the library reads `size` bytes of the data and writes up to `bound` bytes, which the buffer has.
-            let found = unsafe {
-                let (from, to) = (data.as_ptr().cast(), rest.as_mut_ptr().cast());
-                lz4_sys::LZ4_compress_fast(from, to, size, bound, self.acceleration)
-            };
-            match usize::try_from(found) {
-                Ok(found) if found > 0 => Ok(HEADER + found),
-                _ => Err(Error::codec(NAME, "the data can't be compressed")),
-            }
-        };
+        let bound = lz4::bound(size).ok_or_else(too_large)?;
+        let failed = || Error::codec(NAME, "the data can't be compressed");
         out.clear();
-        // SAFETY: the header and as many bytes as the library reports have been written.
-        unsafe { append(out, HEADER + bound as usize, work) }
+        append(out, HEADER + bound, |buffer| {
+            buffer.write(&size.to_le_bytes());
+            match buffer.fill(|out| lz4::encode(data, self.acceleration, out).ok_or_else(failed))? {
+                0 => Err(failed()),
+                _ => Ok(()),
+            }
+        })
     }
 }

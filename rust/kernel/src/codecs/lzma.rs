@@ -6,6 +6,7 @@ use liblzma::stream::{Action, Check, Error as LzmaError, LzmaOptions, Status, St
 use super::Codec;
 use super::output_buffer::OutputBuffer;
 use super::streams::{self, Follow, Sink, Step, Stream};
+use crate::memory::initialised;
 use crate::{Error, Result};
 
 const NAME: &str = "lzma";
@@ -53,18 +54,17 @@ fn failed(error: LzmaError) -> Error {
 
 struct Decoder(Library);
 
-// SAFETY: the library counts the bytes that it reads and writes, and keeps to the given slices.
-unsafe impl Stream for Decoder {
-    fn step(&mut self, data: &[u8], mut buffer: OutputBuffer<'_>) -> Result<Step> {
-        let (taken, made) = (self.0.total_in(), self.0.total_out());
-        // SAFETY: the buffer has this length, and `MaybeUninit` needs no initialisation.
-        let out = unsafe { std::slice::from_raw_parts_mut(buffer.as_mut_ptr().cast(), buffer.len()) };
-        let status = self.0.process_uninit(data, out, Action::Run).map_err(failed)?;
-        Ok(Step {
-            consumed: (self.0.total_in() - taken) as usize, // within the slice
-            produced: (self.0.total_out() - made) as usize,
-            ended: matches!(status, Status::StreamEnd),
-        })
+impl Stream for Decoder {
+    fn step(&mut self, data: &[u8], buffer: &mut OutputBuffer<'_>) -> Result<Step> {
+        let (taken, mut ended) = (self.0.total_in(), false);
+        buffer.fill(|out| {
+            let made = self.0.total_out();
+            let status = self.0.process_uninit(data, out, Action::Run).map_err(failed)?;
+            ended = matches!(status, Status::StreamEnd);
+            // SAFETY: the library counts the bytes that it writes at the start.
+            Ok::<_, Error>(unsafe { initialised(out, (self.0.total_out() - made) as usize) })
+        })?;
+        Ok(Step { consumed: (self.0.total_in() - taken) as usize, ended }) // within the slice
     }
 }
 

@@ -6,6 +6,7 @@ mod bz2;
 pub(crate) mod checksums;
 mod deflate;
 mod filters;
+mod libraries;
 mod lz4;
 mod lzma;
 mod options;
@@ -216,9 +217,7 @@ pub const NAMES: &[&str] = &[
 /// Return the versions of the libraries, as they report them.
 pub fn versions() -> BTreeMap<&'static str, String> {
     let number = |number: u32| format!("{}.{}.{}", number / 10000, number / 100 % 100, number % 100);
-    // SAFETY: these functions only return numbers.
-    let (lz4, zstd) = unsafe { (lz4_sys::LZ4_versionNumber() as u32, zstd_sys::ZSTD_versionNumber()) };
-    BTreeMap::from([("lz4", number(lz4)), ("zstd", number(zstd))])
+    BTreeMap::from([("lz4", number(libraries::lz4::version())), ("zstd", number(libraries::zstd::version()))])
 }
 
 /// Return the instruction sets that the kernel uses on this machine.

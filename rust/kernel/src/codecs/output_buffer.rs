@@ -2,90 +2,109 @@
 //!
 //! A codec writes to an existing slice or to the spare capacity of a vector, which need not be initialised first.
 
-use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
 use super::Codec;
+use crate::memory::{as_uninit, as_uninit_mut, copy};
 use crate::{Error, Result};
 
-/// Memory that a codec writes to; it may be uninitialised, so that it can not be read.
+/// Memory that a codec fills from the start on; it may be uninitialised, so that it can not be read.
 pub(super) struct OutputBuffer<'a> {
-    start: *mut u8,
-    size: usize,
-    life: PhantomData<&'a mut [u8]>,
+    room: &'a mut [MaybeUninit<u8>],
+    /// The number of bytes at the start that have been written, and so are initialised.
+    filled: usize,
 }
 
 impl<'a> OutputBuffer<'a> {
     /// Write to a slice.
     pub fn new(out: &'a mut [u8]) -> OutputBuffer<'a> {
-        OutputBuffer { start: out.as_mut_ptr(), size: out.len(), life: PhantomData }
+        OutputBuffer { room: as_uninit_mut(out), filled: 0 }
     }
 
-    /// Return the number of bytes.
-    pub fn len(&self) -> usize {
-        self.size
+    /// Return the number of bytes that have been written.
+    pub fn filled(&self) -> usize {
+        self.filled
     }
 
-    /// Return the address of the first byte; `len` bytes from there may be written.
-    pub fn as_mut_ptr(&mut self) -> *mut u8 {
-        self.start
+    /// Return the number of bytes that are left to be written.
+    pub fn left(&self) -> usize {
+        self.room.len() - self.filled
     }
 
-    /// Return the memory as uninitialised bytes.
-    pub fn uninit(&mut self) -> &mut [MaybeUninit<u8>] {
-        // SAFETY: `size` bytes from the start belong to the buffer, which is borrowed exclusively.
-        unsafe { std::slice::from_raw_parts_mut(self.start.cast(), self.size) }
-    }
-
-    /// Return the rest after the first `skip` bytes; an empty buffer if there are no more.
-    pub fn skip(&mut self, skip: usize) -> OutputBuffer<'_> {
-        let skip = skip.min(self.size);
-        // SAFETY: the address lies within the buffer or at its end.
-        OutputBuffer { start: unsafe { self.start.add(skip) }, size: self.size - skip, life: PhantomData }
-    }
-
-    /// Write `data` at the start.
+    /// Write `data` next.
     ///
     /// # Panics
     ///
     /// If the buffer is too short.
     pub fn write(&mut self, data: &[u8]) {
-        assert!(data.len() <= self.size, "the buffer is too short");
-        // SAFETY: the length has been checked, and the buffer is borrowed exclusively.
-        unsafe { self.start.copy_from_nonoverlapping(data.as_ptr(), data.len()) };
+        copy(data, &mut self.room[self.filled..][..data.len()]);
+        self.filled += data.len();
+    }
+
+    /// Write items of `N` bytes next, as many as there is room for.
+    #[inline(always)]
+    pub fn write_each<const N: usize>(&mut self, items: impl Iterator<Item = [u8; N]>) {
+        let mut count = 0;
+        for (place, item) in self.room[self.filled..].chunks_exact_mut(N).zip(items) {
+            place.copy_from_slice(as_uninit(&item));
+            count += N;
+        }
+        self.filled += count;
+    }
+
+    /// Check that all of it has been written.
+    ///
+    /// # Panics
+    ///
+    /// If that is not so.
+    fn finish(&self) -> Result<()> {
+        assert!(self.left() == 0, "a codec has written too little");
+        Ok(())
+    }
+
+    /// Call `work` with the memory that is left, of which it returns the bytes at the start that it has written; return
+    /// their number.
+    ///
+    /// # Panics
+    ///
+    /// If it returns other memory.
+    pub fn fill<E>(
+        &mut self,
+        work: impl FnOnce(&mut [MaybeUninit<u8>]) -> std::result::Result<&mut [u8], E>,
+    ) -> std::result::Result<usize, E> {
+        let room = &mut self.room[self.filled..];
+        let start = room.as_ptr();
+        let made = work(room)?;
+        assert!(made.as_ptr() == start.cast(), "a codec has written elsewhere");
+        self.filled += made.len();
+        Ok(made.len())
     }
 }
 
-/// Append up to `size` bytes to `out`, which `work` writes.
+/// Append what `work` writes to `out`: up to `size` bytes.
 ///
 /// # Errors
 ///
 /// `Memory`, or the error of `work`; `out` keeps its length then.
-///
-/// # Safety
-///
-/// `work` returns the number of bytes that it has written at the start of its buffer.
-pub(super) unsafe fn append(
+pub(super) fn append<T>(
     out: &mut Vec<u8>,
     size: usize,
-    work: impl FnOnce(OutputBuffer<'_>) -> Result<usize>,
-) -> Result<()> {
+    work: impl FnOnce(&mut OutputBuffer<'_>) -> Result<T>,
+) -> Result<T> {
     out.try_reserve_exact(size).map_err(|_| Error::Memory { bytes: size })?;
     let old = out.len();
-    let spare = out.spare_capacity_mut();
-    let count = work(OutputBuffer { start: spare.as_mut_ptr().cast(), size, life: PhantomData })?;
-    assert!(count <= size, "a codec has written beyond its buffer");
-    // SAFETY: `old` bytes were initialised before and `count` more have been written, all within the capacity.
-    unsafe { out.set_len(old + count) };
-    Ok(())
+    let mut buffer = OutputBuffer { room: &mut out.spare_capacity_mut()[..size], filled: 0 };
+    let result = work(&mut buffer)?;
+    let length = old + buffer.filled;
+    // SAFETY: `old` bytes were initialised before, and the buffer has been filled with the others, within the capacity.
+    unsafe { out.set_len(length) };
+    Ok(result)
 }
 
 /// A codec whose encoded size depends only on the size of its input, and whose decoded size is known without decoding.
 ///
-/// # Safety
-///
 /// Where `encode` and `decode` return `Ok`, they have written all of their buffer.
-pub(super) unsafe trait KnownSizeCodec: Send + Sync {
+pub(super) trait KnownSizeCodec: Send + Sync {
     /// The name for errors.
     fn name(&self) -> &str;
 
@@ -96,7 +115,7 @@ pub(super) unsafe trait KnownSizeCodec: Send + Sync {
     fn decoded(&self, data: &[u8]) -> Result<usize>;
 
     /// Encode into a buffer of the size that `encoded` returns.
-    fn encode(&self, data: &[u8], buffer: OutputBuffer<'_>) -> Result<()>;
+    fn encode(&self, data: &[u8], buffer: &mut OutputBuffer<'_>) -> Result<()>;
 
     /// Return the decoded bytes as a part of `data`; see [`Codec::payload`].
     fn payload<'a>(&self, _data: &'a [u8]) -> Option<Result<&'a [u8]>> {
@@ -104,7 +123,7 @@ pub(super) unsafe trait KnownSizeCodec: Send + Sync {
     }
 
     /// Decode into a buffer of the size that `decoded` returns.
-    fn decode(&self, data: &[u8], buffer: OutputBuffer<'_>) -> Result<()>;
+    fn decode(&self, data: &[u8], buffer: &mut OutputBuffer<'_>) -> Result<()>;
 }
 
 /// Makes a [`Codec`] of a `KnownSizeCodec`.
@@ -136,7 +155,9 @@ impl<T: KnownSizeCodec> Codec for KnownSize<T> {
         if size != out.len() {
             return Err(Error::wrong_size(self.name(), size, out.len()));
         }
-        self.0.decode(data, OutputBuffer::new(out))
+        let mut buffer = OutputBuffer::new(out);
+        self.0.decode(data, &mut buffer)?;
+        buffer.finish()
     }
 
     fn decode_up_to(&self, data: &[u8], limit: usize, out: &mut Vec<u8>) -> Result<()> {
@@ -145,14 +166,18 @@ impl<T: KnownSizeCodec> Codec for KnownSize<T> {
             return Err(Error::wrong_size(self.name(), size, limit));
         }
         out.clear();
-        // SAFETY: `decode` writes the whole buffer.
-        unsafe { append(out, size, |buffer| self.0.decode(data, buffer).map(|()| size)) }
+        append(out, size, |buffer| {
+            self.0.decode(data, buffer)?;
+            buffer.finish()
+        })
     }
 
     fn encode(&self, data: &[u8], out: &mut Vec<u8>) -> Result<()> {
         let size = self.0.encoded(data.len())?;
         out.clear();
-        // SAFETY: `encode` writes the whole buffer.
-        unsafe { append(out, size, |buffer| self.0.encode(data, buffer).map(|()| size)) }
+        append(out, size, |buffer| {
+            self.0.encode(data, buffer)?;
+            buffer.finish()
+        })
     }
 }

@@ -9,20 +9,14 @@ use crate::{Error, Result};
 pub(super) struct Step {
     /// Bytes of input consumed.
     pub consumed: usize,
-    /// Bytes of output written.
-    pub produced: usize,
     /// Whether the stream has ended.
     pub ended: bool,
 }
 
 /// A decoder of one stream.
-///
-/// # Safety
-///
-/// `step` returns the number of bytes that it has written at the start of its buffer, and consumes no more than the input.
-pub(super) unsafe trait Stream {
+pub(super) trait Stream {
     /// Decode as far as input and buffer allow.
-    fn step(&mut self, data: &[u8], buffer: OutputBuffer<'_>) -> Result<Step>;
+    fn step(&mut self, data: &[u8], buffer: &mut OutputBuffer<'_>) -> Result<Step>;
 }
 
 /// What may follow a stream.
@@ -59,29 +53,27 @@ impl Sink<'_> {
         }
     }
 
-    /// Decode into the free space of the target, which grows if it can.
-    fn step(&mut self, stream: &mut dyn Stream, data: &[u8]) -> Result<Step> {
+    /// Decode into the free space of the target, which grows if it can; return the number of bytes as well.
+    fn step(&mut self, stream: &mut dyn Stream, data: &[u8]) -> Result<(Step, usize)> {
         match self {
             Sink::Exact(out, done) => {
-                let step = stream.step(data, OutputBuffer::new(out).skip(*done))?;
-                *done += step.produced;
-                Ok(step)
+                let found = step(stream, data, &mut OutputBuffer::new(&mut out[*done..]))?;
+                *done += found.1;
+                Ok(found)
             }
             Sink::UpTo(out, limit) => {
                 let spare = out.capacity() - out.len();
                 let size = if spare > 0 { spare } else { out.len().max(FIRST) }.min(*limit - out.len());
-                let mut found = None;
-                // SAFETY: a stream writes as many bytes as it returns.
-                unsafe {
-                    append(out, size, |buffer| {
-                        let step = stream.step(data, buffer)?;
-                        Ok(found.insert(step).produced)
-                    })?;
-                }
-                found.ok_or(Error::Memory { bytes: size })
+                append(out, size, |buffer| step(stream, data, buffer))
             }
         }
     }
+}
+
+/// Decode into a buffer; return the number of bytes as well.
+fn step(stream: &mut dyn Stream, data: &[u8], buffer: &mut OutputBuffer<'_>) -> Result<(Step, usize)> {
+    let step = stream.step(data, buffer)?;
+    Ok((step, buffer.filled()))
 }
 
 /// Decode one or more streams into `sink`; return the number of decoded bytes.
@@ -98,17 +90,20 @@ pub(super) fn decode<S: Stream>(
         let mut stream = start()?;
         loop {
             let (mut probe, full) = ([0], sink.full());
-            let step =
-                if full { stream.step(data, OutputBuffer::new(&mut probe))? } else { sink.step(&mut stream, data)? };
-            if full && step.produced > 0 {
+            let (step, produced) = if full {
+                step(&mut stream, data, &mut OutputBuffer::new(&mut probe))?
+            } else {
+                sink.step(&mut stream, data)?
+            };
+            if full && produced > 0 {
                 return Err(Error::codec(name, format!("there are more than {} bytes", sink.limit())));
             }
-            total += step.produced;
+            total += produced;
             data = &data[step.consumed..];
             if step.ended {
                 break;
             }
-            if step.consumed == 0 && step.produced == 0 {
+            if step.consumed == 0 && produced == 0 {
                 return Err(Error::codec(name, "the compressed data is truncated"));
             }
         }

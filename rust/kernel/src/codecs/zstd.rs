@@ -4,31 +4,18 @@
 //! frame is traversed before the library decodes it, so that no header has to be trusted.
 
 use std::cell::Cell;
-use std::ffi::{CStr, c_int};
-use std::ptr::NonNull;
-
-use zstd_sys::{
-    ZSTD_CCtx, ZSTD_DCtx, ZSTD_ResetDirective, ZSTD_cParameter, ZSTD_dParameter, ZSTD_inBuffer, ZSTD_outBuffer,
-};
+use std::ffi::c_int;
 
 use super::Codec;
+use super::libraries::zstd::{Decoder, Encoder, bound};
 use super::output_buffer::{OutputBuffer, append};
+use crate::memory::as_uninit_mut;
 use crate::pool::Spare;
 use crate::{Error, Result};
 
 const NAME: &str = "zstd";
 const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 const BLOCK: usize = 128 * 1024;
-
-/// Encoded bytes that are decoded at once where only the beginning of a frame is needed.
-const STEP: usize = 64 * 1024;
-
-/// The library's cheapest way to find places to divide a block. With 0 the library chooses another, which takes a twelfth
-/// more time for one per cent less output.
-const SPLITTING: c_int = 2;
-
-/// The logarithm of the largest window that the library supports.
-const LARGEST_WINDOW: c_int = if usize::BITS == 64 { 31 } else { 30 };
 
 /// Larger contexts (of the highest levels) are not cached, in bytes.
 const KEPT: usize = 32 << 20;
@@ -125,31 +112,6 @@ fn traverse_blocks(data: &[u8], mut position: usize) -> Result<(usize, usize)> {
     }
 }
 
-/// A decoding context, freed with the thread.
-struct Decoder(NonNull<ZSTD_DCtx>);
-
-/// An encoding context, freed with the thread.
-struct Encoder(NonNull<ZSTD_CCtx>);
-
-// SAFETY: a context is owned, and not tied to a thread.
-unsafe impl Send for Decoder {}
-// SAFETY: as above.
-unsafe impl Send for Encoder {}
-
-impl Drop for Decoder {
-    fn drop(&mut self) {
-        // SAFETY: the context came from the library, and is owned.
-        unsafe { zstd_sys::ZSTD_freeDCtx(self.0.as_ptr()) };
-    }
-}
-
-impl Drop for Encoder {
-    fn drop(&mut self) {
-        // SAFETY: the context came from the library, and is owned.
-        unsafe { zstd_sys::ZSTD_freeCCtx(self.0.as_ptr()) };
-    }
-}
-
 /// Contexts that threads leave to each other if only few threads work at the same time.
 static DECODERS: Spare<Decoder> = Spare::empty();
 static ENCODERS: Spare<Encoder> = Spare::empty();
@@ -163,87 +125,23 @@ fn decoder() -> Result<Decoder> {
     if let Some(decoder) = DECODERS.take().or_else(|| DECODER.take()) {
         return Ok(decoder);
     }
-    // SAFETY: the function only allocates; it returns null if that fails.
-    let made = unsafe { zstd_sys::ZSTD_createDCtx() };
-    NonNull::new(made).map(Decoder).ok_or(Error::Memory { bytes: BLOCK })
+    Decoder::new().ok_or(Error::Memory { bytes: BLOCK })
 }
 
 fn encoder() -> Result<Encoder> {
     if let Some(encoder) = ENCODERS.take().or_else(|| ENCODER.take()) {
         return Ok(encoder);
     }
-    // SAFETY: the function only allocates; it returns null if that fails.
-    let made = unsafe { zstd_sys::ZSTD_createCCtx() };
-    NonNull::new(made).map(Encoder).ok_or(Error::Memory { bytes: BLOCK })
+    Encoder::new().ok_or(Error::Memory { bytes: BLOCK })
 }
 
-/// Return the result of a library function, or the error for which it stands.
-fn checked(found: usize) -> Result<usize> {
-    // SAFETY: the functions only take a number; the name is a constant of the library.
-    unsafe {
-        if zstd_sys::ZSTD_isError(found) == 0 {
-            return Ok(found);
-        }
-        let name = CStr::from_ptr(zstd_sys::ZSTD_getErrorName(found));
-        Err(Error::codec(NAME, format!("libzstd reports: {}", name.to_string_lossy())))
+/// Decode a frame into a buffer.
+fn decode_frame(decoder: &mut Decoder, frame: &Frame<'_>, buffer: &mut OutputBuffer<'_>) -> Result<()> {
+    let left = buffer.left();
+    if frame.known.is_some_and(|known| known > left) {
+        return Err(Error::codec(NAME, format!("the frames hold more than the chunk, of which {left} bytes are left")));
     }
-}
-
-/// Decode a frame into a buffer; return the decoded size.
-fn decode_frame(decoder: &mut Decoder, frame: &Frame<'_>, mut buffer: OutputBuffer<'_>) -> Result<usize> {
-    let (data, size) = (frame.data, buffer.len());
-    if frame.known.is_some_and(|known| known > size) {
-        return Err(Error::codec(NAME, format!("the frames hold more than the chunk, of which {size} bytes are left")));
-    }
-    // SAFETY: the context is owned, and the library keeps to the given addresses and sizes.
-    checked(unsafe {
-        let (to, from) = (buffer.as_mut_ptr().cast(), data.as_ptr().cast());
-        zstd_sys::ZSTD_decompressDCtx(decoder.0.as_ptr(), to, size, from, data.len())
-    })
-}
-
-/// Decode the first `needed` bytes of a frame, and perhaps more, into a buffer as long as its whole content.
-fn decode_beginning(decoder: &mut Decoder, data: &[u8], needed: usize, mut buffer: OutputBuffer<'_>) -> Result<()> {
-    // SAFETY: the context is owned. With this option the library writes to one buffer, which has to last until the frame
-    // ends; the context forgets it when the next operation resets it.
-    unsafe {
-        checked(zstd_sys::ZSTD_DCtx_reset(decoder.0.as_ptr(), ZSTD_ResetDirective::ZSTD_reset_session_only))?;
-        let stable_output = ZSTD_dParameter::ZSTD_d_experimentalParam2;
-        // the limit for windows limits memory, and windows take no memory here
-        for (option, value) in [(stable_output, 1), (ZSTD_dParameter::ZSTD_d_windowLogMax, LARGEST_WINDOW)] {
-            checked(zstd_sys::ZSTD_DCtx_setParameter(decoder.0.as_ptr(), option, value))?;
-        }
-    }
-    let mut output = ZSTD_outBuffer { dst: buffer.as_mut_ptr().cast(), size: buffer.len(), pos: 0 };
-    let mut input = ZSTD_inBuffer { src: data.as_ptr().cast(), size: 0, pos: 0 };
-    while output.pos < needed {
-        if input.size == data.len() && input.pos == input.size {
-            return Err(truncated());
-        }
-        input.size = input.size.saturating_add(STEP).min(data.len());
-        // SAFETY: the context is owned, and the library keeps to the given addresses and sizes.
-        checked(unsafe { zstd_sys::ZSTD_decompressStream(decoder.0.as_ptr(), &mut output, &mut input) })?;
-    }
-    Ok(())
-}
-
-/// Set the options with which a context encodes the next frames.
-///
-/// # Safety
-///
-/// The context is alive, and no other thread uses it.
-pub(super) unsafe fn set_options(context: *mut ZSTD_CCtx, level: c_int, checksum: bool) -> Result<()> {
-    // After an error, such as too little room, the context is in the middle of a frame.
-    // SAFETY: the caller guarantees the context.
-    checked(unsafe { zstd_sys::ZSTD_CCtx_reset(context, ZSTD_ResetDirective::ZSTD_reset_session_only) })?;
-    for (option, value) in [
-        (ZSTD_cParameter::ZSTD_c_compressionLevel, level),
-        (ZSTD_cParameter::ZSTD_c_checksumFlag, c_int::from(checksum)),
-        (ZSTD_cParameter::ZSTD_c_experimentalParam20, SPLITTING),
-    ] {
-        // SAFETY: the caller guarantees the context.
-        checked(unsafe { zstd_sys::ZSTD_CCtx_setParameter(context, option, value) })?;
-    }
+    buffer.fill(|out| decoder.decode(frame.data, out))?;
     Ok(())
 }
 
@@ -263,15 +161,16 @@ impl Codec for Zstd {
     }
 
     fn decode(&self, mut data: &[u8], out: &mut [u8]) -> Result<()> {
-        let (size, mut done) = (out.len(), 0);
+        let size = out.len();
         let mut buffer = OutputBuffer::new(out);
         let mut decoder = decoder()?;
         while !data.is_empty() {
             if let Some(frame) = next_frame(&mut data)? {
-                done += decode_frame(&mut decoder, &frame, buffer.skip(done))?;
+                decode_frame(&mut decoder, &frame, &mut buffer)?;
             }
         }
         DECODER.set(DECODERS.give(decoder));
+        let done = buffer.filled();
         if done == size { Ok(()) } else { Err(Error::wrong_size(NAME, done, size)) }
     }
 
@@ -282,7 +181,9 @@ impl Codec for Zstd {
             // a checksum can be compared only after all has been decoded
             Some(frame) if rest.is_empty() && frame.known == Some(out.len()) && !frame.has_checksum() => {
                 let mut decoder = decoder()?;
-                decode_beginning(&mut decoder, frame.data, needed, OutputBuffer::new(out))?;
+                if !decoder.decode_beginning(frame.data, needed, as_uninit_mut(out))? {
+                    return Err(truncated());
+                }
                 DECODER.set(DECODERS.give(decoder));
                 Ok(())
             }
@@ -296,8 +197,7 @@ impl Codec for Zstd {
         while !data.is_empty() {
             if let Some(frame) = next_frame(&mut data)? {
                 let size = frame.known.unwrap_or(frame.bound).min(limit - out.len());
-                // SAFETY: the library has written as many bytes as it reports.
-                unsafe { append(out, size, |buffer| decode_frame(&mut decoder, &frame, buffer))? };
+                append(out, size, |buffer| decode_frame(&mut decoder, &frame, buffer))?;
             }
         }
         DECODER.set(DECODERS.give(decoder));
@@ -305,22 +205,11 @@ impl Codec for Zstd {
     }
 
     fn encode(&self, data: &[u8], out: &mut Vec<u8>) -> Result<()> {
-        let encoder = encoder()?;
-        // SAFETY: the context is owned.
-        unsafe { set_options(encoder.0.as_ptr(), self.level, self.checksum)? };
-        // SAFETY: the function only computes a number.
-        let bound = checked(unsafe { zstd_sys::ZSTD_compressBound(data.len()) })?;
+        let mut encoder = encoder()?;
+        encoder.set_options(self.level, self.checksum)?;
         out.clear();
-        // SAFETY: the context is owned, and the library keeps to the given addresses and sizes and has written as many
-        // bytes as it reports.
-        unsafe {
-            append(out, bound, |mut buffer| {
-                let (to, from) = (buffer.as_mut_ptr().cast(), data.as_ptr().cast());
-                checked(zstd_sys::ZSTD_compress2(encoder.0.as_ptr(), to, buffer.len(), from, data.len()))
-            })?;
-        }
-        // SAFETY: the context is owned.
-        if unsafe { zstd_sys::ZSTD_sizeof_CCtx(encoder.0.as_ptr()) } <= KEPT {
+        append(out, bound(data.len())?, |buffer| Ok(buffer.fill(|out| encoder.encode(data, out))?))?;
+        if encoder.size() <= KEPT {
             ENCODER.set(ENCODERS.give(encoder));
         }
         Ok(())

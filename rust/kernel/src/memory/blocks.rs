@@ -1,10 +1,10 @@
 //! Large memory blocks for results, and a cache of dropped blocks for reuse.
 
-use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::raw;
+use super::raw::{self, Memory};
 use crate::Result;
+use crate::forks::OfProcess;
 
 /// Blocks smaller than this are not cached, in bytes.
 const KEPT_FROM: usize = 256 << 10;
@@ -21,25 +21,6 @@ pub struct Block {
     /// `Some` until the block is dropped.
     memory: Option<Memory>,
     size: usize,
-}
-
-/// Memory that is released when dropped.
-#[derive(Debug)]
-struct Memory {
-    start: *mut u8,
-    capacity: usize,
-}
-
-// SAFETY: the memory is owned, and not tied to a thread.
-unsafe impl Send for Memory {}
-// SAFETY: a shared reference only exposes the address.
-unsafe impl Sync for Memory {}
-
-impl Drop for Memory {
-    fn drop(&mut self) {
-        // SAFETY: the memory is owned, and was allocated with this capacity.
-        unsafe { raw::release(self.start, self.capacity) }
-    }
 }
 
 impl Block {
@@ -60,13 +41,12 @@ impl Block {
             drop(kept);
             drop(surplus);
         }
-        let memory = Memory { start: raw::allocate(capacity, false)?, capacity };
-        Ok(Block { memory: Some(memory), size })
+        Ok(Block { memory: Some(Memory::allocate(capacity, false)?), size })
     }
 
     /// Return the address of the first byte, aligned to at least 64 bytes.
     pub fn start(&self) -> *mut u8 {
-        self.memory.as_ref().map_or(std::ptr::null_mut(), |memory| memory.start)
+        self.memory.as_ref().map_or(std::ptr::null_mut(), Memory::start)
     }
 
     /// Return the requested size, in bytes.
@@ -77,10 +57,9 @@ impl Block {
 
 impl Drop for Block {
     fn drop(&mut self) {
-        let Some(memory) = self.memory.take() else { return };
-        if memory.capacity >= KEPT_FROM {
-            // SAFETY: the memory was allocated with this capacity, and the block is gone.
-            unsafe { raw::mark_reclaimable(memory.start, memory.capacity) };
+        let Some(mut memory) = self.memory.take() else { return };
+        if memory.capacity() >= KEPT_FROM {
+            memory.mark_reclaimable();
             let surplus = Kept::lock().keep(memory);
             drop(surplus);
         }
@@ -94,46 +73,36 @@ struct Kept {
     bound: usize,
 }
 
-static KEPT: AtomicPtr<Mutex<Kept>> = AtomicPtr::new(std::ptr::null_mut());
+static KEPT: OfProcess<Mutex<Kept>> = OfProcess::empty();
 
 impl Kept {
     /// Lock the cache of this process, which the first call creates.
     fn lock() -> MutexGuard<'static, Kept> {
-        let mut found = KEPT.load(Ordering::Acquire);
-        if found.is_null() {
+        let make = || {
             let bound = KEPT_AT_MOST.min(raw::physical() / 16);
-            let new = Box::into_raw(Box::new(Mutex::new(Kept { list: Vec::new(), total: 0, bound })));
-            match KEPT.compare_exchange(found, new, Ordering::AcqRel, Ordering::Acquire) {
-                Ok(_) => found = new,
-                Err(other) => {
-                    // SAFETY: created above, and not shared yet.
-                    drop(unsafe { Box::from_raw(new) });
-                    found = other;
-                }
-            }
-        }
-        // SAFETY: the pointer refers to a box that is never freed.
-        unsafe { &*found }.lock().unwrap_or_else(PoisonError::into_inner)
+            Mutex::new(Kept { list: Vec::new(), total: 0, bound })
+        };
+        KEPT.get(make).lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Take the smallest block that fits, unless more than a fifth of it would be unused.
     fn find(&mut self, capacity: usize) -> Option<Memory> {
         let most = capacity.saturating_add(capacity / 4);
         let fitting =
-            self.list.iter().enumerate().rev().filter(|(_, memory)| (capacity..=most).contains(&memory.capacity));
-        let (place, _) = fitting.min_by_key(|(_, memory)| memory.capacity)?;
+            self.list.iter().enumerate().rev().filter(|(_, memory)| (capacity..=most).contains(&memory.capacity()));
+        let (place, _) = fitting.min_by_key(|(_, memory)| memory.capacity())?;
         let memory = self.list.remove(place);
-        self.total -= memory.capacity;
+        self.total -= memory.capacity();
         Some(memory)
     }
 
     /// Cache a block; return the blocks that are evicted for it.
     fn keep(&mut self, memory: Memory) -> Vec<Memory> {
-        if memory.capacity > self.bound {
+        if memory.capacity() > self.bound {
             return vec![memory];
         }
-        let surplus = self.make_room(memory.capacity);
-        self.total += memory.capacity;
+        let surplus = self.make_room(memory.capacity());
+        self.total += memory.capacity();
         self.list.push(memory);
         surplus
     }
@@ -142,7 +111,7 @@ impl Kept {
     fn make_room(&mut self, capacity: usize) -> Vec<Memory> {
         let mut gone = 0;
         while gone < self.list.len() && self.total.saturating_add(capacity) > self.bound {
-            self.total -= self.list[gone].capacity;
+            self.total -= self.list[gone].capacity();
             gone += 1;
         }
         self.list.drain(..gone).collect()
@@ -160,5 +129,5 @@ pub fn trim() {
 
 /// Replace the cache in a child process after `fork`, since another thread may have held its lock. Its blocks leak.
 pub fn after_fork() {
-    KEPT.store(std::ptr::null_mut(), Ordering::Release);
+    KEPT.forget();
 }

@@ -24,40 +24,71 @@ pub(super) fn rounded(size: usize) -> Result<usize> {
     }
 }
 
-/// Allocate `capacity` bytes, as returned by [`rounded`]; `zeroed` says that they must be initialised.
-pub(super) fn allocate(capacity: usize, zeroed: bool) -> Result<*mut u8> {
-    let failed = Error::Memory { bytes: capacity };
-    if capacity == 0 {
-        return Ok(std::ptr::without_provenance_mut(ALIGN));
-    }
-    #[cfg(target_os = "linux")]
-    if capacity >= LARGE {
-        return map(capacity).ok_or(failed);
-    }
-    let Ok(layout) = Layout::from_size_align(capacity, ALIGN) else { return Err(failed) };
-    // SAFETY: the size of the layout is not 0.
-    let start = unsafe { if zeroed { std::alloc::alloc_zeroed(layout) } else { std::alloc::alloc(layout) } };
-    if start.is_null() { Err(failed) } else { Ok(start) }
+/// Memory of the system, which is released when dropped.
+#[derive(Debug)]
+pub(super) struct Memory {
+    start: *mut u8,
+    capacity: usize,
 }
 
-/// Release what [`allocate`] returned for the same `capacity`.
-///
-/// # Safety
-///
-/// The memory is not used any more.
-pub(super) unsafe fn release(start: *mut u8, capacity: usize) {
-    if capacity == 0 {
-        return;
+// SAFETY: the memory is owned, and not tied to a thread.
+unsafe impl Send for Memory {}
+// SAFETY: a shared reference only exposes the address.
+unsafe impl Sync for Memory {}
+
+impl Memory {
+    /// Allocate `capacity` bytes, as returned by [`rounded`]; `zeroed` says that they must be initialised.
+    pub fn allocate(capacity: usize, zeroed: bool) -> Result<Memory> {
+        let failed = Error::Memory { bytes: capacity };
+        if capacity == 0 {
+            return Ok(Memory { start: std::ptr::without_provenance_mut(ALIGN), capacity });
+        }
+        #[cfg(target_os = "linux")]
+        if capacity >= LARGE {
+            return map(capacity).map(|start| Memory { start, capacity }).ok_or(failed);
+        }
+        let Ok(layout) = Layout::from_size_align(capacity, ALIGN) else { return Err(failed) };
+        // SAFETY: the size of the layout is not 0.
+        let start = unsafe { if zeroed { std::alloc::alloc_zeroed(layout) } else { std::alloc::alloc(layout) } };
+        if start.is_null() { Err(failed) } else { Ok(Memory { start, capacity }) }
     }
-    #[cfg(target_os = "linux")]
-    if capacity >= LARGE {
-        // SAFETY: a separate mapping of this size.
-        unsafe { libc::munmap(start.cast(), capacity) };
-        return;
+
+    /// Return the address of the first byte.
+    pub fn start(&self) -> *mut u8 {
+        self.start
     }
-    if let Ok(layout) = Layout::from_size_align(capacity, ALIGN) {
-        // SAFETY: allocated with the same layout.
-        unsafe { std::alloc::dealloc(start, layout) }
+
+    /// Return the number of bytes.
+    pub fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    /// Allow the system to reclaim the pages under memory pressure, until they are written again: their content is
+    /// undefined from now on.
+    pub fn mark_reclaimable(&mut self) {
+        #[cfg(target_os = "linux")]
+        if self.capacity >= LARGE {
+            // SAFETY: a separate mapping of this size, whose content may be lost.
+            unsafe { libc::madvise(self.start.cast(), self.capacity, libc::MADV_FREE) };
+        }
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        if self.capacity == 0 {
+            return;
+        }
+        #[cfg(target_os = "linux")]
+        if self.capacity >= LARGE {
+            // SAFETY: a separate mapping of this size, which is not used any more.
+            unsafe { libc::munmap(self.start.cast(), self.capacity) };
+            return;
+        }
+        if let Ok(layout) = Layout::from_size_align(self.capacity, ALIGN) {
+            // SAFETY: allocated with the same layout, and not used any more.
+            unsafe { std::alloc::dealloc(self.start, layout) }
+        }
     }
 }
 
@@ -86,21 +117,6 @@ fn map(capacity: usize) -> Option<*mut u8> {
         libc::madvise(start.cast(), capacity, libc::MADV_HUGEPAGE);
     }
     Some(start)
-}
-
-/// Allow the system to reclaim the pages under memory pressure, until they are written again.
-///
-/// # Safety
-///
-/// The memory was allocated with this `capacity`, and its content is not read any more.
-pub(super) unsafe fn mark_reclaimable(start: *mut u8, capacity: usize) {
-    #[cfg(target_os = "linux")]
-    if capacity >= LARGE {
-        // SAFETY: a separate mapping of this size, whose content may be lost.
-        unsafe { libc::madvise(start.cast(), capacity, libc::MADV_FREE) };
-    }
-    #[cfg(not(target_os = "linux"))]
-    let _ = (start, capacity);
 }
 
 /// Return the physical memory of this machine, in bytes.

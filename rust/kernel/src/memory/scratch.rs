@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use super::raw;
+use super::raw::{self, Memory};
 use crate::Result;
 use crate::pool::Spare;
 
@@ -21,24 +21,18 @@ thread_local! {
 static SPARE: Spare<Buffer> = Spare::empty();
 
 /// A buffer whose bytes are all initialised.
-struct Buffer {
-    start: *mut u8,
-    capacity: usize,
-}
-
-// SAFETY: the memory is owned, and not tied to a thread.
-unsafe impl Send for Buffer {}
+struct Buffer(Memory);
 
 impl Buffer {
     /// Take the smallest cached buffer that is large enough, or allocate one.
     fn take(size: usize) -> Result<Buffer> {
-        if let Some(buffer) = SPARE.take().filter(|buffer| buffer.capacity >= size) {
+        if let Some(buffer) = SPARE.take().filter(|buffer| buffer.0.capacity() >= size) {
             return Ok(buffer);
         }
         let kept = KEPT.try_with(|kept| {
             let mut kept = kept.try_borrow_mut().ok()?;
-            let fitting = kept.iter().enumerate().rev().filter(|(_, buffer)| buffer.capacity >= size);
-            let (place, _) = fitting.min_by_key(|(_, buffer)| buffer.capacity)?;
+            let fitting = kept.iter().enumerate().rev().filter(|(_, buffer)| buffer.0.capacity() >= size);
+            let (place, _) = fitting.min_by_key(|(_, buffer)| buffer.0.capacity())?;
             Some(kept.remove(place))
         });
         if let Ok(Some(buffer)) = kept {
@@ -46,12 +40,12 @@ impl Buffer {
         }
         // Allocate a little more for small sizes, so that similar sizes share a buffer.
         let capacity = raw::rounded(if size < raw::LARGE / 2 { size.max(LEAST) + size / 8 } else { size })?;
-        Ok(Buffer { start: raw::allocate(capacity, true)?, capacity })
+        Memory::allocate(capacity, true).map(Buffer)
     }
 
     /// Cache this buffer for the next call, and evict the oldest ones beyond the limits.
     fn keep(self) {
-        if self.capacity > KEPT_AT_MOST {
+        if self.0.capacity() > KEPT_AT_MOST {
             return;
         }
         let Some(this) = SPARE.give(self) else { return };
@@ -59,18 +53,11 @@ impl Buffer {
         let _ = KEPT.try_with(|kept| {
             let Ok(mut kept) = kept.try_borrow_mut() else { return };
             kept.push(this);
-            while kept.len() > BUFFERS || kept.iter().map(|buffer| buffer.capacity).sum::<usize>() > KEPT_AT_MOST {
+            while kept.len() > BUFFERS || kept.iter().map(|buffer| buffer.0.capacity()).sum::<usize>() > KEPT_AT_MOST {
                 let oldest = kept.remove(0);
                 drop(oldest);
             }
         });
-    }
-}
-
-impl Drop for Buffer {
-    fn drop(&mut self) {
-        // SAFETY: the memory is owned, and was allocated with this capacity.
-        unsafe { raw::release(self.start, self.capacity) }
     }
 }
 
@@ -97,7 +84,7 @@ pub fn with_scratch<T>(size: usize, work: impl FnOnce(&mut [u8]) -> Result<T>) -
     let buffer = InUse(Some(Buffer::take(size)?));
     match &buffer.0 {
         // SAFETY: at least `size` initialised bytes, which only this call uses.
-        Some(buffer) => work(unsafe { std::slice::from_raw_parts_mut(buffer.start, size) }),
+        Some(buffer) => work(unsafe { std::slice::from_raw_parts_mut(buffer.0.start(), size) }),
         None => work(&mut []),
     }
 }

@@ -8,30 +8,52 @@
 
 #[cfg(target_os = "linux")]
 mod system {
-    use std::mem::{size_of, zeroed};
+    use libc::{c_int, c_ulong, pid_t};
+
+    /// The numbers of a set.
+    const NUMBERS: usize = size_of::<libc::cpu_set_t>() / size_of::<c_ulong>();
+    /// Bits of a number in a set.
+    const BITS: usize = c_ulong::BITS as usize;
+
+    /// A set of processors, laid out as `cpu_set_t`: the bits of each number from the lowest on.
+    #[derive(Clone, Copy)]
+    #[repr(transparent)]
+    struct Set([c_ulong; NUMBERS]);
+
+    impl Set {
+        /// Return the set without a processor; `None` if it is not in the set, or the only one.
+        fn without(mut self, processor: usize) -> Option<Set> {
+            let (numbers, bit) = (&mut self.0, 1 << (processor % BITS));
+            let number = numbers.get_mut(processor / BITS).filter(|number| **number & bit != 0)?;
+            *number &= !bit;
+            numbers.iter().any(|number| *number != 0).then_some(self)
+        }
+    }
+
+    // SAFETY: these functions only return a number.
+    unsafe extern "C" {
+        safe fn gettid() -> pid_t;
+        safe fn sched_getcpu() -> c_int;
+    }
 
     /// A thread that is kept off a processor until this is dropped.
     pub struct Elsewhere {
-        thread: libc::pid_t,
-        all: libc::cpu_set_t,
+        thread: pid_t,
+        all: Set,
         processor: usize,
     }
 
     /// Return the number of the processor that runs this thread.
     pub fn current() -> Option<usize> {
-        // SAFETY: the call only returns a number, or -1.
-        usize::try_from(unsafe { libc::sched_getcpu() }).ok()
+        usize::try_from(sched_getcpu()).ok()
     }
 
     /// Keep this thread off a processor; `None` if it may run on no other one.
     pub fn away_from(processor: usize) -> Option<Elsewhere> {
-        // SAFETY: the call only returns a number.
-        let thread = unsafe { libc::gettid() };
-        // SAFETY: a set of processors is a plain array of bits, and zeros are an empty one.
-        let mut all: libc::cpu_set_t = unsafe { zeroed() };
+        let mut all = Set([0; NUMBERS]);
         // SAFETY: the system writes to a set of the given size.
-        let known = unsafe { libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut all) == 0 };
-        let made = Elsewhere { thread, all, processor };
+        let known = unsafe { libc::sched_getaffinity(0, size_of::<Set>(), (&raw mut all).cast()) == 0 };
+        let made = Elsewhere { thread: gettid(), all, processor };
         if known && made.restrict(processor) {
             return Some(made);
         }
@@ -48,21 +70,12 @@ mod system {
         }
 
         fn restrict(&self, processor: usize) -> bool {
-            if processor >= 8 * size_of::<libc::cpu_set_t>() {
-                return false;
-            }
-            let mut others = self.all;
-            // SAFETY: the number is one of the set's bits.
-            let several = unsafe {
-                libc::CPU_CLR(processor, &mut others);
-                libc::CPU_ISSET(processor, &self.all) && libc::CPU_COUNT(&others) > 0
-            };
-            several && self.allow(&others)
+            self.all.without(processor).is_some_and(|others| self.allow(&others))
         }
 
-        fn allow(&self, processors: &libc::cpu_set_t) -> bool {
+        fn allow(&self, processors: &Set) -> bool {
             // SAFETY: the system reads a set of the given size.
-            unsafe { libc::sched_setaffinity(self.thread, size_of::<libc::cpu_set_t>(), processors) == 0 }
+            unsafe { libc::sched_setaffinity(self.thread, size_of::<Set>(), (&raw const *processors).cast()) == 0 }
         }
     }
 

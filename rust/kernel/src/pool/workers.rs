@@ -1,7 +1,7 @@
 //! The worker threads of the pool, and the queue of jobs from which they take work.
 
 use std::num::NonZero;
-use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::available_parallelism;
 use std::time::{Duration, Instant};
@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use super::job::{IN_TASK, Job, count_fork};
 use super::placement::{self, Elsewhere};
 use super::turns::Turns;
+use crate::forks::OfProcess;
 
 /// How long an idle worker spins before it sleeps.
 const SPIN: Duration = Duration::from_micros(10);
@@ -61,31 +62,18 @@ impl State {
     }
 }
 
-static POOL: AtomicPtr<Pool> = AtomicPtr::new(std::ptr::null_mut());
+static POOL: OfProcess<Pool> = OfProcess::empty();
 
 impl Pool {
     /// Return the pool of this process.
     pub fn get() -> &'static Pool {
-        let mut found = POOL.load(Ordering::Acquire);
-        if found.is_null() {
-            let new = Box::into_raw(Box::new(Pool {
-                state: Mutex::default(),
-                wakeup: Condvar::new(),
-                wanted: AtomicUsize::new(0),
-                cores: available_parallelism().map_or(1, NonZero::get),
-                turns: Turns::default(),
-            }));
-            match POOL.compare_exchange(found, new, Ordering::AcqRel, Ordering::Acquire) {
-                Ok(_) => found = new,
-                Err(other) => {
-                    // SAFETY: created above, and not shared yet.
-                    drop(unsafe { Box::from_raw(new) });
-                    found = other;
-                }
-            }
-        }
-        // SAFETY: the pointer refers to a box that is never freed.
-        unsafe { &*found }
+        POOL.get(|| Pool {
+            state: Mutex::default(),
+            wakeup: Condvar::new(),
+            wanted: AtomicUsize::new(0),
+            cores: available_parallelism().map_or(1, NonZero::get),
+            turns: Turns::default(),
+        })
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -230,5 +218,5 @@ impl Pool {
 pub fn after_fork() {
     IN_TASK.set(false);
     count_fork();
-    POOL.store(std::ptr::null_mut(), Ordering::Release);
+    POOL.forget();
 }

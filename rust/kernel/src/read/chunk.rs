@@ -91,8 +91,7 @@ impl Reading<'_> {
             if data.len() != content {
                 return Err(Error::wrong_size("bytes", data.len(), content));
             }
-            // SAFETY: `data` is the whole content, as checked above.
-            unsafe { self.copy_out(data, copy, elements.swap) };
+            self.copy_out(data, copy, elements.swap);
             return Ok(());
         }
         with_scratch(content, |chunk| {
@@ -119,18 +118,18 @@ impl Reading<'_> {
             elements.to_memory(chunk)?;
             swap = 0;
         }
-        // SAFETY: `chunk` is the whole content.
-        unsafe { self.copy_out(chunk, copy, swap) };
+        self.copy_out(chunk, copy, swap);
         Ok(())
     }
 
     /// Copy the selected elements of a chunk's content into the work buffer.
     ///
-    /// # Safety
+    /// # Panics
     ///
-    /// All elements of `copy` lie within `chunk`.
-    pub(super) unsafe fn copy_out(&self, chunk: &[u8], copy: &StridedCopy<'_>, swap: usize) {
-        // SAFETY: the caller guarantees the source, and the caller of `read` for the work buffer.
+    /// If `chunk` is not the whole content.
+    pub(super) fn copy_out(&self, chunk: &[u8], copy: &StridedCopy<'_>, swap: usize) {
+        assert!(chunk.len() >= copy.content, "the content of the chunk is too short");
+        // SAFETY: the caller of `read` guarantees that the elements lie within the chunk, and the work buffer.
         unsafe {
             let source = chunk.as_ptr().add(copy.source + self.work.offset);
             let target = self.work.start.offset(copy.target);

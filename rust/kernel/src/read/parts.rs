@@ -1,9 +1,11 @@
 //! Reads parts of a chunk: only the byte ranges or the compressed blocks that hold selected elements.
 
+use std::sync::{Mutex, PoisonError};
+
 use super::chunk::{LARGE, Reading, SMALL};
 use crate::chain::Elements;
 use crate::codecs::{BlockTable, Blocks, Layout};
-use crate::memory::{try_collect, try_push, with_scratch};
+use crate::memory::{try_collect, try_push, try_with_capacity, with_scratch};
 use crate::stores::{Parts, Value, Within};
 use crate::strided::{Dim, Offsets};
 use crate::strided_copy::{Needed, Span, StridedCopy};
@@ -122,10 +124,10 @@ impl Reading<'_> {
                     return value.with_all(&mut |data| self.whole(data, content, copy, elements));
                 }
                 let decode = |out: &mut [u8]| {
-                    let out = SharedBuffer::of(out, &table)?;
-                    each_run(value, &table, &needed, (self.threads, parts), &|Needed { block, low, high }, data| {
-                        // SAFETY: each block occurs once, in one run.
-                        codec.decode_block(&table, block, data, low..high, unsafe { out.block(&table, block) })
+                    let places = places(out, &table, &needed)?;
+                    each_run(value, &table, &needed, (self.threads, parts), &|part, data| {
+                        let index = needed.partition_point(|other| other.block < part.block);
+                        decode_block(codec, &table, part, data, &places[index])
                     })
                 };
                 self.decode_needed(&decode, &table, &needed, copy, elements)
@@ -159,8 +161,7 @@ impl Reading<'_> {
             if elements.text.is_some() {
                 check_blocks(chunk, table, needed, elements)?;
             }
-            // SAFETY: `chunk` has the size of the whole content, and the elements of `copy` in it have been decoded.
-            unsafe { self.copy_out(chunk, copy, elements.swap) };
+            self.copy_out(chunk, copy, elements.swap);
             Ok(())
         })
     }
@@ -291,14 +292,10 @@ pub(crate) fn decode_each(
     threads: usize,
     out: &mut [u8],
 ) -> Result<()> {
-    let out = SharedBuffer::of(out, table)?;
+    let places = places(out, table, needed)?;
     let task = |index: usize| {
-        let needed = &needed[index];
-        let (start, stop) = table.ranges[needed.block];
-        let data = &data[start as usize..stop as usize];
-        // SAFETY: each block occurs once in `needed`.
-        codec
-            .decode_block(table, needed.block, data, needed.low..needed.high, unsafe { out.block(table, needed.block) })
+        let (start, stop) = table.ranges[needed[index].block];
+        decode_block(codec, table, needed[index], &data[start as usize..stop as usize], &places[index])
     };
     run_tasks(threads, needed.len(), table.block, &task)
 }
@@ -349,32 +346,35 @@ pub(crate) fn check_blocks(chunk: &[u8], table: &BlockTable, needed: &[Needed], 
     })
 }
 
-/// The address of memory of which several threads write disjoint parts.
-#[derive(Clone, Copy)]
-struct SharedBuffer(*mut u8);
+/// The memory of blocks, of which each is written by one thread.
+type Places<'o> = Vec<Mutex<&'o mut [u8]>>;
 
-// SAFETY: no two threads write to the same block; see `block`.
-unsafe impl Sync for SharedBuffer {}
-// SAFETY: as above.
-unsafe impl Send for SharedBuffer {}
-
-impl SharedBuffer {
-    fn of(out: &mut [u8], table: &BlockTable) -> Result<SharedBuffer> {
-        if out.len() != table.content {
-            return Err(Error::wrong_size("blosc", table.content, out.len()));
-        }
-        Ok(SharedBuffer(out.as_mut_ptr()))
+/// Return the memory of the needed blocks, which are in order, in that of the whole content.
+fn places<'o>(out: &'o mut [u8], table: &BlockTable, needed: &[Needed]) -> Result<Places<'o>> {
+    let length = out.len();
+    let wrong = || Error::wrong_size("blosc", table.content, length);
+    if length != table.content {
+        return Err(wrong());
     }
-
-    /// Return the memory of a block.
-    ///
-    /// # Safety
-    ///
-    /// No other reference to the memory of the same block is alive.
-    unsafe fn block<'o>(self, table: &BlockTable, block: usize) -> &'o mut [u8] {
-        // SAFETY: the memory is as long as the content, and blocks do not overlap.
-        unsafe { std::slice::from_raw_parts_mut(self.0.add(block * table.block), table.len(block)) }
+    let (mut blocks, mut next) = (out.chunks_mut(table.block), 0);
+    let mut places = try_with_capacity(needed.len())?;
+    for &Needed { block, .. } in needed {
+        places.push(Mutex::new(blocks.nth(block - next).ok_or_else(wrong)?));
+        next = block + 1;
     }
+    Ok(places)
+}
+
+/// Decode the needed part of a block to its place.
+fn decode_block(
+    codec: &dyn Blocks,
+    table: &BlockTable,
+    Needed { block, low, high }: Needed,
+    data: &[u8],
+    place: &Mutex<&mut [u8]>,
+) -> Result<()> {
+    let mut out = place.lock().unwrap_or_else(PoisonError::into_inner);
+    codec.decode_block(table, block, data, low..high, &mut out)
 }
 
 /// Blocks that are read with one request.

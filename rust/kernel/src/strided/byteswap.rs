@@ -19,61 +19,28 @@ macro_rules! words {
 }
 words!(u8 u16 u32 u64 u128);
 
-/// Define `$name`, which runs `$body` with the widest registers that the machine has.
-macro_rules! wide {
-    ($(#[$doc:meta])* $vis:vis unsafe fn $name:ident($($arg:ident: $kind:ty),*) $body:block) => {
-        $(#[$doc])*
-        $vis unsafe fn $name($($arg: $kind),*) {
-            #[inline(always)]
-            unsafe fn plain($($arg: $kind),*) $body
-
-            #[cfg(target_arch = "x86_64")]
-            {
-                #[target_feature(enable = "avx2")]
-                unsafe fn avx2($($arg: $kind),*) {
-// SAFETY: the caller guarantees the same.
-                    unsafe { plain($($arg),*) }
-                }
-                if is_x86_feature_detected!("avx2") {
-// SAFETY: the machine has AVX2, and the caller guarantees the rest.
-                    return unsafe { avx2($($arg),*) };
-                }
-            }
-// SAFETY: the caller guarantees the same.
-            unsafe { plain($($arg),*) }
+/// Reverse each unit of `unit` bytes.
+pub(super) fn in_place(data: &mut [u8], unit: usize) {
+    match unit {
+        0 | 1 => {}
+        2 | 4 | 8 | 16 => {
+            let start = data.as_mut_ptr();
+            // SAFETY: the units lie within the slice, and each is read before it is written.
+            unsafe { copied(start, start, data.len() / unit, unit) }
         }
-    };
-}
-
-wide! {
-    /// Reverse each of `count` units of `unit` bytes.
-    ///
-    /// # Safety
-    ///
-    /// They may be read and written at `data`.
-    pub(super) unsafe fn in_place(data: *mut u8, count: usize, unit: usize) {
-// SAFETY: the caller guarantees the elements.
-        unsafe {
-            match unit {
-                0 | 1 => {}
-                2 => words::<u16>(data, data, count),
-                4 => words::<u32>(data, data, count),
-                8 => words::<u64>(data, data, count),
-                16 => words::<u128>(data, data, count),
-                _ => std::slice::from_raw_parts_mut(data, count * unit).chunks_exact_mut(unit).for_each(<[u8]>::reverse),
-            }
-        }
+        _ => data.chunks_exact_mut(unit).for_each(<[u8]>::reverse),
     }
 }
 
-wide! {
-/// Copy and byte-swap `count` elements of `size` bytes: 2, 4, 8 or 16.
-    ///
-    /// # Safety
-    ///
-/// They may be read at `source` and written at `target`.
-    unsafe fn copied(source: *const u8, target: *mut u8, count: usize, size: usize) {
-// SAFETY: the caller guarantees the elements.
+/// Copy and byte-swap `count` elements of `size` bytes, 2, 4, 8 or 16, with the widest registers that the machine has.
+///
+/// # Safety
+///
+/// They may be read at `source` and written at `target`; the two are equal or do not overlap.
+unsafe fn copied(source: *const u8, target: *mut u8, count: usize, size: usize) {
+    #[inline(always)]
+    unsafe fn plain(source: *const u8, target: *mut u8, count: usize, size: usize) {
+        // SAFETY: the caller guarantees the elements.
         unsafe {
             match size {
                 2 => words::<u16>(source, target, count),
@@ -83,6 +50,21 @@ wide! {
             }
         }
     }
+
+    #[cfg(target_arch = "x86_64")]
+    {
+        #[target_feature(enable = "avx2")]
+        unsafe fn avx2(source: *const u8, target: *mut u8, count: usize, size: usize) {
+            // SAFETY: the caller guarantees the same.
+            unsafe { plain(source, target, count, size) }
+        }
+        if is_x86_feature_detected!("avx2") {
+            // SAFETY: the machine has AVX2, and the caller guarantees the rest.
+            return unsafe { avx2(source, target, count, size) };
+        }
+    }
+    // SAFETY: the caller guarantees the same.
+    unsafe { plain(source, target, count, size) }
 }
 
 /// Copy and byte-swap words; source and target are equal or do not overlap.

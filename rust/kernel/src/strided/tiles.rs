@@ -97,7 +97,7 @@ unsafe fn transpose_plane(job: Job, outer: &Axis<'_>, inner: &Axis<'_>) {
                 transpose::transpose(source, inner.source.stride, tile, WIDTH, count, columns, size);
                 if job.swap {
                     for row in 0..count {
-                        byteswap::in_place(tile.add(row * WIDTH), columns, size);
+                        byteswap::in_place(std::slice::from_raw_parts_mut(tile.add(row * WIDTH), used), size);
                     }
                 }
                 let rows = Job { source: tile, target, size: used, swap: false, bypass_cache: job.bypass_cache };

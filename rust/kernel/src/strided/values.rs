@@ -117,10 +117,7 @@ fn packed(axis: &Axis<'_>, value: &[u8]) -> bool {
 
 /// Reverse the bytes of each unit of `unit` bytes (2, 4, 8, 16 or any other) in place.
 pub fn swap_in_place(data: &mut [u8], unit: usize) {
-    if unit > 1 {
-        // SAFETY: the units lie within the slice.
-        unsafe { byteswap::in_place(data.as_mut_ptr(), data.len() / unit, unit) }
-    }
+    byteswap::in_place(data, unit);
 }
 
 /// Return whether every element of `data`, contiguous elements of `value.len()` bytes, equals `value` bit for bit.

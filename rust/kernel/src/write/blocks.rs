@@ -37,8 +37,7 @@ impl Writing<'_> {
             if elements.text.is_some() {
                 check_blocks(chunk, &table, &kept, elements)?;
             }
-            // SAFETY: the elements of `copy` lie within `chunk`, and the caller of `write` guarantees the work buffer.
-            unsafe { self.copy_in(chunk, copy, elements) };
+            self.copy_in(chunk, copy, elements);
             if !self.keep_empty && may_be_empty(chunk, &table, &changes, fill) {
                 return Ok(false);
             }

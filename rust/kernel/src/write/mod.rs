@@ -232,19 +232,19 @@ impl Writing<'_> {
                 None if covers && copy.count.saturating_mul(elements.size) >= content => {}
                 None => fill_all(chunk, &fill),
             }
-            // SAFETY: the elements of `copy` lie within `chunk`, and the caller of `write` guarantees the work buffer.
-            unsafe { self.copy_in(chunk, &copy, elements) };
+            self.copy_in(chunk, &copy, elements);
             self.put(chain, chunk, &fill, put)
         })
     }
 
     /// Copy elements from the work buffer to their places in a chunk.
     ///
-    /// # Safety
+    /// # Panics
     ///
-    /// All elements of `copy` lie within `chunk` and within the work buffer.
-    unsafe fn copy_in(&self, chunk: &mut [u8], copy: &StridedCopy<'_>, elements: &Elements) {
-        // SAFETY: the caller guarantees the elements.
+    /// If `chunk` is not the whole content.
+    fn copy_in(&self, chunk: &mut [u8], copy: &StridedCopy<'_>, elements: &Elements) {
+        assert!(chunk.len() >= copy.content, "the content of the chunk is too short");
+        // SAFETY: the caller of `write` guarantees that the elements lie within the chunk, and the work buffer.
         unsafe {
             let source = self.work.start.offset(copy.target);
             let target = chunk.as_mut_ptr().add(copy.source + self.work.offset);

@@ -4,10 +4,11 @@ use std::mem::MaybeUninit;
 
 use super::frame::{BITS_SHUFFLED, BYTES_SHUFFLED, LONGEST_BLOCK, MOST_SPLITS, ONE_STREAM, SHORTEST, STORED, filter};
 use super::options::Blosc;
-use super::scratch::{copy, with_scratch};
+use super::scratch::with_scratch;
 use super::shuffle::{Filter, shuffle};
 use super::streams::Compressor;
 use crate::Result;
+use crate::memory::{as_uninit_mut, copy};
 
 /// The parameters of a frame, which are fixed before anything is compressed.
 pub(super) struct Plan {
@@ -90,9 +91,7 @@ pub(super) fn block(codec: &Blosc, plan: &Plan, part: &[u8], out: &mut [MaybeUni
         return Ok(streams(codec, plan, part, count, out));
     };
     with_scratch(part.len(), |shuffled| {
-        shuffle(filter, typesize, part, shuffled);
-        // SAFETY: `shuffle` initialises all of it
-        let shuffled = unsafe { &*(std::ptr::from_ref(shuffled) as *const [u8]) };
+        let shuffled = shuffle(filter, typesize, part, as_uninit_mut(shuffled));
         Ok(streams(codec, plan, shuffled, count, out))
     })
 }

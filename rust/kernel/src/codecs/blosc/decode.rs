@@ -4,9 +4,10 @@ use std::mem::MaybeUninit;
 use std::ops::Range;
 
 use super::frame::{Header, SIZE, damaged};
-use super::scratch::{copy, with_scratch};
-use super::shuffle::{Filter, as_uninit, moved, unshuffle_part};
+use super::scratch::with_scratch;
+use super::shuffle::{Filter, moved, unshuffle_part};
 use super::streams::decompress_start;
+use crate::memory::{as_uninit_mut, copy};
 use crate::{Error, Result};
 
 /// Decode a frame to exactly `out.len()` bytes; all of `out` is initialised unless there is an error.
@@ -43,15 +44,13 @@ pub(super) fn block(
     let (size, length) = (header.typesize, out.len());
     let Some(filter) = header.filter(length) else { return streams(header, index, data, &Wanted::Bytes(needed), out) };
     if let Some(stored) = only_stream_stored(header, index, data, length)? {
-        // SAFETY: all of `stored` is initialised
-        unsafe { unshuffle_part(filter, size, as_uninit(stored), needed, out) };
+        unshuffle_part(filter, size, stored, needed, out);
         return Ok(());
     }
     let wanted = Wanted::shuffled(filter, size, length, &needed);
     with_scratch(length, |shuffled| {
-        streams(header, index, data, &wanted, shuffled)?;
-        // SAFETY: the wanted bytes, which these elements need, have been initialised, as there was no error
-        unsafe { unshuffle_part(filter, size, shuffled, needed, out) };
+        streams(header, index, data, &wanted, as_uninit_mut(shuffled))?;
+        unshuffle_part(filter, size, shuffled, needed, out);
         Ok(())
     })
 }

@@ -5,8 +5,8 @@ use std::mem::MaybeUninit;
 use super::block::{Plan, block, plan};
 use super::frame::{SIZE, STORED, VERSION};
 use super::options::Blosc;
-use super::scratch::copy;
 use super::slots;
+use crate::memory::copy;
 use crate::{Error, Result};
 
 /// Largest content of a frame, in bytes.

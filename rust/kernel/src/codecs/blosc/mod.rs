@@ -16,7 +16,6 @@ mod streams;
 mod transpose;
 mod vector;
 
-use std::mem::MaybeUninit;
 use std::ops::Range;
 
 use self::frame::Header;
@@ -25,7 +24,7 @@ use self::replace::Changes;
 use self::shuffle::Filter;
 use self::streams::Compressor;
 use super::{BlockTable, Blocks, BloscOptions, Codec, Layout};
-use crate::memory::{try_collect, try_push};
+use crate::memory::{as_uninit_mut, try_collect, try_push};
 use crate::{Error, Result};
 
 /// Bytes to read together with the header of a frame; a shorter read would not be faster.
@@ -190,10 +189,4 @@ fn ranges(header: &Header, frame: &[u8], offset: u64) -> Result<Vec<(u64, u64)>>
         *start += offset;
     }
     Ok(ranges)
-}
-
-/// View bytes as uninitialised memory.
-fn as_uninit_mut(out: &mut [u8]) -> &mut [MaybeUninit<u8>] {
-    // SAFETY: the layout is the same, and no function here makes bytes uninitialised
-    unsafe { &mut *(std::ptr::from_mut(out) as *mut [MaybeUninit<u8>]) }
 }

@@ -5,7 +5,7 @@
 
 use std::mem::MaybeUninit;
 
-use super::scratch::copy as copy_all;
+use crate::memory::copy;
 
 /// Bytes of one copy, which is used for shorter pieces too where the output is long enough.
 const STRIDE: usize = 16;
@@ -30,11 +30,11 @@ fn decode(from: &[u8], wanted: usize, to: &mut [MaybeUninit<u8>]) -> Option<usiz
         let fits = at + STRIDE <= from.len() && done + STRIDE <= to.len();
         if literals <= STRIDE && fits {
             // SAFETY: both have a stride of bytes left, and one of them is borrowed exclusively
-            unsafe { copy(from.as_ptr().add(at), to.as_mut_ptr().cast::<u8>().add(done)) };
+            unsafe { copy_stride(from.as_ptr().add(at), to.as_mut_ptr().cast::<u8>().add(done)) };
         } else {
             let source = from.get(at..at.checked_add(literals)?)?;
             let target = to.get_mut(done..done.checked_add(literals)?)?;
-            copy_all(source, target);
+            copy(source, target);
         }
         (at, done) = (at + literals, done + literals);
         if done >= wanted || at == from.len() {
@@ -52,8 +52,8 @@ fn decode(from: &[u8], wanted: usize, to: &mut [MaybeUninit<u8>]) -> Option<usiz
             // of the second lie before `done` too, or the first copy has initialised them
             unsafe {
                 let target = to.as_mut_ptr().cast::<u8>().add(done);
-                copy(target.sub(distance), target);
-                copy(target.sub(distance).add(STRIDE), target.add(STRIDE));
+                copy_stride(target.sub(distance), target);
+                copy_stride(target.sub(distance).add(STRIDE), target.add(STRIDE));
             }
         } else {
             repeat(to, done, distance, matched.min(wanted - done));
@@ -83,7 +83,7 @@ fn length(from: &[u8], at: &mut usize, bits: usize) -> Option<usize> {
 /// # Safety
 /// There is a stride of bytes at both ends, and they do not overlap.
 #[inline(always)]
-unsafe fn copy(from: *const u8, to: *mut u8) {
+unsafe fn copy_stride(from: *const u8, to: *mut u8) {
     // SAFETY: the caller guarantees the bytes
     unsafe { to.copy_from_nonoverlapping(from, STRIDE) }
 }
@@ -110,14 +110,13 @@ fn repeat(to: &mut [MaybeUninit<u8>], done: usize, distance: usize, count: usize
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::codecs::libraries::lz4;
+    use crate::memory::as_uninit_mut;
 
     fn compressed(data: &[u8]) -> Vec<u8> {
         let mut out = vec![0_u8; data.len() + data.len() / 255 + 16];
-        let (length, capacity) = (data.len() as i32, out.len() as i32);
-        // SAFETY: both have the given lengths
-        let made =
-            unsafe { lz4_sys::LZ4_compress_default(data.as_ptr().cast(), out.as_mut_ptr().cast(), length, capacity) };
-        out.truncate(made as usize);
+        let made = lz4::encode(data, 1, as_uninit_mut(&mut out)).unwrap().len();
+        out.truncate(made);
         out
     }
 
@@ -154,10 +153,8 @@ mod tests {
             let data = data(seed, 1 + 500 * seed as usize);
             let from = compressed(&data);
             for wanted in (0..40).map(|part| data.len() * part / 40).chain([data.len() - 1, data.len()]) {
-                let mut to = vec![MaybeUninit::new(0xa5_u8); data.len()];
-                assert!(decompress(&from, wanted, &mut to));
-                // SAFETY: all of it was initialised
-                let found: Vec<u8> = to.iter().map(|byte| unsafe { byte.assume_init() }).collect();
+                let mut found = vec![0xa5_u8; data.len()];
+                assert!(decompress(&from, wanted, as_uninit_mut(&mut found)));
                 assert!(found[..wanted] == data[..wanted], "{seed} {wanted}");
             }
             let mut more = vec![MaybeUninit::new(0); data.len() + 1];

@@ -1,42 +1,32 @@
-//! Uninitialised scratch memory for shuffled blocks, cached by each thread.
+//! Scratch memory for shuffled blocks, cached by each thread.
 
 use std::cell::Cell;
-use std::mem::MaybeUninit;
 
-use crate::{Error, Result};
+use crate::Result;
+use crate::memory::{self, try_repeat};
 
-/// Larger buffers are not cached, in bytes.
+/// Larger buffers are cached together with others, in bytes.
 const KEPT: usize = 4 << 20;
 
-/// A cache line, whose alignment makes register loads fast.
-#[derive(Clone, Copy)]
-#[repr(align(64))]
-struct Line(#[expect(dead_code, reason = "memory of a cache line")] [u8; LINE]);
-
+/// Bytes of a cache line, whose alignment makes register loads fast.
 const LINE: usize = 64;
 
 thread_local! {
-    static SCRATCH: Cell<Vec<Line>> = const { Cell::new(Vec::new()) };
+    static SCRATCH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// Call a function with `size` bytes of uninitialised memory.
-pub(super) fn with_scratch<T>(size: usize, function: impl FnOnce(&mut [MaybeUninit<u8>]) -> Result<T>) -> Result<T> {
-    let mut buffer = SCRATCH.take();
-    buffer.clear();
-    buffer.try_reserve_exact(size.div_ceil(LINE)).map_err(|_| Error::Memory { bytes: size })?;
-    let lines = buffer.spare_capacity_mut();
-    // SAFETY: the lines have at least `size` bytes, and `MaybeUninit` needs no initialisation
-    let bytes = unsafe { std::slice::from_raw_parts_mut(lines.as_mut_ptr().cast(), size) };
-    let result = function(bytes);
-    if buffer.capacity() <= KEPT / LINE {
-        SCRATCH.set(buffer);
+/// Call a function with `size` bytes of memory; its content is undefined.
+pub(super) fn with_scratch<T>(size: usize, function: impl FnOnce(&mut [u8]) -> Result<T>) -> Result<T> {
+    if size > KEPT {
+        return memory::with_scratch(size, function);
     }
+    let mut buffer = SCRATCH.take();
+    if buffer.len() < size + LINE {
+        drop(buffer);
+        buffer = try_repeat(size + LINE, 0)?;
+    }
+    let start = buffer.as_ptr().align_offset(LINE).min(LINE);
+    let result = function(&mut buffer[start..start + size]);
+    SCRATCH.set(buffer);
     result
-}
-
-/// Copy all of `from` to `to`, which is as long.
-pub(super) fn copy(from: &[u8], to: &mut [MaybeUninit<u8>]) {
-    assert!(from.len() == to.len(), "lengths were compared before");
-    // SAFETY: both have this length, and one of them is borrowed exclusively
-    unsafe { to.as_mut_ptr().cast::<u8>().copy_from_nonoverlapping(from.as_ptr(), from.len()) }
 }

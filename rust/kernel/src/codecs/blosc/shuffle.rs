@@ -11,7 +11,11 @@ use super::transpose::{self, Task};
 #[cfg(target_arch = "aarch64")]
 use super::vector::arm::Neon;
 #[cfg(target_arch = "x86_64")]
-use super::vector::x86::{Avx2, Sse2};
+use super::vector::{
+    Machine,
+    x86::{Avx2, Sse2},
+};
+use crate::memory::{copy, initialised};
 
 /// A shuffle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,53 +26,42 @@ pub(in crate::codecs) enum Filter {
     Bits,
 }
 
-/// Shuffle elements of `size` bytes; `to` has the length of `from`.
-pub(in crate::codecs) fn shuffle(filter: Filter, size: usize, from: &[u8], to: &mut [MaybeUninit<u8>]) {
-    let all = 0..from.len();
-    // SAFETY: all of `from` is initialised
-    let Some((task, _)) = (unsafe { prepare(filter, size, as_uninit(from), all, to) }) else { return };
-    // SAFETY: the task covers whole elements of these two slices, multiples of eight for bits
-    unsafe {
+/// Shuffle elements of `size` bytes to `to`, which has the length of `from`; return it.
+pub(in crate::codecs) fn shuffle<'t>(
+    filter: Filter,
+    size: usize,
+    from: &[u8],
+    to: &'t mut [MaybeUninit<u8>],
+) -> &'t mut [u8] {
+    if let Some((mut task, _)) = prepare(filter, size, from, 0..from.len(), to) {
         match filter {
-            Filter::Bytes => shuffle_rest(task, shuffle_fast(task, 0)),
-            Filter::Bits => shuffle_bits_rest(task, shuffle_bits_fast(task, 0)),
+            Filter::Bytes => shuffle_all(&mut task, 0),
+            Filter::Bits => shuffle_all_bits(&mut task, 0),
         }
     }
+    // SAFETY: every byte of `from` has been written to its place, of which no two are one
+    unsafe { initialised(to, from.len()) }
 }
 
-/// Undo `shuffle`; `to` has the length of `from`.
-pub(in crate::codecs) fn unshuffle(filter: Filter, size: usize, from: &[u8], to: &mut [MaybeUninit<u8>]) {
-    // SAFETY: all of `from` is initialised
-    unsafe { unshuffle_part(filter, size, as_uninit(from), 0..from.len(), to) }
+/// Undo `shuffle`; `to` has the length of `from`, and is returned.
+pub(in crate::codecs) fn unshuffle<'t>(
+    filter: Filter,
+    size: usize,
+    from: &[u8],
+    to: &'t mut [MaybeUninit<u8>],
+) -> &'t mut [u8] {
+    unshuffle_part(filter, size, from, 0..from.len(), to);
+    // SAFETY: as in `shuffle`
+    unsafe { initialised(to, from.len()) }
 }
 
 /// Undo `shuffle` for the bytes `part` of `to`; all others are undefined.
-///
-/// # Safety
-/// The bytes in `from` of the elements of this part are initialised; for bits, of all elements in the same groups of
-/// eight.
-pub(super) unsafe fn unshuffle_part(
-    filter: Filter,
-    size: usize,
-    from: &[MaybeUninit<u8>],
-    part: Range<usize>,
-    to: &mut [MaybeUninit<u8>],
-) {
-    // SAFETY: the caller guarantees the same
-    let Some((task, first)) = (unsafe { prepare(filter, size, from, part, to) }) else { return };
-    // SAFETY: as in `shuffle`
-    unsafe {
-        match filter {
-            Filter::Bytes => unshuffle_rest(task, unshuffle_fast(task, first)),
-            Filter::Bits => unshuffle_bits_rest(task, unshuffle_bits_fast(task, first)),
-        }
+pub(super) fn unshuffle_part(filter: Filter, size: usize, from: &[u8], part: Range<usize>, to: &mut [MaybeUninit<u8>]) {
+    let Some((mut task, first)) = prepare(filter, size, from, part, to) else { return };
+    match filter {
+        Filter::Bytes => unshuffle_all(&mut task, first),
+        Filter::Bits => unshuffle_all_bits(&mut task, first),
     }
-}
-
-/// View bytes as possibly uninitialised memory.
-pub(super) fn as_uninit(from: &[u8]) -> &[MaybeUninit<u8>] {
-    // SAFETY: the layout is the same, and a shared reference is not written to
-    unsafe { &*(std::ptr::from_ref(from) as *const [MaybeUninit<u8>]) }
 }
 
 /// Return how many elements of a block of `length` bytes a filter moves; the bytes after them are copied.
@@ -78,126 +71,95 @@ pub(super) fn moved(filter: Filter, size: usize, length: usize) -> usize {
 }
 
 /// Copy the bytes that a filter does not move; return the task for the others and its first element, if there are any.
-///
-/// # Safety
-/// The bytes of `part` that are copied are initialised.
-unsafe fn prepare(
+fn prepare<'t>(
     filter: Filter,
     size: usize,
-    from: &[MaybeUninit<u8>],
+    from: &'t [u8],
     part: Range<usize>,
-    to: &mut [MaybeUninit<u8>],
-) -> Option<(Task, usize)> {
+    to: &'t mut [MaybeUninit<u8>],
+) -> Option<(Task<'t>, usize)> {
     assert!(size > 0 && from.len() == to.len() && part.end <= to.len(), "shuffles keep the length");
     let count = moved(filter, size, from.len());
     let (start, whole) = (part.start.min(part.end), count * size);
     let still = start.max(whole)..part.end.max(whole);
-    to[still.clone()].copy_from_slice(&from[still]);
+    copy(&from[still.clone()], &mut to[still]);
     let (mut first, mut end) = (start / size, part.end.div_ceil(size).min(count));
     if filter == Filter::Bits {
         (first, end) = (first / 8 * 8, end.next_multiple_of(8));
     }
-    let task = Task { from: from.as_ptr().cast(), to: to.as_mut_ptr().cast(), size, count, end };
-    (first < end).then_some((task, first))
+    let (from, to) = (&from[..whole], &mut to[..whole]);
+    (first < end).then_some((Task { from, to, size, count, end }, first))
 }
 
-/// Define the function that uses the widest registers of the machine, and narrower ones for the rest.
+/// Define the function that uses the widest registers of the machine, narrower ones for the rest, and `$rest` for the
+/// last elements.
 macro_rules! dispatch {
-    ($name:ident, $kernel:ident) => {
-        /// # Safety
-        /// As for the function of that name in `transpose`.
-        #[cfg(target_arch = "x86_64")]
-        unsafe fn $name(task: Task, first: usize) -> usize {
-            #[target_feature(enable = "avx2")]
-            unsafe fn wide(task: Task, first: usize) -> usize {
-                // SAFETY: the machine has AVX2; the caller guarantees the rest
-                unsafe {
-                    let end = transpose::$kernel::<Avx2>(task, first);
-                    transpose::$kernel::<Sse2>(task, end)
+    ($name:ident, $kernel:ident, $rest:ident) => {
+        fn $name(task: &mut Task<'_>, first: usize) {
+            #[cfg(target_arch = "x86_64")]
+            let first = {
+                #[target_feature(enable = "avx2")]
+                unsafe fn wide(machine: Machine<Avx2>, task: &mut Task<'_>, first: usize) -> usize {
+                    let end = transpose::$kernel(machine, task, first);
+                    transpose::$kernel(Sse2::machine(), task, end)
                 }
-            }
-            // SAFETY: AVX2 is used only if the machine has it, and every x86-64 machine has SSE2
-            unsafe {
-                if is_x86_feature_detected!("avx2") {
-                    wide(task, first)
-                } else {
-                    transpose::$kernel::<Sse2>(task, first)
+                match Avx2::machine() {
+                    // SAFETY: the machine has AVX2
+                    Some(machine) => unsafe { wide(machine, task, first) },
+                    None => transpose::$kernel(Sse2::machine(), task, first),
                 }
-            }
-        }
-
-        /// # Safety
-        /// As for the function of that name in `transpose`.
-        #[cfg(target_arch = "aarch64")]
-        unsafe fn $name(task: Task, first: usize) -> usize {
-            // SAFETY: every aarch64 machine has NEON; the caller guarantees the rest
-            unsafe { transpose::$kernel::<Neon>(task, first) }
-        }
-
-        /// # Safety
-        /// None: it leaves everything to the loops over single elements.
-        #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-        unsafe fn $name(_: Task, first: usize) -> usize {
-            first
+            };
+            #[cfg(target_arch = "aarch64")]
+            let first = transpose::$kernel(Neon::machine(), task, first);
+            $rest(task, first);
         }
     };
 }
 
-dispatch!(shuffle_fast, shuffle);
-dispatch!(unshuffle_fast, unshuffle);
-dispatch!(shuffle_bits_fast, shuffle_bits);
-dispatch!(unshuffle_bits_fast, unshuffle_bits);
+dispatch!(shuffle_all, shuffle, shuffle_rest);
+dispatch!(unshuffle_all, unshuffle, unshuffle_rest);
+dispatch!(shuffle_all_bits, shuffle_bits, shuffle_bits_rest);
+dispatch!(unshuffle_all_bits, unshuffle_bits, unshuffle_bits_rest);
 
 /// Shuffle the elements from `first` on one by one.
-///
-/// # Safety
-/// There are `size * count` bytes at both addresses of the task; this holds for the three functions below too.
-unsafe fn shuffle_rest(task: Task, first: usize) {
+fn shuffle_rest(task: &mut Task<'_>, first: usize) {
     let Task { from, to, size, count, end } = task;
-    for place in 0..size {
-        for element in first..end {
-            // SAFETY: element < end <= count and place < size
-            unsafe { *to.add(place * count + element) = *from.add(element * size + place) }
+    for place in 0..*size {
+        for element in first..*end {
+            to[place * *count + element].write(from[element * *size + place]);
         }
     }
 }
 
-unsafe fn unshuffle_rest(task: Task, first: usize) {
+fn unshuffle_rest(task: &mut Task<'_>, first: usize) {
     let Task { from, to, size, count, end } = task;
-    for element in first..end {
-        for place in 0..size {
-            // SAFETY: element < end <= count and place < size
-            unsafe { *to.add(element * size + place) = *from.add(place * count + element) }
+    for element in first..*end {
+        for place in 0..*size {
+            to[element * *size + place].write(from[place * *count + element]);
         }
     }
 }
 
-unsafe fn shuffle_bits_rest(task: Task, first: usize) {
+/// Shuffle the bits of the elements from `first` on in groups of eight.
+fn shuffle_bits_rest(task: &mut Task<'_>, first: usize) {
     let Task { from, to, size, count, end } = task;
-    for place in 0..size {
-        for element in (first..end).step_by(8) {
-            // SAFETY: count, first and end are multiples of eight, so that there are eight elements from each on, and one byte
-            // for them in each of the eight rows of count / 8 bytes
-            unsafe {
-                let bytes = std::array::from_fn(|index| *from.add((element + index) * size + place));
-                for (bit, byte) in transpose_eight(bytes).into_iter().enumerate() {
-                    *to.add(place * count + bit * (count / 8) + element / 8) = byte;
-                }
+    for place in 0..*size {
+        for element in (first..*end).step_by(8) {
+            let bytes = std::array::from_fn(|index| from[(element + index) * *size + place]);
+            for (bit, byte) in transpose_eight(bytes).into_iter().enumerate() {
+                to[place * *count + bit * (*count / 8) + element / 8].write(byte);
             }
         }
     }
 }
 
-unsafe fn unshuffle_bits_rest(task: Task, first: usize) {
+fn unshuffle_bits_rest(task: &mut Task<'_>, first: usize) {
     let Task { from, to, size, count, end } = task;
-    for place in 0..size {
-        for element in (first..end).step_by(8) {
-            // SAFETY: as in `shuffle_bits_rest`
-            unsafe {
-                let rows = std::array::from_fn(|bit| *from.add(place * count + bit * (count / 8) + element / 8));
-                for (index, byte) in transpose_eight(rows).into_iter().enumerate() {
-                    *to.add((element + index) * size + place) = byte;
-                }
+    for place in 0..*size {
+        for element in (first..*end).step_by(8) {
+            let rows = std::array::from_fn(|bit| from[place * *count + bit * (*count / 8) + element / 8]);
+            for (index, byte) in transpose_eight(rows).into_iter().enumerate() {
+                to[(element + index) * *size + place].write(byte);
             }
         }
     }
@@ -216,11 +178,7 @@ fn transpose_eight(bytes: [u8; 8]) -> [u8; 8] {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn unshuffle(filter: Filter, size: usize, from: &[u8], to: &mut [MaybeUninit<u8>]) {
-        // SAFETY: all of `from` is initialised
-        unsafe { unshuffle_part(filter, size, as_uninit(from), 0..to.len(), to) }
-    }
+    use crate::memory::as_uninit_mut;
 
     /// Bytes that don't repeat early.
     fn noise(length: usize) -> Vec<u8> {
@@ -256,11 +214,10 @@ mod tests {
         to
     }
 
-    fn run(function: impl Fn(&mut [MaybeUninit<u8>]), length: usize) -> Vec<u8> {
-        let mut to = vec![MaybeUninit::new(0xa5); length];
-        function(&mut to);
-        // SAFETY: all of it was initialised above
-        to.into_iter().map(|byte| unsafe { byte.assume_init() }).collect()
+    fn run<T>(function: impl Fn(&mut [MaybeUninit<u8>]) -> T, length: usize) -> Vec<u8> {
+        let mut to = vec![0xa5; length];
+        function(as_uninit_mut(&mut to));
+        to
     }
 
     #[test]
@@ -271,9 +228,9 @@ mod tests {
                     for more in [0, size / 2] {
                         let from = noise(size * count + more);
                         let expected = by_definition(filter, size, &from);
-                        let shuffled = run(|to| shuffle(filter, size, &from, to), from.len());
+                        let shuffled = run(|to| shuffle(filter, size, &from, to).len(), from.len());
                         assert_eq!(shuffled, expected, "{filter:?} {size} {count} {more}");
-                        let back = run(|to| unshuffle(filter, size, &shuffled, to), from.len());
+                        let back = run(|to| unshuffle(filter, size, &shuffled, to).len(), from.len());
                         assert_eq!(back, from, "{filter:?} {size} {count} {more}");
                     }
                 }
@@ -287,7 +244,7 @@ mod tests {
             for size in [1, 2, 3, 4, 8, 12, 16, 17] {
                 for count in [0, 1, 8, 33, 64, 640, 1001, 1024] {
                     let from = noise(size * count + size / 2);
-                    let shuffled = run(|to| shuffle(filter, size, &from, to), from.len());
+                    let shuffled = run(|to| shuffle(filter, size, &from, to).len(), from.len());
                     let ends = [
                         0,
                         1,
@@ -301,10 +258,7 @@ mod tests {
                     ];
                     let ends: Vec<usize> = ends.into_iter().filter(|&end| end <= from.len()).collect();
                     for (start, end) in ends.iter().flat_map(|&start| ends.iter().map(move |&end| (start, end))) {
-                        // SAFETY: all of it is initialised
-                        let part = |to: &mut [_]| unsafe {
-                            unshuffle_part(filter, size, as_uninit(&shuffled), start..end, to);
-                        };
+                        let part = |to: &mut [_]| unshuffle_part(filter, size, &shuffled, start..end, to);
                         let back = run(part, from.len());
                         let wanted = start..end.max(start);
                         assert_eq!(back[wanted.clone()], from[wanted], "{filter:?} {size} {count} {start} {end}");
@@ -318,7 +272,7 @@ mod tests {
     #[test]
     #[cfg(target_arch = "x86_64")]
     fn narrow_registers_do_the_same() {
-        type Kernel = unsafe fn(Task, usize) -> usize;
+        type Kernel = fn(Machine<Sse2>, &mut Task<'_>, usize) -> usize;
         let bytes: [Kernel; 2] = [transpose::shuffle::<Sse2>, transpose::unshuffle::<Sse2>];
         let bits: [Kernel; 2] = [transpose::shuffle_bits::<Sse2>, transpose::unshuffle_bits::<Sse2>];
         for size in [1, 2, 3, 4, 8, 12, 16, 17] {
@@ -327,10 +281,8 @@ mod tests {
                 let shuffled = by_definition(filter, size, &from);
                 for (kernel, from, expected) in [(there, &from, &shuffled), (back, &shuffled, &from)] {
                     let apply = |to: &mut [MaybeUninit<u8>]| {
-                        let to = to.as_mut_ptr().cast();
-                        let task = Task { from: from.as_ptr(), to, size, count: 1024, end: 1024 };
-                        // SAFETY: both have 1024 elements, and these registers are there
-                        assert_eq!(unsafe { kernel(task, 0) }, 1024);
+                        let mut task = Task { from, to, size, count: 1024, end: 1024 };
+                        assert_eq!(kernel(Sse2::machine(), &mut task, 0), 1024);
                     };
                     assert_eq!(&run(apply, from.len()), expected, "{filter:?} {size}");
                 }

@@ -5,14 +5,14 @@ use std::sync::{Mutex, PoisonError};
 
 use super::block::{Plan, block, streams_of};
 use super::options::Blosc;
-use crate::memory::{try_repeat, try_with_capacity};
+use crate::memory::{try_collect, try_repeat, try_with_capacity};
 use crate::{Error, Result, pool};
 
 /// The address of memory of which several threads write separate slots.
 #[derive(Clone, Copy)]
 struct SharedBuffer(*mut MaybeUninit<u8>);
 
-// SAFETY: no two threads use the same slot at a time; see `fill` and `pack`
+// SAFETY: no two threads use the same slot at a time; see `pack`
 unsafe impl Sync for SharedBuffer {}
 // SAFETY: as for `Sync`
 unsafe impl Send for SharedBuffer {}
@@ -44,19 +44,17 @@ pub(super) fn fill(
     out: &mut [MaybeUninit<u8>],
 ) -> Result<Vec<usize>> {
     let slot = size(codec, plan);
-    let lengths = Mutex::new(try_repeat(numbers.len(), 0)?);
-    let memory = slots(out, numbers.len(), slot)?;
+    slots(out, numbers.len(), slot)?;
+    let places = try_collect(out.chunks_exact_mut(slot).take(numbers.len()).map(|slot| Mutex::new((slot, 0))))?;
     let task = |index: usize| {
         let start = numbers[index] * plan.block;
         let part = &data[start..data.len().min(start + plan.block)];
-        // SAFETY: the slot lies within `out`, and only this task uses it
-        let target = unsafe { std::slice::from_raw_parts_mut(memory.at(index * slot), slot) };
-        let made = encode(codec, plan, part, target)?;
-        lengths.lock().unwrap_or_else(PoisonError::into_inner)[index] = made;
+        let mut place = places[index].lock().unwrap_or_else(PoisonError::into_inner);
+        place.1 = encode(codec, plan, part, place.0)?;
         Ok(())
     };
     pool::run(threads, numbers.len(), &task, &mut || Ok(()))?;
-    Ok(lengths.into_inner().unwrap_or_else(PoisonError::into_inner))
+    try_collect(places.into_iter().map(|place| place.into_inner().unwrap_or_else(PoisonError::into_inner).1))
 }
 
 /// Encode the blocks of `data` to `out`, one after the other; return the start of each, and the end of the last.

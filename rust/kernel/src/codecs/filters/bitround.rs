@@ -39,8 +39,7 @@ macro_rules! round {
     }};
 }
 
-// SAFETY: all elements are written, or all bytes copied.
-unsafe impl KnownSizeCodec for Bitround {
+impl KnownSizeCodec for Bitround {
     fn name(&self) -> &str {
         NAME
     }
@@ -53,7 +52,7 @@ unsafe impl KnownSizeCodec for Bitround {
         self.encoded(data.len())
     }
 
-    fn encode(&self, data: &[u8], mut buffer: OutputBuffer<'_>) -> Result<()> {
+    fn encode(&self, data: &[u8], buffer: &mut OutputBuffer<'_>) -> Result<()> {
         match (self.dropped, self.dtype.size) {
             (0, _) => buffer.write(data),
             (_, 2) => round!(u16, data, buffer, self),
@@ -63,7 +62,7 @@ unsafe impl KnownSizeCodec for Bitround {
         Ok(())
     }
 
-    fn decode(&self, data: &[u8], mut buffer: OutputBuffer<'_>) -> Result<()> {
+    fn decode(&self, data: &[u8], buffer: &mut OutputBuffer<'_>) -> Result<()> {
         buffer.write(data);
         Ok(())
     }

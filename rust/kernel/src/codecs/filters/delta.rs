@@ -2,14 +2,14 @@
 
 use super::super::Codec;
 use super::super::output_buffer::{KnownSize, KnownSizeCodec, OutputBuffer};
-use super::numbers::{Computed, Conversion, Dtype, Kind, Number, map};
+use super::numbers::{Computed, Conversion, Dtype, Kind, Number, elements, map};
 use super::{dtype, resized, unsupported};
 use crate::{Error, Result};
 
 const NAME: &str = "delta";
 
 /// A loop over all elements; it returns whether the first one fits its type.
-type Loop = Box<dyn Fn(&[u8], OutputBuffer<'_>) -> bool + Send + Sync>;
+type Loop = Box<dyn Fn(&[u8], &mut OutputBuffer<'_>) -> bool + Send + Sync>;
 
 /// The loops of both directions for one pair of types.
 struct Loops {
@@ -57,27 +57,19 @@ fn same<A: Number + 'static>(
     })
 }
 
-fn differences<A: Number>(data: &[u8], swapped: bool, mut buffer: OutputBuffer<'_>, minus: impl Fn(A, A) -> A) {
-    let count = data.len() / size_of::<A>();
-    assert!(data.len() <= buffer.len(), "the buffer is too short");
-    let first = data.len().min(size_of::<A>());
-    buffer.write(&data[..first]);
-    let (from, to) = (data.as_ptr().cast::<A>(), buffer.as_mut_ptr().cast::<A>());
+fn differences<A: Number>(data: &[u8], swapped: bool, buffer: &mut OutputBuffer<'_>, minus: impl Fn(A, A) -> A) {
+    let (first, rest) = data.split_at(data.len().min(size_of::<A>()));
+    buffer.write(first);
     let order = |value: A| if swapped { value.swapped() } else { value };
-    for index in 1..count {
-        // SAFETY: `index` is less than the number of elements in `data` and in the buffer; any bits are a number.
-        unsafe {
-            let (this, last) = (from.add(index).read_unaligned(), from.add(index - 1).read_unaligned());
-            to.add(index).write_unaligned(order(minus(order(this), order(last))));
-        }
-    }
+    let pairs = elements(data).zip(elements(rest));
+    A::write_each(pairs.map(|(last, this)| order(minus(order(this), order(last)))), buffer);
 }
 
-fn sums<A: Number>(data: &[u8], swapped: bool, buffer: OutputBuffer<'_>, plus: impl Fn(A, A) -> A) {
-    let sum = std::cell::Cell::new(None);
+fn sums<A: Number>(data: &[u8], swapped: bool, buffer: &mut OutputBuffer<'_>, plus: impl Fn(A, A) -> A) {
+    let mut sum = None;
     map(data, swapped, buffer, swapped, |value: A| {
-        let next = sum.get().map_or(value, |last| plus(last, value));
-        sum.set(Some(next));
+        let next = sum.map_or(value, |last| plus(last, value));
+        sum = Some(next);
         next
     });
 }
@@ -118,7 +110,7 @@ fn through<C: Computed + PartialEq + Send + Sync + 'static>(
     let (wrap, forth_again) = (Conversion::<C>::new(plain, plain)?, Conversion::<C>::new(stored, stored)?);
     // encoding remembers the last value of the block before
     let is_float = stored.kind == Kind::Float;
-    let encode = move |data: &[u8], buffer: OutputBuffer<'_>| {
+    let encode = move |data: &[u8], buffer: &mut OutputBuffer<'_>| {
         let (mut last, mut fits): (Option<C>, _) = (None, true);
         forth.run(data, buffer, |values| {
             if let (None, [first, ..]) = (last, &*values) {
@@ -140,7 +132,7 @@ fn through<C: Computed + PartialEq + Send + Sync + 'static>(
         fits
     };
     // decoding sums over all blocks
-    let decode = move |data: &[u8], buffer: OutputBuffer<'_>| {
+    let decode = move |data: &[u8], buffer: &mut OutputBuffer<'_>| {
         let mut sum: Option<C> = None;
         back.run(data, buffer, |values| {
             for value in values {
@@ -154,8 +146,7 @@ fn through<C: Computed + PartialEq + Send + Sync + 'static>(
     Some(Loops { encode: Box::new(encode), decode: Box::new(decode) })
 }
 
-// SAFETY: the loops write all elements.
-unsafe impl KnownSizeCodec for Delta {
+impl KnownSizeCodec for Delta {
     fn name(&self) -> &str {
         NAME
     }
@@ -168,7 +159,7 @@ unsafe impl KnownSizeCodec for Delta {
         resized(NAME, data.len(), self.stored.size, self.plain.size)
     }
 
-    fn encode(&self, data: &[u8], buffer: OutputBuffer<'_>) -> Result<()> {
+    fn encode(&self, data: &[u8], buffer: &mut OutputBuffer<'_>) -> Result<()> {
         if (self.loops.encode)(data, buffer) {
             Ok(())
         } else {
@@ -176,7 +167,7 @@ unsafe impl KnownSizeCodec for Delta {
         }
     }
 
-    fn decode(&self, data: &[u8], buffer: OutputBuffer<'_>) -> Result<()> {
+    fn decode(&self, data: &[u8], buffer: &mut OutputBuffer<'_>) -> Result<()> {
         (self.loops.decode)(data, buffer);
         Ok(())
     }

@@ -61,80 +61,91 @@ impl Dtype {
 pub(super) trait Number: Copy + Default {
     /// Return the number with its bytes swapped.
     fn swapped(self) -> Self;
+
+    /// Return the number of these bytes, which are as many as it has.
+    fn of(bytes: &[u8]) -> Self;
+
+    /// Write the bytes of numbers.
+    fn write_each(values: impl Iterator<Item = Self>, buffer: &mut OutputBuffer<'_>);
 }
 
 macro_rules! numbers {
-    ($($int:ty)*, $($float:ty)*) => {
-        $(impl Number for $int {
+    ($($number:ty, $swapped:expr;)*) => {
+        $(impl Number for $number {
+            #[inline(always)]
             fn swapped(self) -> Self {
-                self.swap_bytes()
+                $swapped(self)
             }
-        })*
-        $(impl Number for $float {
-            fn swapped(self) -> Self {
-                <$float>::from_bits(self.to_bits().swap_bytes())
+
+            #[inline(always)]
+            fn of(bytes: &[u8]) -> Self {
+                bytes.first_chunk().map_or(Self::default(), |bytes| Self::from_ne_bytes(*bytes))
+            }
+
+            #[inline(always)]
+            fn write_each(values: impl Iterator<Item = Self>, buffer: &mut OutputBuffer<'_>) {
+                buffer.write_each(values.map(Self::to_ne_bytes));
             }
         })*
     };
 }
-numbers!(i8 u8 i16 u16 i32 u32 i64 u64, f32 f64);
+numbers! {
+    i8, i8::swap_bytes;
+    u8, u8::swap_bytes;
+    i16, i16::swap_bytes;
+    u16, u16::swap_bytes;
+    i32, i32::swap_bytes;
+    u32, u32::swap_bytes;
+    i64, i64::swap_bytes;
+    u64, u64::swap_bytes;
+    f32, |number: f32| f32::from_bits(number.to_bits().swap_bytes());
+    f64, |number: f64| f64::from_bits(number.to_bits().swap_bytes());
+}
+
+/// Return the elements of `data`.
+#[inline(always)]
+pub(super) fn elements<A: Number>(data: &[u8]) -> impl ExactSizeIterator<Item = A> {
+    data.chunks_exact(size_of::<A>()).map(A::of)
+}
 
 /// Apply a function to each element of `data`.
-///
-/// # Panics
-///
-/// If the buffer is too short for the results.
 pub(super) fn map<A: Number, B: Number>(
     data: &[u8],
     from_swapped: bool,
-    mut buffer: OutputBuffer<'_>,
+    buffer: &mut OutputBuffer<'_>,
     to_swapped: bool,
-    function: impl Fn(A) -> B,
+    mut function: impl FnMut(A) -> B,
 ) {
-    let count = data.len() / size_of::<A>();
-    assert!(count <= buffer.len() / size_of::<B>(), "the buffer is too short");
-    let (from, to) = (data.as_ptr().cast::<A>(), buffer.as_mut_ptr().cast::<B>());
-    let plain = |value: A| value;
-    // SAFETY: `count` elements are in `data`, and the buffer, which does not overlap it, has space for them; any bits are a
-    // number.
-    unsafe {
-        match (from_swapped, to_swapped) {
-            (false, false) => run(from, to, count, plain, &function, |value| value),
-            (false, true) => run(from, to, count, plain, &function, B::swapped),
-            (true, false) => run(from, to, count, A::swapped, &function, |value| value),
-            (true, true) => run(from, to, count, A::swapped, &function, B::swapped),
-        }
+    let values = elements::<A>(data);
+    match (from_swapped, to_swapped) {
+        (false, false) => B::write_each(values.map(function), buffer),
+        (false, true) => B::write_each(values.map(|value| function(value).swapped()), buffer),
+        (true, false) => B::write_each(values.map(|value| function(value.swapped())), buffer),
+        (true, true) => B::write_each(values.map(|value| function(value.swapped()).swapped()), buffer),
     }
 }
 
-/// Apply a function to `count` elements, with conversions of the byte order before and after it.
-///
-/// # Safety
-///
-/// `count` elements can be read at `from` and written at `to`, of any alignment, and the two do not overlap.
-#[inline(always)]
-unsafe fn run<A, B>(
-    from: *const A,
-    to: *mut B,
-    count: usize,
-    before: impl Fn(A) -> A,
-    function: impl Fn(A) -> B,
-    after: impl Fn(B) -> B,
-) {
-    for index in 0..count {
-        // SAFETY: `index` is less than `count`.
-        unsafe {
-            let value = before(from.add(index).read_unaligned());
-            to.add(index).write_unaligned(after(function(value)));
-        }
+/// Read elements, and convert each to one of `values`.
+fn read<A: Number, C>(data: &[u8], swapped: bool, values: &mut [C], convert: impl Fn(A) -> C) {
+    let elements = elements::<A>(data);
+    if swapped {
+        values.iter_mut().zip(elements).for_each(|(value, element)| *value = convert(element.swapped()));
+    } else {
+        values.iter_mut().zip(elements).for_each(|(value, element)| *value = convert(element));
     }
+}
+
+/// Convert values, and write them as elements.
+fn write<C: Copy, B: Number>(values: &[C], swapped: bool, buffer: &mut OutputBuffer<'_>, convert: impl Fn(C) -> B) {
+    let elements = values.iter().map(|value| convert(*value));
+    if swapped { B::write_each(elements.map(B::swapped), buffer) } else { B::write_each(elements, buffer) }
 }
 
 /// Reads elements into values, as many as there are values.
 pub(super) type Load<C> = fn(&[u8], bool, &mut [C]);
 
 /// Writes values as elements.
-pub(super) type Store<C> = fn(&[C], bool, OutputBuffer<'_>);
+pub(super) type Store<C> = fn(&[C], bool, &mut OutputBuffer<'_>);
 
 /// A number type with NumPy's conversions from and to other types.
 pub(super) trait Computed: Number {
@@ -145,31 +156,18 @@ pub(super) trait Computed: Number {
     fn store(dtype: Dtype) -> Option<Store<Self>>;
 }
 
-/// View numbers as bytes.
-fn bytes<C: Number>(values: &[C]) -> &[u8] {
-    // SAFETY: numbers are bytes without gaps, and bytes need no alignment.
-    unsafe { std::slice::from_raw_parts(values.as_ptr().cast(), size_of_val(values)) }
-}
-
-/// View numbers as an output buffer.
-fn bytes_mut<C: Number>(values: &mut [C]) -> OutputBuffer<'_> {
-    let size = size_of_val(values);
-    // SAFETY: numbers are bytes without gaps, any bits are a number, and bytes need no alignment.
-    OutputBuffer::new(unsafe { std::slice::from_raw_parts_mut(values.as_mut_ptr().cast(), size) })
-}
-
 macro_rules! load {
     ($to:ty, $from:ty) => {
-        |data, swapped, out| map(data, swapped, bytes_mut(out), false, |value: $from| value as $to)
+        |data, swapped, values| read(data, swapped, values, |element: $from| element as $to)
     };
 }
 
 macro_rules! store {
     ($from:ty, $to:ty) => {
-        |values, swapped, buffer| map(bytes(values), false, buffer, swapped, |value: $from| value as $to)
+        |values, swapped, buffer| write(values, swapped, buffer, |value: $from| value as $to)
     };
     ($from:ty, $through:ident, $to:ty) => {
-        |values, swapped, buffer| map(bytes(values), false, buffer, swapped, |value: $from| value.$through() as $to)
+        |values, swapped, buffer| write(values, swapped, buffer, |value: $from| value.$through() as $to)
     };
 }
 
@@ -296,13 +294,13 @@ impl<C: Computed> Conversion<C> {
     }
 
     /// Convert all elements; `work` changes the values of each block.
-    pub fn run(&self, data: &[u8], mut buffer: OutputBuffer<'_>, mut work: impl FnMut(&mut [C])) {
+    pub fn run(&self, data: &[u8], buffer: &mut OutputBuffer<'_>, mut work: impl FnMut(&mut [C])) {
         let mut values = [C::default(); BLOCK];
-        for (index, part) in data.chunks(BLOCK * self.from.size).enumerate() {
+        for part in data.chunks(BLOCK * self.from.size) {
             let values = &mut values[..part.len() / self.from.size];
             (self.load)(part, self.from.swapped, values);
             work(values);
-            (self.store)(values, self.to.swapped, buffer.skip(index * BLOCK * self.to.size));
+            (self.store)(values, self.to.swapped, buffer);
         }
     }
 
@@ -310,7 +308,7 @@ impl<C: Computed> Conversion<C> {
     pub fn round_trip(&self, values: &mut [C]) {
         let mut memory = [0; BLOCK * 8];
         let memory = &mut memory[..values.len() * self.from.size];
-        (self.store)(values, false, OutputBuffer::new(memory));
+        (self.store)(values, false, &mut OutputBuffer::new(memory));
         (self.load)(memory, false, values);
     }
 }

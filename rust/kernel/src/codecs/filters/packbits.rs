@@ -38,6 +38,15 @@ fn pack(values: [u8; 8]) -> u8 {
     (ones.wrapping_mul(GATHER) >> 56) as u8
 }
 
+/// Unpack four bytes.
+fn spread(packed: &[u8]) -> [u8; 32] {
+    let mut values = [0; 32];
+    for (eight, byte) in values.chunks_exact_mut(8).zip(packed) {
+        eight.copy_from_slice(&SPREAD[usize::from(*byte)]);
+    }
+    values
+}
+
 /// Number of booleans that are packed at a time.
 const BLOCK: usize = 64;
 
@@ -67,9 +76,7 @@ fn pack_block(values: &[u8]) -> [u8; BLOCK / 8] {
     })
 }
 
-// SAFETY: encoding writes the first byte and one for every eight values, the last of which may be fewer; decoding writes
-// eight values for each byte, fewer for the last.
-unsafe impl KnownSizeCodec for Packbits {
+impl KnownSizeCodec for Packbits {
     fn name(&self) -> &str {
         NAME
     }
@@ -89,35 +96,30 @@ unsafe impl KnownSizeCodec for Packbits {
         }
     }
 
-    fn encode(&self, data: &[u8], mut buffer: OutputBuffer<'_>) -> Result<()> {
+    fn encode(&self, data: &[u8], buffer: &mut OutputBuffer<'_>) -> Result<()> {
         buffer.write(&[(data.len().wrapping_neg() % 8) as u8]);
-        let mut packed = buffer.skip(1);
         let blocks = data.chunks_exact(BLOCK);
-        let (count, rest) = (blocks.len() * BLOCK / 8, blocks.remainder());
-        assert!(count <= packed.len(), "the buffer is too short");
-        for (index, values) in blocks.enumerate() {
-            // SAFETY: the buffer has 8 bytes for each block.
-            unsafe { packed.as_mut_ptr().cast::<[u8; BLOCK / 8]>().add(index).write(pack_block(values)) };
-        }
-        for (index, values) in rest.chunks(8).enumerate() {
+        let rest = blocks.remainder();
+        buffer.write_each(blocks.map(pack_block));
+        for values in rest.chunks(8) {
             let mut eight = [0; 8];
             eight[..values.len()].copy_from_slice(values);
-            packed.skip(count + index).write(&[pack(eight)]);
+            buffer.write(&[pack(eight)]);
         }
         Ok(())
     }
 
-    fn decode(&self, data: &[u8], mut buffer: OutputBuffer<'_>) -> Result<()> {
+    fn decode(&self, data: &[u8], buffer: &mut OutputBuffer<'_>) -> Result<()> {
         let packed = data.get(1..).unwrap_or_default();
-        let whole = buffer.len() / 8;
-        let (front, back) = packed.split_at(whole);
-        for (index, byte) in front.iter().enumerate() {
-            // SAFETY: the buffer has `8 * whole` bytes.
-            unsafe { buffer.as_mut_ptr().cast::<[u8; 8]>().add(index).write(SPREAD[usize::from(*byte)]) };
+        let (front, back) = packed.split_at(buffer.left() / 8);
+        let fours = front.chunks_exact(4);
+        let rest = fours.remainder();
+        buffer.write_each(fours.map(spread));
+        for byte in rest {
+            buffer.write(&SPREAD[usize::from(*byte)]);
         }
-        let rest = buffer.len() % 8;
-        if let (Some(byte), 1..) = (back.first(), rest) {
-            buffer.skip(8 * whole).write(&SPREAD[usize::from(*byte)][..rest]);
+        if let (Some(byte), rest @ 1..) = (back.first(), buffer.left()) {
+            buffer.write(&SPREAD[usize::from(*byte)][..rest]);
         }
         Ok(())
     }

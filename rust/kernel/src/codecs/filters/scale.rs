@@ -60,7 +60,7 @@ macro_rules! float {
 float!(f32, 8_388_608.0);
 float!(f64, 4_503_599_627_370_496.0);
 
-type Loop = Box<dyn Fn(&[u8], OutputBuffer<'_>) + Send + Sync>;
+type Loop = Box<dyn Fn(&[u8], &mut OutputBuffer<'_>) + Send + Sync>;
 
 /// Make the loop that applies a function to each element in the type `C`.
 fn element_loop<C: Float>(from: Dtype, to: Dtype, work: impl Fn(C) -> C + Send + Sync + 'static) -> Option<Loop> {
@@ -154,8 +154,7 @@ pub(in crate::codecs) fn build_quantize(digits: i64, plain: &str, stored: &str) 
     Ok(Box::new(KnownSize(Scaled { name: QUANTIZE, plain, stored, encode, decode })))
 }
 
-// SAFETY: a conversion writes all elements.
-unsafe impl KnownSizeCodec for Scaled {
+impl KnownSizeCodec for Scaled {
     fn name(&self) -> &str {
         self.name
     }
@@ -168,12 +167,12 @@ unsafe impl KnownSizeCodec for Scaled {
         resized(self.name, data.len(), self.stored.size, self.plain.size)
     }
 
-    fn encode(&self, data: &[u8], buffer: OutputBuffer<'_>) -> Result<()> {
+    fn encode(&self, data: &[u8], buffer: &mut OutputBuffer<'_>) -> Result<()> {
         (self.encode)(data, buffer);
         Ok(())
     }
 
-    fn decode(&self, data: &[u8], buffer: OutputBuffer<'_>) -> Result<()> {
+    fn decode(&self, data: &[u8], buffer: &mut OutputBuffer<'_>) -> Result<()> {
         (self.decode)(data, buffer);
         Ok(())
     }

@@ -29,8 +29,7 @@ impl Shuffle {
     }
 }
 
-// SAFETY: every byte of the elements is written to a different place.
-unsafe impl KnownSizeCodec for Shuffle {
+impl KnownSizeCodec for Shuffle {
     fn name(&self) -> &str {
         NAME
     }
@@ -43,13 +42,11 @@ unsafe impl KnownSizeCodec for Shuffle {
         self.check(data.len())
     }
 
-    fn encode(&self, data: &[u8], mut buffer: OutputBuffer<'_>) -> Result<()> {
-        shuffle(Filter::Bytes, self.element, data, buffer.uninit());
-        Ok(())
+    fn encode(&self, data: &[u8], buffer: &mut OutputBuffer<'_>) -> Result<()> {
+        buffer.fill(|out| Ok::<_, Error>(shuffle(Filter::Bytes, self.element, data, out))).map(drop)
     }
 
-    fn decode(&self, data: &[u8], mut buffer: OutputBuffer<'_>) -> Result<()> {
-        unshuffle(Filter::Bytes, self.element, data, buffer.uninit());
-        Ok(())
+    fn decode(&self, data: &[u8], buffer: &mut OutputBuffer<'_>) -> Result<()> {
+        buffer.fill(|out| Ok::<_, Error>(unshuffle(Filter::Bytes, self.element, data, out))).map(drop)
     }
 }

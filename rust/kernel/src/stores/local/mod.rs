@@ -6,6 +6,7 @@
 //! node once; `node` says when that stays open for the next one.
 
 pub mod bulk;
+mod calls;
 mod errno;
 pub mod faults;
 mod node;

@@ -1,9 +1,15 @@
 //! The system calls of the store as safe functions. Programs that this process starts do not inherit the files.
 
 use std::ffi::CStr;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
+use std::fs::File;
+use std::io::{IoSlice, Read, Write};
+use std::mem::{ManuallyDrop, MaybeUninit};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStringExt;
-use std::time::Duration;
+use std::os::unix::fs::FileExt;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use super::calls;
 
 pub use super::errno::{Errno, Outcome};
 use super::faults::{Subject, ask, clock};
@@ -107,8 +113,14 @@ fn checked(code: libc::c_int) -> Outcome<()> {
     if code == 0 { Ok(()) } else { Err(Errno::last()) }
 }
 
-fn counted(count: libc::ssize_t) -> Outcome<usize> {
-    usize::try_from(count).map_err(|_| Errno::last())
+fn answered<T>(answer: std::io::Result<T>) -> Outcome<T> {
+    answer.map_err(|error| Errno(error.raw_os_error().unwrap_or(libc::EIO)))
+}
+
+/// View a descriptor as a file of the standard library, which does not close it.
+fn as_file(file: BorrowedFd<'_>) -> ManuallyDrop<File> {
+    // SAFETY: the descriptor is open, and as nothing drops this file, it stays with its owner.
+    ManuallyDrop::new(unsafe { File::from_raw_fd(file.as_raw_fd()) })
 }
 
 fn opened(fd: libc::c_long) -> Outcome<OwnedFd> {
@@ -154,9 +166,8 @@ pub fn open_beneath(start: BorrowedFd<'_>, pieces: &[&[u8]], flags: i32, resolve
 pub fn open_at(start: BorrowedFd<'_>, pieces: &[&[u8]], flags: i32) -> Outcome<OwnedFd> {
     ask("openat", Subject::At(start, pieces))?;
     with_path(pieces, |path| {
-        let mode: libc::c_uint = 0o666;
         // SAFETY: the path ends with a NUL.
-        let fd = unsafe { libc::openat(start.as_raw_fd(), path.as_ptr(), flags | libc::O_CLOEXEC, mode) };
+        let fd = unsafe { libc::openat(start.as_raw_fd(), path.as_ptr(), flags | libc::O_CLOEXEC, calls::FILE) };
         opened(fd.into())
     })
 }
@@ -168,8 +179,7 @@ pub fn open_at(start: BorrowedFd<'_>, pieces: &[&[u8]], flags: i32) -> Outcome<O
 /// The system's error; the file is closed nevertheless.
 pub fn close(file: OwnedFd) -> Outcome<()> {
     let fate = ask("close", Subject::Open(file.as_fd()));
-    // SAFETY: the descriptor was owned and is given up here.
-    let closed = checked(unsafe { libc::close(file.into_raw_fd()) });
+    let closed = checked(calls::close(file));
     match fate.and(closed) {
         Err(Errno(libc::EINTR)) => Ok(()), // it is closed, here as everywhere on Linux
         other => other,
@@ -183,8 +193,7 @@ pub fn close(file: OwnedFd) -> Outcome<()> {
 /// The system's error.
 pub fn duplicate(file: BorrowedFd<'_>) -> Outcome<OwnedFd> {
     ask("dup", Subject::Open(file))?;
-    // SAFETY: the call touches no memory.
-    opened(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_DUPFD_CLOEXEC, 0) }.into())
+    answered(file.try_clone_to_owned())
 }
 
 /// Lock an open file or change its lock.
@@ -194,8 +203,7 @@ pub fn duplicate(file: BorrowedFd<'_>) -> Outcome<OwnedFd> {
 /// The system's error.
 pub fn lock(file: BorrowedFd<'_>, operation: i32) -> Outcome<()> {
     ask("flock", Subject::Open(file))?;
-    // SAFETY: the call touches no memory.
-    checked(unsafe { libc::flock(file.as_raw_fd(), operation) })
+    checked(calls::flock(file, operation))
 }
 
 /// Look at an open file.
@@ -205,11 +213,12 @@ pub fn lock(file: BorrowedFd<'_>, operation: i32) -> Outcome<()> {
 /// The system's error.
 pub fn status(file: BorrowedFd<'_>) -> Outcome<Status> {
     ask("fstat", Subject::Open(file))?;
-    let mut found = std::mem::MaybeUninit::<libc::stat>::uninit();
-    // SAFETY: there is room for what the call writes.
-    checked(unsafe { libc::fstat(file.as_raw_fd(), found.as_mut_ptr()) })?;
-    // SAFETY: the call has filled it.
-    Ok(Status::of(unsafe { found.assume_init_ref() }))
+    let mut found = MaybeUninit::uninit();
+    // SAFETY: there is room for what the call writes, and it is read only if the call has filled it.
+    unsafe {
+        checked(libc::fstat(file.as_raw_fd(), found.as_mut_ptr()))?;
+        Ok(Status::of(found.assume_init_ref()))
+    }
 }
 
 /// Look at the file or directory at a path, and follow links unless `flags` is `AT_SYMLINK_NOFOLLOW`.
@@ -220,11 +229,13 @@ pub fn status(file: BorrowedFd<'_>) -> Outcome<Status> {
 pub fn status_at(start: BorrowedFd<'_>, pieces: &[&[u8]], flags: i32) -> Outcome<Status> {
     ask("fstatat", Subject::At(start, pieces))?;
     with_path(pieces, |path| {
-        let mut found = std::mem::MaybeUninit::<libc::stat>::uninit();
-        // SAFETY: the path ends with a NUL, and there is room for what the call writes.
-        checked(unsafe { libc::fstatat(start.as_raw_fd(), path.as_ptr(), found.as_mut_ptr(), flags) })?;
-        // SAFETY: the call has filled it.
-        Ok(Status::of(unsafe { found.assume_init_ref() }))
+        let mut found = MaybeUninit::uninit();
+        // SAFETY: the path ends with a NUL. There is room for what the call writes, and it is read only if the call has
+        // filled it.
+        unsafe {
+            checked(libc::fstatat(start.as_raw_fd(), path.as_ptr(), found.as_mut_ptr(), flags))?;
+            Ok(Status::of(found.assume_init_ref()))
+        }
     })
 }
 
@@ -247,20 +258,17 @@ pub fn stands_at(directory: BorrowedFd<'_>, name: &[u8]) -> Outcome<bool> {
 ///
 /// The system's error.
 pub fn read(file: BorrowedFd<'_>, room: &mut [u8], position: Option<u64>) -> Outcome<usize> {
-    let start = room.as_mut_ptr().cast();
+    if position.is_some_and(|position| libc::off_t::try_from(position).is_err()) {
+        return Err(Errno(libc::EOVERFLOW));
+    }
     loop {
         let answer = ask("read", Subject::Open(file)).and_then(|most| {
             let length = room.len().min(most);
-            let count = match position {
-                // SAFETY: the call writes into `room` only, of which no more than there is.
-                None => unsafe { libc::read(file.as_raw_fd(), start, length) },
-                Some(position) => {
-                    let position = libc::off_t::try_from(position).map_err(|_| Errno(libc::EOVERFLOW))?;
-                    // SAFETY: as above.
-                    unsafe { libc::pread(file.as_raw_fd(), start, length, position) }
-                }
-            };
-            counted(count)
+            let (file, room) = (as_file(file), &mut room[..length]);
+            answered(match position {
+                None => (&*file).read(room),
+                Some(position) => file.read_at(room, position),
+            })
         });
         match answer {
             Err(Errno(libc::EINTR)) => {}
@@ -288,8 +296,8 @@ pub fn would_wait(file: BorrowedFd<'_>, position: u64) -> bool {
 pub fn read_ahead(file: BorrowedFd<'_>, start: u64, length: u64) {
     let (Ok(start), Ok(length)) = (libc::off_t::try_from(start), libc::off_t::try_from(length)) else { return };
     if ask("fadvise", Subject::Open(file)).is_ok() {
-        // SAFETY: the call touches no memory. It is asked for speed only, so its answer does not matter.
-        unsafe { libc::posix_fadvise(file.as_raw_fd(), start, length, libc::POSIX_FADV_WILLNEED) };
+        // It is asked for speed only, so its answer does not matter.
+        calls::posix_fadvise(file, start, length, libc::POSIX_FADV_WILLNEED);
     }
 }
 
@@ -304,20 +312,17 @@ pub fn write_all(file: BorrowedFd<'_>, parts: &[&[u8]]) -> Outcome<()> {
         while parts.get(first).is_some_and(|part| part.len() == skip) {
             (first, skip) = (first + 1, 0);
         }
-        let mut pieces = [libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; PIECES];
-        let mut used = 0;
-        for (piece, part) in pieces.iter_mut().zip(&parts[first..]) {
-            let part = if used == 0 { &part[skip..] } else { part };
-            *piece = libc::iovec { iov_base: part.as_ptr().cast_mut().cast(), iov_len: part.len() };
-            used += 1;
-        }
-        if used == 0 {
-            return Ok(());
-        }
-        let answer = ask("write", Subject::Open(file)).and_then(|most| {
-            shorten(&mut pieces[..used], most);
-            // SAFETY: the pieces lie in `parts`, which outlive the call and are only read.
-            counted(unsafe { libc::writev(file.as_raw_fd(), pieces.as_ptr(), used as libc::c_int) })
+        let Some((now, later)) = parts[first..].split_first() else { return Ok(()) };
+        let answer = ask("write", Subject::Open(file)).and_then(|mut most| {
+            let mut pieces = [IoSlice::new(&[]); PIECES];
+            let mut used = 0;
+            for (piece, part) in pieces.iter_mut().zip(std::iter::once(&&now[skip..]).chain(later)) {
+                let part = &part[..part.len().min(most)];
+                most -= part.len();
+                *piece = IoSlice::new(part);
+                used += 1;
+            }
+            answered(as_file(file).write_vectored(&pieces[..used]))
         });
         match answer {
             Ok(0) => return Err(Errno(libc::EIO)),
@@ -336,19 +341,11 @@ pub fn write_all(file: BorrowedFd<'_>, parts: &[&[u8]]) -> Outcome<()> {
     }
 }
 
-/// Leave no more than `most` bytes of these pieces.
-fn shorten(pieces: &mut [libc::iovec], mut most: usize) {
-    for piece in pieces {
-        piece.iov_len = piece.iov_len.min(most);
-        most -= piece.iov_len;
-    }
-}
-
 /// Allocate the blocks of a file in advance, if that is possible.
 pub fn allocate(file: BorrowedFd<'_>, size: usize) {
     if let (Ok(size), Ok(_)) = (libc::off_t::try_from(size), ask("fallocate", Subject::Open(file))) {
-        // SAFETY: the call touches no memory. It is asked for speed only, so its answer does not matter.
-        unsafe { libc::fallocate(file.as_raw_fd(), 0, 0, size) };
+        // It is asked for speed only, so its answer does not matter.
+        calls::fallocate(file, 0, 0, size);
     }
 }
 
@@ -361,10 +358,10 @@ pub fn now() -> Outcome<i64> {
     if let Some(time) = clock() {
         return Ok(time);
     }
-    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: there is room for what the call writes.
-    checked(unsafe { libc::clock_gettime(libc::CLOCK_REALTIME, &raw mut now) })?;
-    Ok(nanoseconds(&now))
+    Ok(match SystemTime::now().duration_since(UNIX_EPOCH) {
+        Ok(since) => since.as_nanos() as i64,
+        Err(before) => (before.duration().as_nanos() as i64).wrapping_neg(),
+    })
 }
 
 /// Set the time of the last change of an open file.
@@ -375,8 +372,7 @@ pub fn now() -> Outcome<i64> {
 pub fn stamp(file: BorrowedFd<'_>, time: i64) -> Outcome<()> {
     ask("futimens", Subject::Open(file))?;
     let times = [timespec(time); 2];
-    // SAFETY: the call reads two times.
-    checked(unsafe { libc::futimens(file.as_raw_fd(), times.as_ptr()) })
+    checked(calls::futimens(file, &times))
 }
 
 /// Set the time of the last change of a file in a directory.
@@ -387,16 +383,7 @@ pub fn stamp(file: BorrowedFd<'_>, time: i64) -> Outcome<()> {
 pub fn stamp_at(directory: BorrowedFd<'_>, name: &[u8], time: i64) -> Outcome<()> {
     ask("futimens", Subject::At(directory, &[name]))?;
     let times = [timespec(time); 2];
-    with_path(&[name], |name| {
-        // SAFETY: the name ends with a NUL, and the call reads two times.
-        checked(unsafe { libc::utimensat(directory.as_raw_fd(), name.as_ptr(), times.as_ptr(), 0) })
-    })
-}
-
-// The types of these fields depend on the architecture.
-#[allow(clippy::unnecessary_cast, clippy::useless_conversion)]
-fn nanoseconds(time: &libc::timespec) -> i64 {
-    (time.tv_sec as i64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as i64)
+    with_path(&[name], |name| checked(calls::utimensat(directory, name.into(), &times, 0)))
 }
 
 fn timespec(time: i64) -> libc::timespec {
@@ -412,9 +399,7 @@ fn timespec(time: i64) -> libc::timespec {
 ///
 /// `EINTR` if a signal comes.
 pub fn pause(length: Duration) -> Outcome<()> {
-    let length = timespec(length.as_nanos() as i64);
-    // SAFETY: the call reads a time, and writes nothing where there is no room for it.
-    checked(unsafe { libc::nanosleep(&raw const length, std::ptr::null_mut()) })
+    checked(calls::nanosleep(&timespec(length.as_nanos() as i64), None))
 }
 
 /// Sync a file or the names in a directory to the disk.
@@ -424,9 +409,7 @@ pub fn pause(length: Duration) -> Outcome<()> {
 /// The system's error.
 pub fn sync(file: BorrowedFd<'_>) -> Outcome<()> {
     loop {
-        // SAFETY: the call touches no memory.
-        let answer = ask("fsync", Subject::Open(file)).and_then(|_| checked(unsafe { libc::fsync(file.as_raw_fd()) }));
-        match answer {
+        match ask("fsync", Subject::Open(file)).and_then(|_| answered(as_file(file).sync_all())) {
             Err(Errno(libc::EINTR)) => {}
             other => return other,
         }
@@ -441,11 +424,7 @@ pub fn sync(file: BorrowedFd<'_>) -> Outcome<()> {
 pub fn rename(directory: BorrowedFd<'_>, old: &[u8], new: &[u8]) -> Outcome<()> {
     ask("renameat", Subject::At(directory, &[new]))?;
     with_path(&[old], |old| {
-        with_path(&[new], |new| {
-            let fd = directory.as_raw_fd();
-            // SAFETY: both names end with a NUL.
-            checked(unsafe { libc::renameat(fd, old.as_ptr(), fd, new.as_ptr()) })
-        })
+        with_path(&[new], |new| checked(calls::renameat(directory, old.into(), directory, new.into())))
     })
 }
 
@@ -455,17 +434,14 @@ pub fn rename(directory: BorrowedFd<'_>, old: &[u8], new: &[u8]) -> Outcome<()> 
 ///
 /// The system's error: `EEXIST` if the name exists, `ENOENT` also if the process lacks a right or `/proc`.
 pub fn link(file: BorrowedFd<'_>, directory: BorrowedFd<'_>, name: &[u8]) -> Outcome<()> {
-    let try_link = |start: RawFd, old: &CStr, flags: i32| {
+    let try_link = |start: BorrowedFd<'_>, old: &CStr, flags: i32| {
         ask("linkat", Subject::At(directory, &[name]))?;
-        with_path(&[name], |name| {
-            // SAFETY: both paths end with a NUL.
-            checked(unsafe { libc::linkat(start, old.as_ptr(), directory.as_raw_fd(), name.as_ptr(), flags) })
-        })
+        with_path(&[name], |name| checked(calls::linkat(start, old.into(), directory, name.into(), flags)))
     };
-    match try_link(file.as_raw_fd(), c"", libc::AT_EMPTY_PATH) {
+    match try_link(file, c"", libc::AT_EMPTY_PATH) {
         Err(Errno(libc::ENOENT)) => {
             let path = format!("/proc/self/fd/{}", file.as_raw_fd());
-            with_path(&[path.as_bytes()], |path| try_link(libc::AT_FDCWD, path, libc::AT_SYMLINK_FOLLOW))
+            with_path(&[path.as_bytes()], |path| try_link(anywhere(), path, libc::AT_SYMLINK_FOLLOW))
         }
         other => other,
     }
@@ -489,12 +465,13 @@ pub fn may_share(file: BorrowedFd<'_>) -> bool {
 
 /// Return the kind of the file system of a file.
 fn file_system(file: BorrowedFd<'_>) -> Option<u32> {
-    let mut found = std::mem::MaybeUninit::<libc::statfs>::uninit();
     ask("fstatfs", Subject::Open(file)).ok()?;
-    // SAFETY: there is room for what the call writes.
-    checked(unsafe { libc::fstatfs(file.as_raw_fd(), found.as_mut_ptr()) }).ok()?;
-    // SAFETY: the call has filled it.
-    Some(unsafe { found.assume_init_ref() }.f_type as u32) // the type depends on the architecture
+    let mut found = MaybeUninit::<libc::statfs>::uninit();
+    // SAFETY: there is room for what the call writes, and it is read only if the call has filled it.
+    unsafe {
+        checked(libc::fstatfs(file.as_raw_fd(), found.as_mut_ptr())).ok()?;
+        Some(found.assume_init_ref().f_type as u32) // the type depends on the architecture
+    }
 }
 
 /// Make an empty file a copy of another one, which shares its blocks.
@@ -515,11 +492,9 @@ pub fn share(file: BorrowedFd<'_>, other: BorrowedFd<'_>) -> Outcome<()> {
 /// The system's error; some bytes may have been written.
 pub fn write_at(file: BorrowedFd<'_>, mut start: u64, mut piece: &[u8]) -> Outcome<()> {
     while !piece.is_empty() {
-        let position = libc::off_t::try_from(start).map_err(|_| Errno(libc::EFBIG))?;
-        let answer = ask("write", Subject::Open(file)).and_then(|most| {
-            // SAFETY: the call reads from `piece` only, of which no more than there is.
-            counted(unsafe { libc::pwrite(file.as_raw_fd(), piece.as_ptr().cast(), piece.len().min(most), position) })
-        });
+        libc::off_t::try_from(start).map_err(|_| Errno(libc::EFBIG))?;
+        let answer = ask("write", Subject::Open(file))
+            .and_then(|most| answered(as_file(file).write_at(&piece[..piece.len().min(most)], start)));
         match answer {
             Ok(0) => return Err(Errno(libc::EIO)),
             Ok(count) => (start, piece) = (start + count as u64, &piece[count..]),
@@ -537,10 +512,7 @@ pub fn write_at(file: BorrowedFd<'_>, mut start: u64, mut piece: &[u8]) -> Outco
 /// The system's error; `EEXIST` if the name exists.
 pub fn make_directory(directory: BorrowedFd<'_>, name: &[u8]) -> Outcome<()> {
     ask("mkdirat", Subject::At(directory, &[name]))?;
-    with_path(&[name], |name| {
-        // SAFETY: the name ends with a NUL.
-        checked(unsafe { libc::mkdirat(directory.as_raw_fd(), name.as_ptr(), 0o777) })
-    })
+    with_path(&[name], |name| checked(calls::mkdirat(directory, name.into(), calls::DIRECTORY)))
 }
 
 /// Remove a file from a directory; with `AT_REMOVEDIR` in `flags`, an empty directory.
@@ -550,10 +522,7 @@ pub fn make_directory(directory: BorrowedFd<'_>, name: &[u8]) -> Outcome<()> {
 /// The system's error.
 pub fn unlink(directory: BorrowedFd<'_>, name: &[u8], flags: i32) -> Outcome<()> {
     ask(if flags & libc::AT_REMOVEDIR == 0 { "unlinkat" } else { "rmdir" }, Subject::At(directory, &[name]))?;
-    with_path(&[name], |name| {
-        // SAFETY: the name ends with a NUL.
-        checked(unsafe { libc::unlinkat(directory.as_raw_fd(), name.as_ptr(), flags) })
-    })
+    with_path(&[name], |name| checked(calls::unlinkat(directory, name.into(), flags)))
 }
 
 /// List the names in a directory; `None` if one of them is not `wanted`.
@@ -563,10 +532,9 @@ pub fn unlink(directory: BorrowedFd<'_>, name: &[u8], flags: i32) -> Outcome<()>
 /// The system's error.
 pub fn names(directory: BorrowedFd<'_>, wanted: impl Fn(&[u8]) -> bool) -> Outcome<Option<Vec<Vec<u8>>>> {
     ask("getdents", Subject::Open(directory))?;
-    let failed = |error: std::io::Error| Errno(error.raw_os_error().unwrap_or(libc::EIO));
     let mut found = Vec::new();
-    for entry in std::fs::read_dir(format!("/proc/self/fd/{}", directory.as_raw_fd())).map_err(failed)? {
-        let name = entry.map_err(failed)?.file_name().into_vec();
+    for entry in answered(std::fs::read_dir(format!("/proc/self/fd/{}", directory.as_raw_fd())))? {
+        let name = answered(entry)?.file_name().into_vec();
         if !wanted(&name) {
             return Ok(None);
         }
