@@ -16,7 +16,7 @@ import tegula
 pytestmark = pytest.mark.once(executors="none")
 
 ROOT = Path(tegula.__file__).parent
-GROUND = {"budget", "errors", "config", "deferred", "executors", "frozen", "optional", "threads", "_kernel"}
+GROUND = {"budget", "errors", "config", "runtime", "_kernel"}
 _BYTES = {*GROUND, "metadata", "formats", "codecs", "stores", "indexing"}
 _ENGINE = {*_BYTES, "engine"}
 _ARRAYS = {*_ENGINE, "display", "targets", "arrays"}
@@ -24,15 +24,10 @@ _NODES = {*_ARRAYS, "tables", "hierarchy"}
 _OPERATIONS = {*_NODES, "jobs", "extracts", ""}
 ROOMS: dict[str, set[str]] = {
     # floor 0
-    "deferred": set(),
     "errors": set(),
-    "frozen": set(),
-    "optional": {"errors"},
-    "threads": {"deferred"},
     "_kernel": {"errors"},
-    "executors": {"deferred", "errors", "optional", "_kernel"},
-    "loading": {"deferred", "errors", "executors", "optional"},
-    "config": {"errors", "executors", "frozen"},
+    "runtime": {"errors", "_kernel"},
+    "config": {"errors", "runtime"},
     "budget": {"config", "errors"},
     # floor 1
     "metadata": GROUND,
@@ -69,7 +64,7 @@ ROOMS: dict[str, set[str]] = {
     "cli": {*_OPERATIONS, "bcolz", "references", "server"},
     "__main__": {"cli"},
     # the package gathers the names that users import
-    "": {"deferred", "loading", *_NODES, "jobs", "server"},
+    "": {*_NODES, "jobs", "server"},
     # the conformance suite for stores, shipped for the authors of others
     "testing": {*GROUND, "stores"},
 }
@@ -108,6 +103,14 @@ _FOLDERS = {"concurrency", "stored"}
 _READING = {*_FOLDERS, "caches", "reading"}
 _CHANGING = {*_READING, "documents"}
 INNER: dict[str, dict[str, set[str]]] = {
+    "runtime": {
+        "deferred": set(),
+        "frozen": set(),
+        "optional": set(),
+        "threads": {"deferred"},
+        "executors": {"deferred"},
+        "loading": {"deferred", "executors", "optional"},
+    },
     "stores": {
         "": {"local", "fsspec"},
         "local": {""},

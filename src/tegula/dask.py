@@ -27,7 +27,7 @@ from tegula.errors import MetadataError, SelectionError, StoreError, TegulaError
 from tegula.hierarchy.opening import open_array
 from tegula.indexing.normalise import as_slice, itemise
 from tegula.metadata.chunk_grids import ChunkGrid
-from tegula.optional import library
+from tegula.runtime.optional import library
 from tegula.targets.paths import clean
 from tegula.targets.stores import creating
 from tegula.targets.suffixes import new_format

@@ -17,9 +17,9 @@ import numpy as np
 import pytest
 
 import tegula
-from tegula import optional
 from tegula.cli.targets import split_target
 from tegula.errors import MetadataError, NotFoundError, ReadOnlyError, TegulaError, UnsupportedError
+from tegula.runtime import optional
 from tegula.stores import FsspecStore, LocalStore, ObjectStore, ZipStore
 from tegula.stores.secrets import plain_url, redacted
 from tegula.stores.zip.remote import RemoteZipStore

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from tegula.arrays.node import Node
 from tegula.engine import StoredArray
 from tegula.errors import MetadataError, SelectionError, UnsupportedError
-from tegula.optional import library
+from tegula.runtime.optional import library
 from tegula.stores.identity import lasting_text, unique_location
 
 __all__ = ["CPU", "ExportError", "as_ndarray", "as_output", "dask_array", "dask_token", "dlpack_capsule"]

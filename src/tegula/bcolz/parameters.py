@@ -16,7 +16,7 @@ import numpy as np
 import tegula
 from tegula import config
 from tegula.errors import MetadataError
-from tegula.optional import how_to_install, library
+from tegula.runtime.optional import how_to_install, library
 
 __all__ = [
     "BITSHUFFLE",

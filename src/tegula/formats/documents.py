@@ -7,10 +7,10 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from tegula.budget import parse_json
-from tegula.deferred import Later
 from tegula.errors import MetadataError
 from tegula.formats.styles import Style
-from tegula.frozen import replace
+from tegula.runtime.deferred import Later
+from tegula.runtime.frozen import replace
 
 if TYPE_CHECKING:
     from tegula.formats import json_encoding

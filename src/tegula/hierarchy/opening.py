@@ -10,9 +10,9 @@ from tegula import arrays, engine, hierarchy, targets
 from tegula.arrays.array import Array
 from tegula.arrays.keywords import known_keywords
 from tegula.arrays.node import opened_by_name
-from tegula.deferred import Later
 from tegula.errors import AlreadyExistsError, MetadataError, NotFoundError
 from tegula.metadata.nodes import ArrayMetadata
+from tegula.runtime.deferred import Later
 from tegula.targets.paths import clean, local_path, location_of, refuse_missing
 from tegula.targets.stores import abandon, creating, store_of
 

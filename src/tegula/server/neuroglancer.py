@@ -20,7 +20,7 @@ import numpy as np
 
 from tegula.arrays.array import Array
 from tegula.errors import NotFoundError, SelectionError, TegulaError, UnsupportedError
-from tegula.optional import how_to_install
+from tegula.runtime.optional import how_to_install
 from tegula.server.content import Content
 from tegula.server.moments import Work, reading_cost
 from tegula.server.pages import file_reply

@@ -9,8 +9,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from tegula import stores
-from tegula.deferred import Later
 from tegula.errors import MetadataError, StoreError
+from tegula.runtime.deferred import Later
 from tegula.stores.capabilities import Exclusive
 from tegula.stores.interface import Store
 from tegula.stores.local.store import LocalStore

@@ -21,7 +21,7 @@ from tegula.errors import UnsupportedError
 from tegula.indexing.normalise import as_slice
 from tegula.metadata.conventions import FILL, fill_of, fill_of_attribute
 from tegula.metadata.nodes import inner_codecs
-from tegula.optional import library
+from tegula.runtime.optional import library
 
 __all__ = ["HAS_STRING_DTYPE", "LazyArray", "variable_of"]
 

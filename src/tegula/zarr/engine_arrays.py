@@ -12,7 +12,7 @@ import numpy as np
 from zarr.core.buffer import default_buffer_prototype
 from zarr.storage import LocalStore, MemoryStore
 
-from tegula import engine, executors, stores
+from tegula import engine, stores
 from tegula.config import current
 from tegula.engine import StoredArray
 from tegula.errors import TegulaError
@@ -20,6 +20,7 @@ from tegula.formats import parse
 from tegula.metadata.chunk_grids import ChunkGrid, regular_grid
 from tegula.metadata.chunk_keys import ChunkKeyEncoding, default_keys
 from tegula.metadata.nodes import ArrayMetadata
+from tegula.runtime import executors
 from tegula.zarr.batches import Selected, place_of
 from tegula.zarr.memory_buffers import MemoryBuffers
 from tegula.zarr.zarr_store import TegulaStore

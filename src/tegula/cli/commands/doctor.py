@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final
 import typer
 
 import tegula
-from tegula import config, executors
+from tegula import config
 from tegula.cli.completion import complete_target
 from tegula.cli.probing import examine, sentences
 from tegula.cli.reporting import AsJson, print_json
@@ -19,7 +19,8 @@ from tegula.codecs import known_codecs, runs_in_kernel
 from tegula.display.info import columns
 from tegula.display.markup import printable
 from tegula.errors import UnsupportedError
-from tegula.optional import HOW_TO_BUILD, import_failure
+from tegula.runtime import executors
+from tegula.runtime.optional import HOW_TO_BUILD, import_failure
 from tegula.stores import Store
 from tegula.targets.paths import is_missing, is_remote, local_path, refuse_missing
 from tegula.targets.stores import store_of

@@ -12,7 +12,6 @@ from typing import Annotated, Any, Final
 import numpy as np
 import typer
 
-from tegula import optional
 from tegula.arrays.array import Array
 from tegula.cli.files import output as open_output
 from tegula.cli.reporting import Quiet, Raw, print_message, say_decoded
@@ -23,6 +22,7 @@ from tegula.extracts.selections import split_selection
 from tegula.extracts.windows import Window, window
 from tegula.hierarchy.group import Group, open_node
 from tegula.indexing.normalise import as_slice
+from tegula.runtime import optional
 from tegula.stores.secrets import redacted
 from tegula.tables.table import Table
 

@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from tegula import config, executors
-from tegula.deferred import Later
+from tegula import config
 from tegula.engine.reading.preferred import FALLBACK, REFERENCE
 from tegula.errors import CodecError, StoreError, TegulaError, UnsupportedError
 from tegula.formats import find_format
+from tegula.runtime import executors
+from tegula.runtime.deferred import Later
 from tegula.stores.capabilities import Ranged
 
 if TYPE_CHECKING:
