@@ -16,7 +16,7 @@ import tegula
 pytestmark = pytest.mark.once(executors="none")
 
 ROOT = Path(tegula.__file__).parent
-GROUND = {"budget", "errors", "config", "runtime", "_kernel"}
+GROUND = {"errors", "config", "runtime", "_kernel"}
 _BYTES = {*GROUND, "metadata", "formats", "codecs", "stores", "indexing"}
 _ENGINE = {*_BYTES, "engine"}
 _ARRAYS = {*_ENGINE, "display", "targets", "arrays"}
@@ -28,7 +28,6 @@ ROOMS: dict[str, set[str]] = {
     "_kernel": {"errors"},
     "runtime": {"errors", "_kernel"},
     "config": {"errors", "runtime"},
-    "budget": {"config", "errors"},
     # floor 1
     "metadata": GROUND,
     # floor 2: four rooms that do not import each other

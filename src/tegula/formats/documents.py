@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
-from tegula.budget import parse_json
+from tegula.config.budget import parse_json
 from tegula.errors import MetadataError
 from tegula.formats.styles import Style
 from tegula.runtime.deferred import Later

@@ -9,7 +9,7 @@ from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
 from tegula import config
-from tegula.budget import check_size
+from tegula.config.budget import check_size
 from tegula.errors import MetadataError, NotFoundError, StoreError, TegulaError, UnsupportedError
 from tegula.stores import LocalStore, Store
 from tegula.stores.objects.options import obstore_words

@@ -16,7 +16,7 @@ from math import prod
 from typing import Any, Final
 
 from tegula import config
-from tegula.budget import Budget, check_size, parse_json
+from tegula.config.budget import Budget, check_size, parse_json
 from tegula.errors import NotFoundError, StoreError
 from tegula.runtime.optional import library
 from tegula.stores.arguments import is_key
