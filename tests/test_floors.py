@@ -19,7 +19,7 @@ ROOT = Path(tegula.__file__).parent
 GROUND = {"errors", "config", "runtime", "_kernel"}
 _BYTES = {*GROUND, "metadata", "formats", "codecs", "stores", "indexing"}
 _ENGINE = {*_BYTES, "engine"}
-_ARRAYS = {*_ENGINE, "display", "targets", "arrays"}
+_ARRAYS = {*_ENGINE, "display", "arrays"}
 _NODES = {*_ARRAYS, "tables", "hierarchy"}
 _OPERATIONS = {*_NODES, "jobs", "extracts", ""}
 ROOMS: dict[str, set[str]] = {
@@ -39,7 +39,6 @@ ROOMS: dict[str, set[str]] = {
     "engine": _BYTES,
     # floor 4: nodes
     "display": {*GROUND, "metadata"},
-    "targets": {*GROUND, "metadata", "formats", "stores"},
     "arrays": _ARRAYS - {"arrays"},
     "tables": _ARRAYS,
     "hierarchy": {*_ARRAYS, "tables"},
@@ -118,6 +117,7 @@ INNER: dict[str, dict[str, set[str]]] = {
         "zip": {"", "local", "fsspec"},
         "references": {""},
         "cache": {""},
+        "targets": {"", "local", "fsspec", "objects", "zip", "references"},
     },
     "codecs": {"": {"serializers"}, "serializers": {""}, "compressors": {""}},
     "formats": {"": set(), "bcolz": {""}},
@@ -273,6 +273,14 @@ def test_no_room_uses_private_names_of_another() -> None:
     assert not wrong, "\n".join(wrong)
 
 
+def test_what_is_below_arrays_knows_no_targets() -> None:
+    """Paths and URLs become stores where users pass them; what works on stores never makes one of a path."""
+    below = {*_ENGINE, "display", "testing"} - {"stores"}
+    wrong = [f"{module}:{line} imports {target}" for module, target, line in IMPORTS
+             if target.startswith("tegula.stores.targets") and room(module) in below]  # fmt: skip
+    assert not wrong, "\n".join(wrong)
+
+
 SEEN_THROUGH = {
     "zarr.zarr_store": {"Zarr3View"},  # a view has no document of its own that consolidated metadata could be added to
     "zarr.engine_arrays": {"Zarr3View"},  # a view stores nothing: the engine reads the array that it shows
@@ -280,7 +288,7 @@ SEEN_THROUGH = {
 """Classes of stores for which a module outside of `stores` may test, since they are no storage."""
 
 OF_OTHERS = {
-    "targets.libraries": "classes of zarr-python, which is not imported",
+    "stores.targets.libraries": "classes of zarr-python, which is not imported",
     "zarr.engine_arrays": "a class that not every version of zarr-python has",
 }
 """Modules that recognise classes of other libraries by names which classes here have, too."""
@@ -309,6 +317,11 @@ def own_names(expression: ast.AST, known: dict[str, str]) -> set[str]:
 
 
 TREES = {module: ast.parse(path.read_text(encoding="utf-8")) for module, path in MODULES.items()}
+
+
+def is_store(module: str) -> bool:
+    """Return whether the module belongs to stores, which may know each other's classes; targets are no stores."""
+    return room(module) == "stores" and not module.startswith("tegula.stores.targets")
 
 
 def classes_of_stores() -> set[str]:
@@ -342,7 +355,7 @@ def test_no_room_asks_for_a_class_of_store() -> None:
     for module, tree in TREES.items():
         known, name = origins(tree), module.removeprefix("tegula.")
         allowed = SEEN_THROUGH.get(name, set()) | {here for here, origin in known.items() if not origin}
-        if room(module) == "stores":
+        if is_store(module):
             continue
         aliases = {node.targets[0].id: node.value for node in tree.body
                    if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)}  # fmt: skip
@@ -359,7 +372,7 @@ def test_no_room_asks_for_the_name_of_a_class() -> None:
     wrong = []
     for module, tree in TREES.items():
         for node in ast.walk(tree):
-            if not isinstance(node, ast.Compare) or room(module) == "stores":
+            if not isinstance(node, ast.Compare) or is_store(module):
                 continue
             parts = [*ast.walk(node)]
             names = {part.value for part in parts if isinstance(part, ast.Constant) and isinstance(part.value, str)}

@@ -55,8 +55,8 @@ if TYPE_CHECKING:
     from tegula.server.running import serve
     from tegula.stores import FsspecStore, LocalStore, MappingStore, MemoryStore, ObjectStore, Store, ZipStore
     from tegula.stores.cache.store import CachedStore
+    from tegula.stores.targets.opening import store_of
     from tegula.tables.table import Table
-    from tegula.targets.stores import store_of
 
 __version__ = "0.1.0"
 
@@ -152,7 +152,7 @@ _HOMES = {
     "stores": "FsspecStore LocalStore MappingStore MemoryStore ObjectStore Store ZipStore",
     "stores.cache.store": "CachedStore",
     "tables.table": "Table",
-    "targets.stores": "store_of",
+    "stores.targets.opening": "store_of",
 }
 _ROOMS = "codecs config engine errors formats indexing jobs metadata stores"
 _APART = "arrow bcolz dask references tensorstore testing xarray zarr zarr1"

@@ -21,6 +21,7 @@ from tegula.arrays.creation import replaced, writable_format
 from tegula.arrays.filling import CREATION, new_array_with
 from tegula.arrays.keywords import check_keywords
 from tegula.arrays.node import opened_by_name
+from tegula.arrays.suffixes import new_format
 from tegula.engine.nodes.deleting import remove_array
 from tegula.engine.nodes.replacing import Replacement
 from tegula.errors import MetadataError, SelectionError, StoreError, TegulaError
@@ -28,9 +29,8 @@ from tegula.hierarchy.opening import open_array
 from tegula.indexing.normalise import as_slice, itemise
 from tegula.metadata.chunk_grids import ChunkGrid
 from tegula.runtime.optional import library
-from tegula.targets.paths import clean
-from tegula.targets.stores import creating
-from tegula.targets.suffixes import new_format
+from tegula.stores.targets.opening import creating
+from tegula.stores.targets.paths import clean
 
 __all__ = ["store"]
 

@@ -23,9 +23,9 @@ from tegula.formats import ALL_KEYS, find_format
 from tegula.hierarchy.ahead import AnyGroup
 from tegula.metadata.nodes import ArrayMetadata, GroupMetadata, NodeMetadata
 from tegula.stores import Generation, Store
+from tegula.stores.targets.paths import location_of
 from tegula.tables.columns import column_names
 from tegula.tables.table import Table
-from tegula.targets.paths import location_of
 
 __all__ = ["Lengths", "Source", "Sources", "source_of"]
 

@@ -35,7 +35,7 @@ from tegula.jobs.plans import Piece, Plan, digest, is_plan
 from tegula.jobs.records import Records
 from tegula.stores import ABSENT, Generation, Store
 from tegula.stores.capabilities import EmptyDirectories, delete_if
-from tegula.targets.paths import location_of
+from tegula.stores.targets.paths import location_of
 
 __all__ = ["COMPLETE", "DIRECTORY", "Ledger", "is_ledger_key", "is_shared", "share_of", "survives"]
 

@@ -13,7 +13,7 @@ from tegula.errors import AlreadyExistsError, TegulaError
 from tegula.formats import Format, find_format
 from tegula.metadata.nodes import ArrayMetadata, NodeMetadata
 from tegula.stores import Store
-from tegula.targets.paths import location_of
+from tegula.stores.targets.paths import location_of
 
 __all__ = ["Destination", "publish"]
 

@@ -17,8 +17,8 @@ from tegula.hierarchy.group import Group
 from tegula.hierarchy.opening import open as open_any
 from tegula.hierarchy.sources import Sources
 from tegula.metadata.chunk_grids import ChunkGrid, regular_grid
+from tegula.stores.targets.opening import check_options
 from tegula.tables.table import Table
-from tegula.targets.stores import check_options
 
 __all__ = [
     "BLOCK_BYTES", "Box", "Node", "Progress", "arrays_below", "block_grid", "blocks_of", "boxes", "chunk_boxes",

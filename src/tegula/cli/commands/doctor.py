@@ -22,8 +22,8 @@ from tegula.errors import UnsupportedError
 from tegula.runtime import executors
 from tegula.runtime.optional import HOW_TO_BUILD, import_failure
 from tegula.stores import Store
-from tegula.targets.paths import is_missing, is_remote, local_path, refuse_missing
-from tegula.targets.stores import store_of
+from tegula.stores.targets.opening import store_of
+from tegula.stores.targets.paths import is_missing, is_remote, local_path, refuse_missing
 
 __all__ = ["doctor"]
 

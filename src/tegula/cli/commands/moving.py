@@ -31,8 +31,8 @@ from tegula.jobs.copying import copy
 from tegula.jobs.ledger import DIRECTORY
 from tegula.jobs.units import arrays_below
 from tegula.stores.secrets import redacted
+from tegula.stores.targets.paths import links
 from tegula.tables.table import Table
-from tegula.targets.paths import links
 
 __all__ = ["cp", "mv", "rm"]
 

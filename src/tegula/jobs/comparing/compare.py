@@ -27,9 +27,9 @@ from tegula.jobs.comparing.differences import (
 from tegula.jobs.masks import attributes_of
 from tegula.jobs.sharing import Code, Entry, Reading, entry_for, reading
 from tegula.jobs.units import Node, Progress, opened
+from tegula.stores.targets.opening import options_of_both
 from tegula.tables.columns import ORDER, column_names
 from tegula.tables.table import Table
-from tegula.targets.stores import options_of_both
 
 __all__ = ["Comparison", "Difference", "compare"]
 

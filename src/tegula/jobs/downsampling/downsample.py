@@ -28,9 +28,9 @@ from tegula.jobs.rewriting.targets import Layout
 from tegula.jobs.runners.runner import check_reachable, runner_of
 from tegula.jobs.units import Progress, one_at_a_time
 from tegula.stores import LocalStore, Store
+from tegula.stores.targets.opening import creating, options_of_both
+from tegula.stores.targets.paths import clean, location_of
 from tegula.tables.table import Table
-from tegula.targets.paths import clean, location_of
-from tegula.targets.stores import creating, options_of_both
 
 __all__ = ["Level", "Pyramid", "downsample"]
 

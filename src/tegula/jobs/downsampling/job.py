@@ -34,7 +34,7 @@ from tegula.jobs.rewriting.rules import match_rules
 from tegula.jobs.rewriting.targets import Layout
 from tegula.jobs.running import do_units
 from tegula.stores import Store
-from tegula.targets.paths import location_of, name_below, refuse_overlap
+from tegula.stores.targets.paths import location_of, name_below, refuse_overlap
 
 __all__ = ["PyramidJob", "group_at", "other_variables"]
 

@@ -19,9 +19,9 @@ from tegula.jobs.rewriting.targets import Layout
 from tegula.jobs.rewriting.temporary import between_name
 from tegula.metadata.chunk_grids import ChunkGrid
 from tegula.stores import MemoryStore, Store
+from tegula.stores.targets.opening import store_of
+from tegula.stores.targets.paths import location_of
 from tegula.tables.table import Table
-from tegula.targets.paths import location_of
-from tegula.targets.stores import store_of
 
 __all__ = ["Conversion", "for_reading", "is_taken", "said_of"]
 

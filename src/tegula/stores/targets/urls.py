@@ -11,7 +11,7 @@ from tegula.errors import UnsupportedError
 from tegula.runtime.optional import import_failure, library
 from tegula.stores import Store
 from tegula.stores.secrets import plain_url
-from tegula.targets.paths import links, scheme_of, url_path
+from tegula.stores.targets.paths import links, scheme_of, url_path
 
 __all__ = ["WEB", "split_url", "store_of_url"]
 

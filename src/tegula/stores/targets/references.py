@@ -17,8 +17,8 @@ from tegula.stores.references.parquet import INDEX, ParquetReferences, is_index
 from tegula.stores.references.sets import JsonReferences, ReferenceSet
 from tegula.stores.references.store import ReferenceStore
 from tegula.stores.secrets import plain_url
-from tegula.targets.paths import links, path_text, scheme_of, url_path
-from tegula.targets.urls import WEB, split_url, store_of_url
+from tegula.stores.targets.paths import links, path_text, scheme_of, url_path
+from tegula.stores.targets.urls import WEB, split_url, store_of_url
 
 __all__ = ["Files", "has_reference_options", "local_references", "open_references"]
 
