@@ -9,6 +9,7 @@ from threading import Lock
 from typing import Any, Final
 
 from tegula.arrays.array import Array
+from tegula.engine.concurrency.pool import results_of
 from tegula.engine.copying.chunk_copies import part_of
 from tegula.engine.documents.implied_keys import members_unknown
 from tegula.engine.stored.visiting import cells, in_order, is_inside
@@ -22,7 +23,7 @@ from tegula.tables.table import Table
 
 __all__ = [
     "BLOCK_BYTES", "Box", "Node", "Progress", "arrays_below", "block_grid", "blocks_of", "boxes", "chunk_boxes",
-    "in_order", "itemsize_of", "one_at_a_time", "opened", "pieces", "selected", "stored_pairs",
+    "in_order", "itemsize_of", "nbytes_stored", "one_at_a_time", "opened", "pieces", "selected", "stored_pairs",
     "with_known_members",
 ]  # fmt: skip
 
@@ -89,6 +90,12 @@ def arrays_below(node: Node, failed: dict[str, str], sources: Sources | None = N
     if sources is not None:
         for path in lost:
             sources.see_path(f"{node.path}/{path}".lstrip("/"))
+
+
+def nbytes_stored(node: Node) -> int:
+    """Return the bytes of the stored chunks at and below a node, without those that can't be listed or opened."""
+    arrays = (array for _, array in arrays_below(node, {}) if array.store.listable)
+    return sum(results_of(Array.nbytes_stored, arrays, node.store.concurrency))
 
 
 def block_grid(source: Array, target: Array, most: int | None = None) -> ChunkGrid:

@@ -15,12 +15,10 @@ from xarray.coding.strings import create_vlen_dtype
 from xarray.core import indexing
 
 from tegula.arrays.array import Array
-from tegula.arrays.codec_parts import codec_document
-from tegula.codecs import serializer_position
+from tegula.arrays.codec_parts import serializer_of
+from tegula.arrays.selecting import from_the_start
 from tegula.errors import UnsupportedError
-from tegula.indexing.normalise import as_slice
 from tegula.metadata.conventions import FILL, fill_of, fill_of_attribute
-from tegula.metadata.nodes import inner_codecs
 from tegula.runtime.optional import library
 
 __all__ = ["HAS_STRING_DTYPE", "LazyArray", "variable_of"]
@@ -84,15 +82,7 @@ class LazyArray(BackendArray):
 
     def _within(self, key: tuple[Any, ...]) -> tuple[Any, ...]:
         """Count from the beginning, since the stored array may have become longer."""
-        return tuple(_from_the_start(item, size) for item, size in zip(key, self.shape))
-
-
-def _from_the_start(item: Any, size: int) -> Any:
-    if isinstance(item, slice):
-        return as_slice(range(size)[item])
-    if isinstance(item, np.ndarray):
-        return np.where(item < 0, item + size, item) if item.dtype.kind == "i" else item
-    return item + size if item < 0 else item
+        return tuple(from_the_start(item, size) for item, size in zip(key, self.shape))
 
 
 def _dtype(array: Array) -> np.dtype[Any]:
@@ -177,7 +167,11 @@ def _encoding(array: Array, dtype: np.dtype[Any], dims: tuple[str, ...]) -> dict
         "preferred_chunks": dict(zip(dims, (_length(item, size) for item, size in zip(stored, array.shape)))),
     }
     if array.format == "zarr3":
-        encoding |= {"compressors": array.compressors, "filters": array.filters, "serializer": _serializer(array)}
+        encoding |= {
+            "compressors": array.compressors,
+            "filters": array.filters,
+            "serializer": serializer_of(array.metadata),
+        }
     elif array.format == "zarr2":
         encoding |= {"compressors": _numcodecs(array.compressors), "filters": _numcodecs(array.filters)}
     if array.format in ("zarr3", "zarr2"):  # other formats have no codecs that a new array could take unchanged
@@ -210,9 +204,3 @@ def _numcodecs(codecs: tuple[dict[str, Any], ...]) -> tuple[Any, ...]:
         except (ValueError, TypeError, UnsupportedError):
             made.append(codec)
     return tuple(made)
-
-
-def _serializer(array: Array) -> dict[str, Any]:
-    """Return the codec that turns the elements into bytes, those of the inner chunks if there are shards."""
-    specs = inner_codecs(array.metadata.codecs)
-    return codec_document(specs[serializer_position(specs, array.metadata.data_type)], array.format)

@@ -21,7 +21,6 @@ from tegula.errors import SelectionError, TegulaError, UnsupportedError
 from tegula.extracts.selections import split_selection
 from tegula.extracts.windows import Window, window
 from tegula.hierarchy.group import Group, open_node
-from tegula.indexing.normalise import as_slice
 from tegula.runtime import optional
 from tegula.stores.secrets import redacted
 from tegula.tables.table import Table
@@ -227,7 +226,7 @@ def _coordinates(array: Array, part: Window, number: int) -> tuple[Any, str]:
     try:
         beside = open_node(array.store, f"{above}/{name}".lstrip("/"), read_only=True)
         if isinstance(beside, Array) and beside.shape == (array.shape[number],) and beside.dtype.kind in "iufM":
-            found = window(beside, (as_slice(axis),), decodes=True)
+            found = window(beside, (axis,), decodes=True)
             values = found.read()
             if np.isfinite(values).all():
                 return values, _title(beside, found)
