@@ -84,8 +84,8 @@ def joined(parts: Mapping[str, Any], format: str) -> list[CodecSpec]:
 
     Examples
     --------
-    >>> [spec.name for spec in joined({"filters": ["delta"], "serializer": "auto", "compressors": "auto"}, "zarr2")]
-    ['delta', 'zstd']
+    >>> [spec.name for spec in joined({"filters": "auto", "serializer": "bytes", "compressors": "auto"}, "zarr3")]
+    ['bytes', 'zstd']
     """
     specs: list[CodecSpec] = []
     for key in ("filters", "serializer", "compressors"):
