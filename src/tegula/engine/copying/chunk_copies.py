@@ -9,7 +9,6 @@ import numpy as np
 
 from tegula.codecs.equivalence import Transfer, transfer
 from tegula.codecs.serializers.sharding import Sharding
-from tegula.engine.documents.forgetting import forget_chunks
 from tegula.engine.reading.chunks import index_range
 from tegula.engine.reading.executors import read, write
 from tegula.engine.reading.remote import UNITS
@@ -166,8 +165,6 @@ class ChunkCopies:
         except TegulaError as error:
             self.target.locate(error, key)
             raise
-        finally:
-            forget_chunks(self.target.store, key)
 
     def _copy_in_storage(self, coords: Coords, old: str, nbytes: int) -> bool:
         store: Any = self.target.store
@@ -177,8 +174,6 @@ class ChunkCopies:
         except TegulaError as error:
             self.target.locate(error, key)
             raise
-        finally:
-            forget_chunks(store, key)
         return done is not None
 
     def _overhangs(self, coords: Coords) -> bool:

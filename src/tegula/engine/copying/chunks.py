@@ -16,6 +16,7 @@ from tegula.codecs.equivalence import decode_alike
 from tegula.engine.concurrency.pool import for_each
 from tegula.engine.copying.chunk_copies import ChunkCopies, part_of, stores_all
 from tegula.engine.copying.regrouping import Regrouping, can_regroup
+from tegula.engine.documents.forgetting import forget_chunks
 from tegula.engine.stored.array import StoredArray
 from tegula.engine.stored.visiting import cells, is_inside
 
@@ -119,6 +120,8 @@ def copy_chunks(copier: ChunkCopies, chosen: Iterable[Coords]) -> Iterator[Moved
             for_each(mover if mover.room else mover.move, batch, parallel, [source.chain, target.chain], requests)
         except MemoryError as error:
             raise source.out_of_memory(error) from error
+        finally:
+            forget_chunks(target.store, target.prefix)
         # with small values threads would mostly wait for each other
         parallel = perf_counter() - start > _QUICK * len(batch)
         size = most

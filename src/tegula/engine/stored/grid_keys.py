@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import product
 from math import prod
 
 from tegula import config
@@ -14,6 +15,7 @@ from tegula.stores import Store
 __all__ = ["cells", "check_amount", "stored_in_grid"]
 
 Coords = tuple[int, ...]
+_SHORT = 4096  # of so many numbers, `product` may hold each in memory
 
 
 def cells(box: Sequence[tuple[int, int]]) -> Iterator[Coords]:
@@ -24,11 +26,17 @@ def cells(box: Sequence[tuple[int, int]]) -> Iterator[Coords]:
     >>> [*cells([(0, 2), (5, 7)])], next(cells([(0, 2**62), (1, 2**62)]))
     ([(0, 5), (0, 6), (1, 5), (1, 6)], (0, 1))
     """
+    if max((stop - start for start, stop in box), default=0) <= _SHORT:
+        return product(*(range(start, stop) for start, stop in box))
+    return _walk(box)
+
+
+def _walk(box: Sequence[tuple[int, int]]) -> Iterator[Coords]:
     if not box:
         yield ()
         return
     *above, (start, stop) = box
-    for outer in cells(above):
+    for outer in _walk(above):
         for number in range(start, stop):
             yield *outer, number
 
