@@ -19,7 +19,7 @@ ROOT = Path(tegula.__file__).parent
 GROUND = {"errors", "config", "runtime", "_kernel"}
 _BYTES = {*GROUND, "metadata", "formats", "codecs", "stores", "indexing"}
 _ENGINE = {*_BYTES, "engine"}
-_ARRAYS = {*_ENGINE, "display", "arrays"}
+_ARRAYS = {*_ENGINE, "display", "views", "arrays"}
 _NODES = {*_ARRAYS, "tables", "hierarchy"}
 _OPERATIONS = {*_NODES, "jobs", "extracts", ""}
 ROOMS: dict[str, set[str]] = {
@@ -39,6 +39,7 @@ ROOMS: dict[str, set[str]] = {
     "engine": _BYTES,
     # floor 4: nodes
     "display": {*GROUND, "metadata"},
+    "views": {*_ENGINE, "display"},
     "arrays": _ARRAYS - {"arrays"},
     "tables": _ARRAYS,
     "hierarchy": {*_ARRAYS, "tables"},

@@ -94,7 +94,7 @@ STANDARD = {
 """All that the first read imports beside NumPy and tegula."""
 
 SELDOM = (
-    "arrays.creation", "arrays.interop", "codecs.specs", "display.info", "engine.concurrency.pool",
+    "arrays.creation", "views.interop", "codecs.specs", "display.info", "engine.concurrency.pool",
     "engine.reading.cached", "engine.reading.executors", "engine.reading.remote", "engine.reading.reference",
     "formats.json_encoding", "formats.members", "hierarchy.group", "indexing.plan", "jobs", "stores.mapping",
     "runtime.threads", "stores.memory", "stores.targets.foreign", "stores.targets.urls", "stores.zip.store",

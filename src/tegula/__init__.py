@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from tegula.hierarchy.copying import CopyReport, delete, move
     from tegula.hierarchy.creators import create_array, create_group, create_table
     from tegula.hierarchy.group import Group
+    from tegula.hierarchy.joining import concat, stack
     from tegula.hierarchy.numpy_names import (
         array,
         empty,
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     from tegula.stores.cache.store import CachedStore
     from tegula.stores.targets.opening import store_of
     from tegula.tables.table import Table
+    from tegula.views.view import View
 
 __version__ = "0.1.0"
 
@@ -91,12 +93,14 @@ __all__ = [
     "Table",
     "TegulaError",
     "UnsupportedError",
+    "View",
     "ZipStore",
     "__version__",
     "array",
     "check",
     "checksum",
     "compare",
+    "concat",
     "config",
     "convert",
     "copy",
@@ -121,6 +125,7 @@ __all__ = [
     "open_table",
     "save",
     "serve",
+    "stack",
     "statistics",
     "store_of",
     "zeros",
@@ -137,6 +142,7 @@ _HOMES = {
     "hierarchy.copying": "CopyReport delete move",
     "hierarchy.creators": "create_array create_group create_table",
     "hierarchy.group": "Group",
+    "hierarchy.joining": "concat stack",
     "hierarchy.numpy_names": "array empty empty_like full full_like ones ones_like zeros zeros_like",
     "hierarchy.opening": "open open_array open_group open_table",
     "hierarchy.saving": "load save",
@@ -153,8 +159,9 @@ _HOMES = {
     "stores.cache.store": "CachedStore",
     "tables.table": "Table",
     "stores.targets.opening": "store_of",
+    "views.view": "View",
 }
-_ROOMS = "codecs config engine errors formats indexing jobs metadata stores"
+_ROOMS = "codecs config engine errors formats indexing jobs metadata stores views"
 _APART = "arrow bcolz dask references tensorstore testing xarray zarr zarr1"
 
 if not TYPE_CHECKING:  # otherwise type checkers accept any name

@@ -13,22 +13,23 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from tegula import engine, formats
-from tegula.arrays import operators, selecting
+from tegula.arrays import selecting
 from tegula.arrays.keywords import known_keywords
 from tegula.arrays.node import Node
-from tegula.arrays.operators import refusing_operators
 from tegula.arrays.selecting import ArraySelection, Indexer, MakePlan
 from tegula.engine.stored.array import StoredArray
 from tegula.errors import MetadataError, SelectionError
 from tegula.metadata.nodes import ArrayMetadata
 from tegula.runtime.deferred import Later
 from tegula.runtime.frozen import replace
+from tegula.views import operators
+from tegula.views.operators import refusing_operators
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from tegula import display, indexing
-    from tegula.arrays import as_type, attributes, chunk_regions, codec_parts, growing, interop, reopening
+    from tegula.arrays import as_type, attributes, chunk_regions, codec_parts, growing, reopening, viewing
     from tegula.arrays.as_type import AsType
     from tegula.arrays.attributes import Attributes
     from tegula.arrays.chunk_regions import Region
@@ -38,12 +39,15 @@ if TYPE_CHECKING:
     from tegula.metadata import conventions
     from tegula.metadata.conventions import Conventions
     from tegula.stores import Store
+    from tegula.views import interop, view
+    from tegula.views.view import View
 else:
     display, indexing = Later("tegula.display"), Later("tegula.indexing")
     conventions, attributes = Later("tegula.metadata.conventions"), Later("tegula.arrays.attributes")
     chunk_regions, codec_parts = Later("tegula.arrays.chunk_regions"), Later("tegula.arrays.codec_parts")
     as_type, growing = Later("tegula.arrays.as_type"), Later("tegula.arrays.growing")
-    interop, reopening = Later("tegula.arrays.interop"), Later("tegula.arrays.reopening")
+    reopening, viewing = Later("tegula.arrays.reopening"), Later("tegula.arrays.viewing")
+    interop, view = Later("tegula.views.interop"), Later("tegula.views.view")
 
 __all__ = ["Array", "change_rows"]
 
@@ -292,6 +296,22 @@ class Array(Node):
     def blocks(self) -> Indexer:
         """Selection by chunk: ints and slices of positions in the grid of chunks (or shards), not of elements."""
         return Indexer(self._read, self._write, indexing.blocks)
+
+    @property
+    def lazy(self) -> View:
+        """A view of the array: selecting from it reads nothing, and gives a view.
+
+        ``view[...]``, `numpy.asarray` and `View.read` read the elements; an assignment writes them.
+
+        Examples
+        --------
+        >>> import tegula
+        >>> a = tegula.create_array({}, data=[[1, 2, 3], [4, 5, 6]])
+        >>> part = a.lazy[:, 1:].T
+        >>> part.shape, part[0][...]
+        ((2, 2), array([2, 5]))
+        """
+        return view.view_of(viewing.ViewedArray(self))
 
     def read(self, selection: Any = ..., out: Any = None) -> Future[Any]:
         """Read in the background.
@@ -656,7 +676,7 @@ class Array(Node):
         return interop.dask_array(self, self.dtype, chunks, inline_array=inline_array, name=name)
 
     def __dask_tokenize__(self) -> tuple[object, ...]:
-        return interop.dask_token(self.stored)
+        return viewing.dask_token(self.stored)
 
     def __dlpack__(
         self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from tegula.arrays import interop
 from tegula.errors import MetadataError
+from tegula.views import interop
 
 if TYPE_CHECKING:
     import numpy.typing as npt

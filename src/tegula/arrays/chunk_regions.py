@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from tegula.arrays.operators import OperationError
 from tegula.engine import StoredArray, part_of
 from tegula.engine.stored.visiting import cells, is_inside
 from tegula.errors import SelectionError
 from tegula.metadata.chunk_grids import ChunkGrid, regular_grid
+from tegula.views.operators import OperationError
 
 __all__ = ["Region", "are_whole_chunks", "count_stored", "holds", "inner_grid", "regions"]
 

@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from tegula import indexing
-    from tegula.arrays import interop
     from tegula.arrays import values as values_room
     from tegula.indexing import Plan, normalise
     from tegula.metadata.chunk_grids import ChunkGrid
+    from tegula.views import interop
 else:
     indexing, normalise = Later("tegula.indexing"), Later("tegula.indexing.normalise")
-    interop, values_room = Later("tegula.arrays.interop"), Later("tegula.arrays.values")
+    interop, values_room = Later("tegula.views.interop"), Later("tegula.arrays.values")
 
 __all__ = ["ArraySelection", "Indexer", "MakePlan", "from_the_start", "read", "write"]
 

@@ -7,7 +7,7 @@ from tegula.runtime.deferred import on_first_use
 if TYPE_CHECKING:
     from tegula.display.info import Info, array_info, group_info, table_info
     from tegula.display.markup import shorten
-    from tegula.display.notebook import array_html, attributes_html, group_html, table_html
+    from tegula.display.notebook import array_html, attributes_html, group_html, table_html, view_html
     from tegula.display.tree import Tree, group_tree
 
 __all__ = [
@@ -22,12 +22,13 @@ __all__ = [
     "shorten",
     "table_html",
     "table_info",
+    "view_html",
 ]
 
 _HOMES = {
     "info": "Info array_info group_info table_info",
     "markup": "shorten",
-    "notebook": "array_html attributes_html group_html table_html",
+    "notebook": "array_html attributes_html group_html table_html view_html",
     "tree": "Tree group_tree",
 }
 

@@ -13,7 +13,7 @@ from tegula.display.info import codecs_text, column_text, human_bytes, shown
 from tegula.display.markup import Entry, card, fold, more, muted, nested, shorten, table, text
 from tegula.errors import TegulaError
 
-__all__ = ["array_html", "attributes_html", "group_html", "table_html"]
+__all__ = ["array_html", "attributes_html", "group_html", "table_html", "view_html"]
 
 _MEMBERS: Final = 50  # members of a group that are shown
 _INNER: Final = 10  # members of a group in a group
@@ -33,6 +33,15 @@ def array_html(array: Any) -> str:
     picture = f'<div style="flex:none">{svg}</div>' if svg else ""
     facts = f'<div style="display:flex;flex-wrap:wrap;gap:16px;align-items:center">{_array_facts(array)}{picture}</div>'
     return card("tegula.Array", _title(array), facts, _attributes_fold(array))
+
+
+def view_html(view: Any) -> str:
+    """Show what a view selects: its shape, type and dimensions, and the array that it is of."""
+    rows = [("Shape", text(view.shape, 100)), ("Data type", text(view.dtype))]
+    if view.dimension_names is not None:
+        rows.append(("Dimensions", text(view.dimension_names, 100)))
+    size = "unknown" if view.dtype.hasobject else human_bytes(view.nbytes)
+    return card("tegula.View", text(view.location, 120), table([*rows, ("Size in memory", size)]))
 
 
 def _array_facts(array: Any) -> str:

@@ -23,13 +23,16 @@ if TYPE_CHECKING:
     from tegula.indexing.normalise import split_fields
     from tegula.indexing.plan import Plan, Projection, Runs
     from tegula.indexing.selections import basic, blocks, numpy_like, orthogonal, refine, vectorized
+    from tegula.indexing.transform import Affine, Transform, whole
 
 __all__ = [
+    "Affine",
     "Lookup",
     "Plan",
     "Points",
     "Projection",
     "Runs",
+    "Transform",
     "basic",
     "blocks",
     "numpy_like",
@@ -37,6 +40,7 @@ __all__ = [
     "refine",
     "split_fields",
     "vectorized",
+    "whole",
 ]
 
 _HOMES = {
@@ -44,6 +48,7 @@ _HOMES = {
     "normalise": "split_fields",
     "plan": "Plan Projection Runs",
     "selections": "basic blocks numpy_like orthogonal refine vectorized",
+    "transform": "Affine Transform whole",
 }
 
 if not TYPE_CHECKING:  # otherwise type checkers accept any name

@@ -17,7 +17,7 @@ from tegula.indexing.normalise import Item, itemise
 from tegula.indexing.plan import Plan, Runs, fixed, plain, runs
 from tegula.metadata.chunk_grids import ChunkGrid
 
-__all__ = ["basic", "blocks", "numpy_like", "orthogonal", "refine", "vectorized"]
+__all__ = ["basic", "blocks", "compose", "numpy_like", "order_of", "orthogonal", "refine", "spread_of", "vectorized"]
 
 
 def basic(selection: Any, shape: tuple[int, ...], grid: ChunkGrid) -> Plan:
@@ -51,7 +51,7 @@ def basic(selection: Any, shape: tuple[int, ...], grid: ChunkGrid) -> Plan:
     items = itemise(selection, shape)
     if any(isinstance(item, np.ndarray) for item in items):
         raise SelectionError("a basic selection can't contain arrays or lists; use oindex or vindex for these")
-    return _compose(items, shape, grid)
+    return compose(items, shape, grid)
 
 
 def numpy_like(selection: Any, shape: tuple[int, ...], grid: ChunkGrid) -> Plan:
@@ -82,7 +82,7 @@ def numpy_like(selection: Any, shape: tuple[int, ...], grid: ChunkGrid) -> Plan:
     (3, 2)
     """
     plan = plain(selection, shape, grid)
-    return _compose(itemise(selection, shape), shape, grid) if plan is None else plan
+    return compose(itemise(selection, shape), shape, grid) if plan is None else plan
 
 
 def vectorized(selection: Any, shape: tuple[int, ...], grid: ChunkGrid) -> Plan:
@@ -99,7 +99,7 @@ def vectorized(selection: Any, shape: tuple[int, ...], grid: ChunkGrid) -> Plan:
     (0, 0) [[0], [1]] [[1]] False
     (1, 0) [[4, 3], [0, 2]] [[0, 2]] False
     """
-    return _compose(itemise(selection, shape), shape, grid)
+    return compose(itemise(selection, shape), shape, grid)
 
 
 def orthogonal(selection: Any, shape: tuple[int, ...], grid: ChunkGrid) -> Plan:
@@ -126,7 +126,7 @@ def orthogonal(selection: Any, shape: tuple[int, ...], grid: ChunkGrid) -> Plan:
     >>> plan.shape, plan.nchunks
     ((3, 2, 1), 2)
     """
-    return _compose(itemise(selection, shape, outer=True), shape, grid, outer=True)
+    return compose(itemise(selection, shape, outer=True), shape, grid, outer=True)
 
 
 def blocks(selection: Any, shape: tuple[int, ...], grid: ChunkGrid) -> Plan:
@@ -221,12 +221,12 @@ def refine(chunk_selection: tuple[Any, ...], shape: tuple[int, ...], grid: Chunk
     return numpy_like(chunk_selection, shape, grid)
 
 
-def _compose(items: list[Item], shape: tuple[int, ...], grid: ChunkGrid, outer: bool = False) -> Plan:
+def compose(items: list[Item], shape: tuple[int, ...], grid: ChunkGrid, outer: bool = False) -> Plan:
     """Make the plan of a selection that has one item for each axis, besides ``None`` and ``...``."""
     # the table of each axis; arrays that are broadcast together have none
     by_axis = [item for item in items if item is not None and item is not ...]
     arrays = {axis: item for axis, item in enumerate(by_axis) if isinstance(item, np.ndarray)}
-    spread = _spread(arrays, outer)
+    spread = spread_of(arrays, outer)
     cuts = grid.axes
     tables: list[Runs | Lookup | None] = []
     for axis, item in enumerate(by_axis):
@@ -241,8 +241,8 @@ def _compose(items: list[Item], shape: tuple[int, ...], grid: ChunkGrid, outer: 
 
     # the axes of the work buffer and of the result, in which arrays and new axes may be elsewhere
     group = [axis for axis in spread if axis < 0 or axis in arrays]
-    work_axes = [axis for axis in _order(by_axis, group) if axis is not None]
-    result_axes = _order(items, None if outer else group)
+    work_axes = [axis for axis in order_of(by_axis, group) if axis is not None]
+    result_axes = order_of(items, None if outer else group)
     work_shape = tuple([prod(spread[axis]) for axis in work_axes])
     result_shape = tuple([length for axis in result_axes for length in ((1,) if axis is None else spread[axis])])
     return Plan(
@@ -256,7 +256,7 @@ def _compose(items: list[Item], shape: tuple[int, ...], grid: ChunkGrid, outer: 
     )
 
 
-def _spread(arrays: dict[int, IntArray], outer: bool) -> dict[int, tuple[int, ...]]:
+def spread_of(arrays: dict[int, IntArray], outer: bool) -> dict[int, tuple[int, ...]]:
     """Return the shape in the result of each axis selected by an array; -1 stands for arrays broadcast together."""
     if outer or len(arrays) == 1:
         return {axis: array.shape for axis, array in arrays.items()}
@@ -276,7 +276,7 @@ def _spread(arrays: dict[int, IntArray], outer: bool) -> dict[int, tuple[int, ..
     return {axis: (array.size,) for axis, array in arrays.items()}
 
 
-def _order(items: list[Any], group: list[int] | None) -> list[int | None]:
+def order_of(items: list[Any], group: list[int] | None) -> list[int | None]:
     """Return the axes of an indexed array in NumPy's order, ``None`` for new axes.
 
     Parameters

@@ -7,14 +7,13 @@ from typing import Any, Final, TypeVar
 
 import numpy as np
 
-from tegula.arrays.node import Node
 from tegula.errors import UnsupportedError
 
 __all__ = [
     "OperationError", "index_of", "not_computed", "number_of", "reduction", "refusing_operators", "truth_of",
 ]  # fmt: skip
 
-T = TypeVar("T", bound=type[Node])
+T = TypeVar("T", bound=type[Any])
 _TWO_SIDED: Final = {
     "add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "divmod": "divmod",
     "pow": "**", "matmul": "@", "and": "&", "or": "|", "xor": "^", "lshift": "<<", "rshift": ">>",
@@ -85,11 +84,11 @@ def reduction(array: Any, ufunc: np.ufunc, method: str, *inputs: Any, **options:
     """
     if method == "__call__":
         raise not_computed(array, f"numpy.{ufunc.__name__}")
-    values = [np.asarray(value) if isinstance(value, Node) else value for value in inputs]
+    values = [np.asarray(value) if isinstance(value, type(array)) else value for value in inputs]
     return getattr(ufunc, method)(*values, **options)
 
 
-def not_computed(node: Node, name: str) -> OperationError:
+def not_computed(node: Any, name: str) -> OperationError:
     """Return the error for an operator or function, which says how to read the elements first."""
     return OperationError(
         f"{name} does not read stored arrays: read the elements first, as in a[...] or a[:100], or compute chunk "
@@ -109,7 +108,7 @@ def refusing_operators(cls: T) -> T:
     >>> tegula.create_array({}, shape=2, dtype="u1") + 1
     Traceback (most recent call last):
     ...
-    tegula.arrays.operators.OperationError: + does not read stored arrays: read the elements first, ...
+    tegula.views.operators.OperationError: + does not read stored arrays: read the elements first, ...
     """
     for name, symbol in _TWO_SIDED.items():
         for form in ("__{}__", "__r{}__", "__i{}__"):
@@ -120,7 +119,7 @@ def refusing_operators(cls: T) -> T:
 
 
 def _refusing(symbol: str) -> Callable[..., Any]:
-    def refuse(self: Node, *_: object) -> Any:
+    def refuse(self: Any, *_: object) -> Any:
         raise not_computed(self, symbol)
 
     return refuse

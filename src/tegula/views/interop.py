@@ -1,4 +1,4 @@
-"""Interoperation with other array libraries: dask arrays, DLPack, and buffers that receive elements."""
+"""Exchange with other array libraries: NumPy arrays, dask arrays and DLPack from what is read when it is asked for."""
 
 from __future__ import annotations
 
@@ -7,13 +7,10 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from tegula.arrays.node import Node
-from tegula.engine import StoredArray
 from tegula.errors import MetadataError, SelectionError, UnsupportedError
 from tegula.runtime.optional import library
-from tegula.stores.identity import lasting_text, unique_location
 
-__all__ = ["CPU", "ExportError", "as_ndarray", "as_output", "dask_array", "dask_token", "dlpack_capsule"]
+__all__ = ["CPU", "ExportError", "as_ndarray", "as_output", "dask_array", "dlpack_capsule"]
 
 CPU: Final = (1, 0)
 """CPU memory, as a device of DLPack."""
@@ -23,27 +20,6 @@ _HOST: Final = (1, 3, 11)
 
 class ExportError(UnsupportedError, BufferError):
     """An export by DLPack that is not possible: without a copy, or of a type that DLPack lacks."""
-
-
-# --- dask
-
-
-def dask_token(stored: StoredArray) -> tuple[object, ...]:
-    """Return dask's token for an array: its location, its documents, and the present generation of its main document.
-
-    The token is the same in every process, unless the storage exists only in this process.
-
-    Raises
-    ------
-    StoreError
-        If the document can't be looked up.
-    """
-    store, document = stored.store, stored.document
-    generation = None
-    if document is not None:  # distinguishes the array from a replacement with equal documents
-        generation = lasting_text(store.get(document, (0, 1), with_generation=True)[1])
-    location = unique_location(store.identity, stored.prefix)
-    return "tegula.Array", location, generation, tuple(sorted(stored.metadata.documents.items()))
 
 
 def dask_array(array: Any, dtype: np.dtype[Any], chunks: Any, **options: Any) -> Any:
@@ -56,9 +32,6 @@ def dask_array(array: Any, dtype: np.dtype[Any], chunks: Any, **options: Any) ->
         return da.from_array(array, chunks=chunks, **options)
     except (TypeError, ValueError, NotImplementedError, ZeroDivisionError) as error:
         raise MetadataError(f"dask can't divide the shape {array.shape}: {error}", field="chunks") from error
-
-
-# --- memory of other libraries
 
 
 def as_ndarray(array: Any, dtype: npt.DTypeLike | None, copy: bool | None) -> npt.NDArray[Any]:
@@ -116,7 +89,7 @@ def as_output(out: Any) -> npt.NDArray[Any]:
     name = type(out).__name__
     if isinstance(out, np.ndarray):
         array = out
-    elif hasattr(out, "__dlpack__") and hasattr(out, "__dlpack_device__") and not isinstance(out, Node):
+    elif hasattr(out, "__dlpack__") and hasattr(out, "__dlpack_device__") and not hasattr(out, "lazy"):  # in storage
         array = _imported(out, name)
     else:
         try:

@@ -1,0 +1,372 @@
+"""Transforms: maps from the indices of a view to those of the array below it, composed without reading anything.
+
+A transform has one *output map* for each axis of the array. It gives the array's index along that axis for an element
+of the view: a constant, an affine function of one index of the view, or an element of an index array. Selecting from a
+view composes the selection with these maps, so that a chain of selections is read by one plan, as one selection is.
+"""
+
+from __future__ import annotations
+
+from operator import index
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from tegula.errors import SelectionError
+from tegula.indexing.arrays import IntArray
+from tegula.indexing.normalise import as_slice, itemise
+from tegula.indexing.plan import Plan, plain
+from tegula.indexing.selections import compose, order_of, spread_of
+from tegula.metadata.chunk_grids import ChunkGrid
+
+__all__ = ["Affine", "OutputMap", "Transform", "whole"]
+
+Names: TypeAlias = tuple[str | None, ...] | None
+
+
+class Affine(NamedTuple):
+    """An output map ``start + step * i``, where ``i`` is the index of an axis of the view; -1 stands for no axis."""
+
+    axis: int
+    start: int
+    step: int
+
+
+OutputMap: TypeAlias = Affine | IntArray
+"""An affine function, or an index array with the axes of the view, of length 1 along those it does not depend on."""
+
+
+class Transform:
+    """The elements of an array that a view has, in the order in which it has them; immutable.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Shape of the view.
+    maps : tuple of OutputMap
+        The map of each axis of the array.
+    base : tuple of int
+        Shape of the array when its view was made.
+    names : tuple of (str or None), optional
+        Names of the view's dimensions.
+
+    Examples
+    --------
+    >>> view = whole((10, 6)).index((slice(2, None, 2), 5)).index(slice(None, None, -1))
+    >>> view.shape, view.maps
+    ((4,), (Affine(axis=0, start=8, step=-2), Affine(axis=-1, start=5, step=0)))
+    """
+
+    __slots__ = ("base", "maps", "names", "shape")
+
+    def __init__(
+        self, shape: tuple[int, ...], maps: tuple[OutputMap, ...], base: tuple[int, ...], names: Names = None
+    ) -> None:
+        self.shape, self.maps, self.base, self.names = shape, maps, base, names
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Transform, (self.shape, self.maps, self.base, self.names)
+
+    # --- composition
+
+    def index(self, selection: Any, *, outer: bool = False) -> Transform:
+        """Return the transform of a selection from the view.
+
+        Parameters
+        ----------
+        selection : selection
+            What NumPy accepts between brackets.
+        outer : bool
+            Whether the selection applies to each axis independently, as for ``oindex``.
+
+        Raises
+        ------
+        SelectionError
+            If the selection does not fit the view.
+        """
+        return self._sliced(selection) or self._indexed(selection, outer)
+
+    def _sliced(self, selection: Any) -> Transform | None:
+        """Select by ints and slices from a view without index arrays; return ``None`` for all else, and for errors."""
+        items = selection if type(selection) is tuple else (selection,)
+        shape, names = self.shape, self.names
+        if len(items) > len(shape):
+            return None
+        kept: list[int] = []  # the axes of the view that stay
+        lengths: list[int] = []
+        parts: list[tuple[int, int, int]] = []
+        for axis, size in enumerate(shape):
+            item = items[axis] if axis < len(items) else _FULL
+            if type(item) is slice:
+                try:
+                    picked = range(*item.indices(size))
+                except (TypeError, ValueError):
+                    return None
+                count = len(picked)
+                parts.append((len(kept), picked.start if count else 0, picked.step if count > 1 else 1))
+                kept.append(axis)
+                lengths.append(count)
+            elif type(item) is int and -size <= item < size:
+                parts.append((-1, item % size, 0))
+            else:
+                return None
+        maps: list[OutputMap] = []
+        for one in self.maps:
+            if type(one) is not Affine:
+                return None
+            if one.axis < 0:
+                maps.append(one)
+            else:
+                axis, start, step = parts[one.axis]
+                maps.append(Affine(axis, one.start + one.step * start, one.step * step))
+        names = None if names is None else tuple([names[axis] for axis in kept])
+        return Transform(tuple(lengths), tuple(maps), self.base, names)
+
+    def _indexed(self, selection: Any, outer: bool) -> Transform:
+        # the length and position of each axis of the view, and of the group of arrays that are broadcast, in the result
+        items = itemise(selection, self.shape, outer)
+        by_axis = [item for item in items if item is not None and item is not ...]
+        arrays = {axis: item for axis, item in enumerate(by_axis) if isinstance(item, np.ndarray)}
+        lengths = spread_of(arrays, outer)
+        picks: dict[int, range] = {}
+        for axis, item in enumerate(by_axis):
+            if isinstance(item, slice):
+                picks[axis] = _range_of(item, axis, self.shape[axis])
+                lengths[axis] = (len(picks[axis]),)
+        group = None if outer else [axis for axis in lengths if axis < 0 or axis in arrays]
+        shape: list[int] = []
+        names: list[str | None] = []
+        at: dict[int, int] = {}
+        for one in order_of(items, group):
+            if one is not None:
+                at[one] = len(shape)
+            added = (1,) if one is None else lengths[one]
+            named = one is not None and one >= 0 and len(added) == 1 and self.names is not None
+            names += [self.names[one] if named else None] * len(added)  # type: ignore[index]
+            shape += added
+
+        # what each axis of the view becomes, put into the maps
+        ndim = len(shape)
+        parts: list[OutputMap] = []
+        for axis, item in enumerate(by_axis):
+            if isinstance(item, np.ndarray):
+                first, spread = (at[axis], lengths[axis]) if axis in lengths else (at[-1], lengths[-1])
+                own = item.reshape(-1) if axis in lengths and len(spread) == 1 else item
+                ones = (1,) * (first + len(spread) - own.ndim)
+                parts.append(_array_map(own.reshape(ones + own.shape + (1,) * (ndim - first - len(spread)))))
+            elif isinstance(item, int):
+                parts.append(Affine(-1, item, 0))
+            else:
+                parts.append(Affine(at[axis], picks[axis].start, picks[axis].step))
+        maps = _repeated([_composed(one, parts, shape) for one in self.maps], shape)
+        return Transform(tuple(shape), tuple(maps), self.base, None if self.names is None else tuple(names))
+
+    def transpose(self, axes: Any = None) -> Transform:
+        """Return the transform with the axes of the view in another order, by default reversed.
+
+        Raises
+        ------
+        SelectionError
+            If `axes` is not a permutation of the axes.
+        """
+        ndim = len(self.shape)
+        order = [*range(ndim - 1, -1, -1)]
+        if axes is not None:
+            try:
+                order = [range(ndim)[index(axis)] for axis in axes]
+            except (TypeError, IndexError):
+                order = []
+            if sorted(order) != [*range(ndim)]:
+                raise SelectionError(f"{axes!r:.80} is not an order of the {ndim} axes")
+        maps: list[OutputMap] = []
+        for one in self.maps:
+            if type(one) is not Affine:
+                maps.append(one.transpose(order))  # type: ignore[union-attr]
+            else:
+                maps.append(Affine(order.index(one.axis), one.start, one.step) if one.axis >= 0 else one)
+        names = None if self.names is None else tuple([self.names[axis] for axis in order])
+        return Transform(tuple([self.shape[axis] for axis in order]), tuple(maps), self.base, names)
+
+    def after(self, inner: Transform) -> Transform:
+        """Return the transform of a view of the view: `inner` gives its elements in this one.
+
+        Examples
+        --------
+        >>> whole((9,)).index(slice(2, None)).after(whole((7,)).index(slice(None, None, 3))).maps
+        (Affine(axis=0, start=2, step=3),)
+        """
+        shape = [*inner.shape]
+        maps = _repeated([_composed(one, [*inner.maps], shape) for one in self.maps], shape)
+        return Transform(inner.shape, tuple(maps), self.base, inner.names)
+
+    # --- plans
+
+    def in_order(self, shape: tuple[int, ...]) -> tuple[Any, ...] | None:
+        """Return a selection of ints and slices that has the elements of the view in its order; ``None`` without one.
+
+        Parameters
+        ----------
+        shape : tuple of int
+            Present shape of the array.
+        """
+        if shape != self.base:
+            return None
+        items: list[Any] = []
+        count = 0
+        for one in self.maps:
+            if type(one) is not Affine:
+                return None
+            axis, start, step = one
+            if axis < 0:
+                items.append(start)
+            elif axis != count:
+                return None
+            else:
+                stop = start + step * self.shape[axis]
+                items.append(slice(start, stop if stop >= 0 else None, step))
+                count += 1
+        return tuple(items) if count == len(self.shape) else None
+
+    def plan(self, shape: tuple[int, ...], grid: ChunkGrid, *, is_point: bool = False) -> Plan:
+        """Plan a read or write of the whole view.
+
+        Parameters
+        ----------
+        shape : tuple of int
+            Present shape of the array.
+        grid : ChunkGrid
+            Its division into chunks.
+        is_point : bool
+            Whether a view without axes is read as an element, and not as an array.
+
+        Raises
+        ------
+        SelectionError
+            If the array no longer has all elements of the view.
+        """
+        if shape != self.base:
+            self._check(shape)
+        if 0 in self.shape:
+            nothing = compose([slice(0)] * len(shape), shape, grid)
+            return Plan(nothing.axes, tuple(range(len(self.shape))), self.shape, self.shape, is_point=False)
+
+        # an item for each axis of the array; index arrays that share axes of the view are broadcast together
+        arrays = {axis: one for axis, one in enumerate(self.maps) if not isinstance(one, Affine)}
+        dims = {axis: _axes_of(one) for axis, one in enumerate(self.maps)}
+        shared = [dim for axis in arrays for dim in dims[axis]]
+        joint = sorted({*shared})
+        outer = len(joint) == len(shared)
+        items: list[Any] = []
+        for one in self.maps:
+            if not isinstance(one, Affine):
+                items.append(one.reshape(-1 if outer else [one.shape[dim] for dim in joint]))
+            elif one.axis < 0:
+                items.append(one.start)
+            else:
+                items.append(as_slice(range(one.start, one.start + one.step * self.shape[one.axis], one.step)))
+        made = (None if arrays else plain(tuple(items), shape, grid)) or compose(items, shape, grid, outer=outer)
+
+        # from the axes of the work buffer to those of the view
+        order = [dim for axis in made.work_axes for dim in (joint if axis < 0 else dims[axis])]
+        split = tuple([self.shape[dim] for dim in order])
+        view = None
+        if split != made.work_shape or order != sorted(order):
+            view = split, tuple(sorted(range(len(order)), key=order.__getitem__))
+        is_point = is_point and not made.work_axes
+        return Plan(
+            made.axes, made.work_axes, made.work_shape, self.shape, is_point=is_point, points=made.points, view=view
+        )
+
+    def _check(self, shape: tuple[int, ...]) -> None:
+        """Raise if an array of another shape does not have all elements of the view."""
+        fits = len(shape) == len(self.maps)
+        for one, size in zip(self.maps, shape):
+            if not isinstance(one, Affine):
+                fits = fits and (not one.size or int(one.max()) < size)
+            elif count := 1 if one.axis < 0 else self.shape[one.axis]:
+                fits = fits and max(one.start, one.start + one.step * (count - 1)) < size
+        if not fits and 0 not in self.shape:
+            raise SelectionError(
+                f"the array's shape is {shape} now, without all elements of this view; select from the array again"
+            )
+
+
+_FULL = slice(None)
+
+
+def whole(shape: tuple[int, ...], names: Names = None) -> Transform:
+    """Return the transform of a view of a whole array.
+
+    Examples
+    --------
+    >>> whole((3,)).maps
+    (Affine(axis=0, start=0, step=1),)
+    """
+    return Transform(shape, tuple([Affine(axis, 0, 1) for axis in range(len(shape))]), shape, names)
+
+
+def _range_of(item: slice, axis: int, size: int) -> range:
+    try:
+        picked = range(*item.indices(size))
+    except (TypeError, ValueError) as error:
+        raise SelectionError(f"a slice is not valid for axis {axis} with size {size}: {error}") from error
+    return range(picked.start, picked.start + 1) if len(picked) == 1 else picked or range(0)
+
+
+def _repeated(maps: list[OutputMap], shape: list[int]) -> list[OutputMap]:
+    """Let a map depend on the axes of a view that none depends on: those along which elements are repeated.
+
+    Index arrays select so from an axis that was added with ``None``.
+    """
+    used = {dim for one in maps for dim in _axes_of(one)}
+    added = [dim for dim, size in enumerate(shape) if size != 1 and dim not in used]
+    if not added or 0 in shape:
+        return maps
+    if not maps:
+        raise SelectionError("the element of an array without dimensions can't be repeated by a view")
+    # a constant takes least memory, and an index array less than a slice
+    ranks = [1 if isinstance(one, np.ndarray) else 2 if one.axis >= 0 else 0 for one in maps]
+    chosen = ranks.index(min(ranks))
+    one = maps[chosen]
+    if isinstance(one, Affine):
+        count = shape[one.axis] if one.axis >= 0 else 1
+        values = np.arange(count) * one.step + one.start
+        one = values.reshape([count if axis == one.axis else 1 for axis in range(len(shape))])
+    lengths = [size if axis in added else one.shape[axis] for axis, size in enumerate(shape)]
+    return [*maps[:chosen], np.broadcast_to(one, lengths), *maps[chosen + 1 :]]
+
+
+def _axes_of(one: OutputMap) -> list[int]:
+    """Return the axes of a view that an output map depends on."""
+    if isinstance(one, Affine):
+        return [one.axis] if one.axis >= 0 else []
+    return [axis for axis, size in enumerate(one.shape) if size != 1]
+
+
+def _array_map(array: IntArray) -> OutputMap:
+    """Return the map of an index array, which is a constant if it has one element."""
+    return Affine(-1, int(array.reshape(-1)[0]), 0) if array.size == 1 else array
+
+
+def _composed(one: OutputMap, parts: list[OutputMap], shape: list[int]) -> OutputMap:
+    """Put what each axis of a view becomes into an output map of the view."""
+    if isinstance(one, Affine):
+        if one.axis < 0:
+            return one
+        part = parts[one.axis]
+        if isinstance(part, Affine):
+            return Affine(part.axis, one.start + one.step * part.start, one.step * part.step)
+        return one.start + one.step * part
+
+    # the elements of an index array that are selected, along the axes of the result that select them
+    picked: list[Any] = []
+    for part, size in zip(parts, one.shape):
+        if size == 1:
+            picked.append(0)
+        elif isinstance(part, Affine) and part.axis >= 0:
+            along = np.arange(shape[part.axis]) * part.step + part.start
+            picked.append(along.reshape([-1 if axis == part.axis else 1 for axis in range(len(shape))]))
+        else:
+            picked.append(part.start if isinstance(part, Affine) else part)
+    values = np.asarray(one[tuple(picked)])
+    return _array_map(values if values.ndim else values.reshape((1,) * len(shape)))

@@ -1,0 +1,244 @@
+"""Arrays made of arrays: views side by side along an axis, or along a new one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import gcd
+from operator import index
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from tegula import engine
+from tegula.engine.concurrency.pool import gather
+from tegula.errors import MetadataError, SelectionError, out_of_memory
+from tegula.indexing import Affine, Transform, whole
+from tegula.views import interop
+from tegula.views.view import View
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from tegula.engine import Future
+
+__all__ = ["Joined", "joined"]
+
+
+class Part(NamedTuple):
+    """The view of the elements that lie in one member, and where they are in the whole."""
+
+    view: View
+    order: tuple[int, ...] | None
+    position: tuple[Any, ...]
+
+    def of(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return the axes of an array of the view's shape in the order in which `position` selects from them."""
+        return values if self.order is None else values.transpose(self.order)
+
+
+class Joined:
+    """Views of one data type that are one array: the base of the view that `joined` returns.
+
+    Parameters
+    ----------
+    members : sequence of View
+        The views, in order.
+    axis : int
+        The axis along which they lie.
+    is_new : bool
+        Whether the axis is a new one, along which each member has one element.
+    """
+
+    def __init__(self, members: Sequence[View], axis: int, is_new: bool) -> None:
+        self.members, self.axis, self.is_new = tuple(members), axis, is_new
+        lengths = [1 if is_new else member.shape[axis] for member in members]
+        self.starts = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+        first = members[0]
+        self.shape: tuple[int, ...] = (*first.shape[:axis], int(self.starts[-1]), *first.shape[axis + (not is_new) :])
+        self.dtype = _dtype_of(members)
+        self.names = _names_of(members, axis, is_new)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Joined, (self.members, self.axis, self.is_new)
+
+    def __repr__(self) -> str:
+        return f"<{len(self.members)} arrays {'stacked' if self.is_new else 'joined'} along axis {self.axis}>"
+
+    @property
+    def chunks(self) -> tuple[int | None, ...]:
+        known = [member.chunks for member in self.members]
+        lengths: list[int | None] = []
+        for axis in range(len(self.shape)):
+            if self.is_new and axis == self.axis:
+                lengths.append(1)
+                continue
+            own = axis - (self.is_new and axis > self.axis)
+            found = {None if chunks is None else chunks[own] for chunks in known}
+            length = found.pop() if len(found) == 1 else None
+            if length is not None and axis == self.axis:  # chunks may not cross from one member to the next
+                length = length if all(start % length == 0 for start in self.starts[:-1].tolist()) else None
+            if axis == self.axis and length is None:
+                length = gcd(*np.diff(self.starts[:-1]).tolist()) or None
+                inside = [chunks[own] for chunks in known if chunks is not None]
+                fits = length is not None and len(inside) == len(known)
+                length = length if fits and all(length <= one and one % length == 0 for one in inside) else None  # type: ignore[operator]
+            lengths.append(length)
+        return tuple(lengths)
+
+    @property
+    def attrs(self) -> Mapping[str, Any]:
+        return {**self.members[0].attrs}
+
+    @property
+    def location(self) -> str:
+        return self.members[0].location
+
+    @property
+    def read_only(self) -> bool:
+        return any(member.read_only for member in self.members)
+
+    @property
+    def concurrency(self) -> int:
+        return max(member._base.concurrency for member in self.members)
+
+    def token(self) -> tuple[object, ...]:
+        return "tegula.Joined", self.axis, self.is_new, *(member.__dask_tokenize__() for member in self.members)
+
+    def start(self, act: Callable[..., Any], *arguments: Any) -> Future[Any]:
+        return self.members[0]._base.start(act, *arguments)
+
+    # --- reading and writing
+
+    def read(self, transform: Transform, field: Any, out: Any, *, is_point: bool) -> Any:
+        dtype: Any = self.dtype
+        memory = None if out is None else interop.as_output(out)
+        if memory is not None and memory.shape != transform.shape:
+            raise SelectionError(f"out has the shape {memory.shape}, the view {transform.shape}", path=self.location)
+        try:
+            values = memory
+            if values is None:
+                values = engine.empty(transform.shape, dtype if field is None else dtype[field])
+        except (MemoryError, ValueError) as error:
+            raise SelectionError(f"a view of shape {transform.shape} does not fit into memory") from error
+
+        def fill(part: Part) -> None:
+            target = part.of(values)
+            if all(isinstance(item, slice) for item in part.position):  # basic, so that memory is shared
+                part.view._read(target[(*part.position, ...)], False)
+            else:
+                target[part.position] = part.view[...]
+
+        try:
+            gather(fill, self._parts(transform, field), self.concurrency)
+        except MemoryError as error:
+            raise out_of_memory(error) from error
+        return out if out is not None else values[()] if is_point else values
+
+    def write(self, transform: Transform, field: Any, values: Any) -> None:
+        try:
+            spread = np.broadcast_to(np.asarray(values), transform.shape)
+        except (ValueError, TypeError) as error:
+            raise SelectionError(
+                f"the values can't be broadcast to a view of shape {transform.shape}: {error}", path=self.location
+            ) from error
+
+        def store(part: Part) -> None:
+            part.view._write(part.of(spread)[part.position])
+
+        gather(store, self._parts(transform, field), self.concurrency)
+
+    def _parts(self, transform: Transform, field: Any) -> Iterator[Part]:
+        """Yield the part of a view that each member has; members without one are not looked at."""
+        if 0 in transform.shape:
+            return
+        whole_view = (slice(None),) * len(transform.shape)
+        along = transform.maps[self.axis]
+        if isinstance(along, Affine) and along.axis < 0:  # in one member
+            number = self._member_at(along.start)
+            yield Part(self._inside(number, transform, field), None, whole_view)
+        elif isinstance(along, Affine):  # a range of elements in each
+            axis, start, step = along
+            size, done = transform.shape[axis], 0
+            while done < size:
+                number = self._member_at(start + step * done)
+                edge = int(self.starts[number + 1]) - 1 if step > 0 else int(self.starts[number])
+                stop = min(size, (edge - start) // step + 1)
+                position = (*whole_view[:axis], slice(done, stop), *whole_view[axis + 1 :])
+                yield Part(self._inside(number, transform.index(position), field), None, position)
+                done = stop
+        else:  # any elements in each
+            axes = [axis for axis, length in enumerate(along.shape) if length != 1]
+            order = (*axes, *(axis for axis in range(len(transform.shape)) if axis not in axes))
+            turned = transform.transpose(order)
+            flat = along.reshape([along.shape[axis] for axis in axes])
+            numbers = np.searchsorted(self.starts, flat, side="right") - 1
+            for number in np.unique(numbers).tolist():
+                chosen = np.nonzero(numbers == number)
+                yield Part(self._inside(number, turned.index(chosen), field), order, chosen)
+
+    def _member_at(self, position: int) -> int:
+        return int(np.searchsorted(self.starts, position, side="right")) - 1
+
+    def _inside(self, number: int, transform: Transform, field: Any) -> View:
+        """Return the view of elements that are all in one member."""
+        member, first = self.members[number], int(self.starts[number])
+        maps = [*transform.maps]
+        along = maps.pop(self.axis)
+        if not self.is_new:
+            if isinstance(along, Affine):
+                maps.insert(self.axis, Affine(along.axis, along.start - first, along.step))
+            else:
+                maps.insert(self.axis, along - first)
+        inner = Transform(transform.shape, tuple(maps), member.shape, transform.names)
+        return View(
+            member._base, member._transform.after(inner), member._field if field is None else field, member._type
+        )
+
+
+def joined(members: Sequence[View], axis: int, *, is_new: bool) -> View:
+    """Return the view of members side by side along an axis, or along a new one.
+
+    Raises
+    ------
+    MetadataError
+        If there are none, or their shapes or data types do not fit together; the error names the first that does not.
+    """
+    if not members:
+        raise MetadataError("there are no arrays to join")
+    first = members[0]
+    ndim = first.ndim + is_new
+    if not -ndim <= index(axis) < ndim:
+        raise MetadataError(
+            f"there is no axis {axis} in arrays of {ndim} dimensions", field="axis", path=first.location
+        )
+    axis = index(axis) % ndim
+    for number, member in enumerate(members):
+        shapes = [(*one.shape[:axis], *one.shape[axis + 1 :]) if not is_new else one.shape for one in (first, member)]
+        if shapes[0] != shapes[1] or member.ndim != first.ndim:
+            raise MetadataError(
+                f"array {number} has the shape {member.shape}, which does not fit that of the first, {first.shape}",
+                field="shape",
+                path=member.location,
+            )
+    base = Joined(members, axis, is_new)
+    return View(base, whole(base.shape, base.names), None, None)
+
+
+def _dtype_of(members: Sequence[View]) -> np.dtype[Any]:
+    first = members[0].dtype
+    for number, member in enumerate(members):
+        if member.dtype.newbyteorder("=") != first.newbyteorder("="):
+            raise MetadataError(
+                f"array {number} has the data type {member.dtype}, not {first} as the first has; view.astype converts",
+                field="dtype",
+                path=member.location,
+            )
+    same = all(member.dtype == first for member in members)
+    return first if same else first.newbyteorder("=")
+
+
+def _names_of(members: Sequence[View], axis: int, is_new: bool) -> tuple[str | None, ...] | None:
+    names = members[0].dimension_names
+    if names is None or any(member.dimension_names != names for member in members):
+        return None
+    return (*names[:axis], None, *names[axis:]) if is_new else names
