@@ -58,8 +58,8 @@ bench *args:
     python benches/compare.py {{args}}
 
 # Time tegula against other libraries on arrays in a bucket behind a latency; --quick takes minutes, --help says more
-bench-far *args:
-    python benches/far.py {{args}}
+bench-remote *args:
+    python benches/remote.py {{args}}
 
 # Put the promises of docs/explanation/guarantees.md to the test; --quick takes minutes, --help says more
 torture *args:

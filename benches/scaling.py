@@ -38,7 +38,7 @@ Run = Callable[[], Any]
 
 
 class WaitingStore(MemoryStore):
-    """Values in memory that take a time to come and to go; not far away, so that the setting `threads` is in force."""
+    """Values in memory that take a time to come and to go; a local store, so that the setting `threads` is in force."""
 
     wait = 0.0
 

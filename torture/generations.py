@@ -20,7 +20,7 @@ KINDS = ("two generations", "went back", "fill values", "wrong values", "called 
 ALLOWED = ("gone", "not filled", "several appends")
 """What a read may be instead of one generation, if its writer is one of those that cause it."""
 POSITIONS = np.arange(64).reshape(8, 8)
-_PAUSE = {True: 0.1, False: 0.004}  # seconds at most between two changes: of far stores, of others
+_PAUSE = {True: 0.1, False: 0.004}  # seconds at most between two changes: of remote stores, of others
 _STAY = 3  # rows that a resize keeps, so that it cuts a chunk in two
 _DESCRIPTIONS: list[dict[str, Any]] = [  # even generations have integers, the others real numbers
     {"dtype": "<i4", "chunks": (4, 4), "codecs": [], "format": "zarr3"},
@@ -107,7 +107,7 @@ def create(here: Any, away: Any, writer: str, number: int = 0) -> None:
     _create(here, number, number if WRITERS[writer] in _VARIED else 0, overwrite=True, **options)
 
 
-def change(here: Any, away: Any, writer: str, is_far: bool, over: Callable[[], bool]) -> dict[str, Any]:
+def change(here: Any, away: Any, writer: str, is_remote: bool, over: Callable[[], bool]) -> dict[str, Any]:
     """Make generations until the readers have ended; return how many, and what has failed."""
     chance = random.Random(writer)
     failures: list[str] = []
@@ -119,7 +119,7 @@ def change(here: Any, away: Any, writer: str, is_far: bool, over: Callable[[], b
         except Exception as error:
             failures.append(f"{type(error).__name__}: {error}"[:300])
             create(here, away, writer, 0 if WRITERS[writer] is _resize else number)
-        time.sleep(chance.choice((0, chance.uniform(0, _PAUSE[is_far]))))
+        time.sleep(chance.choice((0, chance.uniform(0, _PAUSE[is_remote]))))
     return {"changes": number, "failed": len(failures), "failures": failures[:3]}
 
 

@@ -74,8 +74,8 @@ def look(here: Any, writer: str, keeps: bool, reads: int, seconds: float) -> dic
 
 
 def _targets(library: Any, path: str) -> tuple[Any, Any]:
-    is_far = path.startswith("{")
-    return (library.store(path), library.store(f"{path}-away")) if is_far else (path, f"{path}-away")
+    is_remote = path.startswith("{")
+    return (library.store(path), library.store(f"{path}-away")) if is_remote else (path, f"{path}-away")
 
 
 def make(library: Library, around: Any, path: str, writer: str) -> None:
@@ -83,10 +83,10 @@ def make(library: Library, around: Any, path: str, writer: str) -> None:
     create(*_targets(library, path), writer)
 
 
-def disturb(library: Library, around: Any, path: str, writer: str, is_far: bool) -> dict[str, Any]:
+def disturb(library: Library, around: Any, path: str, writer: str, is_remote: bool) -> dict[str, Any]:
     """Change the array until the readers have ended."""
     around.start()
-    return change(*_targets(library, path), writer, is_far, lambda: bool(around.is_over))
+    return change(*_targets(library, path), writer, is_remote, lambda: bool(around.is_over))
 
 
 def read(library: Library, around: Any, path: str, **what: Any) -> dict[str, Any]:
@@ -149,7 +149,7 @@ def _trial(worker: Worker, store: str, paths: Sequence[str], what: dict[str, Any
         answers = [{"value": item} for item in worker.ask("mixtures:in_memory", **what)]
     else:
         worker.ask("mixtures:make", path=path, writer=writer)
-        jobs = [job("mixtures:disturb", follows=True, path=path, writer=writer, is_far=store in _SERVERS)]
+        jobs = [job("mixtures:disturb", follows=True, path=path, writer=writer, is_remote=store in _SERVERS)]
         jobs += [job("mixtures:read", path=paths[1], keeps=keeps, **what) for keeps in (False, True)]
         answers = worker.run(jobs, limit=what["seconds"] + 300)
     if failed := [str(answer)[:600] for answer in answers if "value" not in answer]:

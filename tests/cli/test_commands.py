@@ -12,7 +12,7 @@ from tegula.cli.program import app
 
 
 def run(*arguments, code=0):
-    result = CliRunner().invoke(app, [str(item) for item in arguments])
+    result = CliRunner().invoke(app, [str(each) for each in arguments])
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     assert result.exit_code == code, (result.output, result.exit_code)
@@ -28,7 +28,7 @@ def facts(*arguments, code=0):
 
 
 @pytest.fixture(params=["données é.zarr", "data.zip"])
-def place(request, tmp_path):
+def source(request, tmp_path):
     """A hierarchy in a directory whose name has a space, and in an archive."""
     path = tmp_path / request.param
     with tegula.store_of(str(path)) as store:
@@ -53,32 +53,37 @@ def values():
 # --- info, tree, ls
 
 
-def test_info(place):
-    assert run("info", f"{place}::era/t").stdout == f"{tegula.open(str(place), path='era/t').info}\n"
-    found = facts("info", f"{place}::era/t")
-    assert (found["kind"], found["shape"], found["dtype"], found["chunks"]) == (
+def test_info_prints_metadata_and_sizes(source):
+    assert run("info", f"{source}::era/t").stdout == f"{tegula.open(str(source), path='era/t').info}\n"
+    output = facts("info", f"{source}::era/t")
+    assert (output["kind"], output["shape"], output["dtype"], output["chunks"]) == (
         "array",
         [5, 4, 3],
         "float32",
         [2, 2, 3],
     )
-    assert (found["format"], found["nchunks"], found["nchunks_stored"]) == ("zarr3", 6, 6)
-    assert found["codecs"][0] == {"name": "bytes", "configuration": {"endian": "little"}}
-    assert (found["fill_value"], found["shards"], found["dimension_names"]) == (0.0, None, ["a", "b", "c"])
-    found = facts("info", place)
-    assert (found["kind"], found["arrays"], found["groups"]) == ("group", ["names"], ["era"])
-    assert found["attributes"] == {"title": "Höhe", "n": 3}
-    assert "Höhe" in run("info", place, "--json").stdout
+    assert (output["format"], output["nchunks"], output["nchunks_stored"]) == ("zarr3", 6, 6)
+    assert output["codecs"][0] == {"name": "bytes", "configuration": {"endian": "little"}}
+    assert (output["fill_value"], output["shards"], output["dimension_names"]) == (0.0, None, ["a", "b", "c"])
+    output = facts("info", source)
+    assert (output["kind"], output["arrays"], output["groups"]) == ("group", ["names"], ["era"])
+    assert output["attributes"] == {"title": "Höhe", "n": 3}
+    assert "Höhe" in run("info", source, "--json").stdout
 
 
-def test_tree(place):
-    assert run("tree", place).stdout == f"{tegula.open(str(place)).tree()}\n"
-    assert run("tree", place, "--depth", 1).stdout.splitlines() == ["/", "├── era", "└── names (3,) string"]
-    assert run("tree", f"{place}::names").stdout == "/names (3,) string\n"
+def test_tree_draws_groups_and_members(source):
+    assert run("tree", source).stdout == f"{tegula.open(str(source)).tree()}\n"
+    assert run("tree", source, "--depth", 1).stdout.splitlines() == ["/", "├── era", "└── names (3,) string"]
+    assert run("tree", f"{source}::names").stdout == "/names (3,) string\n"
     array = {"name": "t", "kind": "array", "format": "zarr3", "shape": [5, 4, 3], "dtype": "float32"}
-    assert facts("tree", place)["members"][0] == {"name": "era", "kind": "group", "format": "zarr3", "members": [array]}
-    assert facts("tree", place, "--depth", 1)["members"][0] == {"name": "era", "kind": "group", "format": "zarr3"}
-    run("tree", place, "--depth", -1, code=2)
+    assert facts("tree", source)["members"][0] == {
+        "name": "era",
+        "kind": "group",
+        "format": "zarr3",
+        "members": [array],
+    }
+    assert facts("tree", source, "--depth", 1)["members"][0] == {"name": "era", "kind": "group", "format": "zarr3"}
+    run("tree", source, "--depth", -1, code=2)
 
 
 def test_tree_of_a_table(tmp_path):
@@ -87,20 +92,20 @@ def test_tree_of_a_table(tmp_path):
     assert run("tree", tmp_path / "t", "--depth", 0).stdout == "/\n"
 
 
-def test_ls(place):
-    assert run("ls", place).stdout == "era\nnames\n"
-    assert run("ls", "-r", place).stdout == "era\nera/t\nnames\n"
-    assert run("ls", f"{place}::names").stdout == "names\n"
-    titles, *rows = [line.split() for line in run("ls", "-lr", place).stdout.splitlines()]
+def test_ls_lists_members(source):
+    assert run("ls", source).stdout == "era\nnames\n"
+    assert run("ls", "-r", source).stdout == "era\nera/t\nnames\n"
+    assert run("ls", f"{source}::names").stdout == "names\n"
+    titles, *rows = [line.split() for line in run("ls", "-lr", source).stdout.splitlines()]
     assert titles == ["kind", "format", "shape", "data", "type", "stored", "name"]
     assert [row[0] for row in rows] == ["group", "array", "array"]
     assert [row[-1] for row in rows] == ["era", "era/t", "names"]
-    assert "(5, 4, 3)  float32" in run("ls", "-l", f"{place}::era").stdout
-    found = facts("ls", "-l", f"{place}::era")
-    stored = tegula.open(str(place), path="era/t").nbytes_stored()
+    assert "(5, 4, 3)  float32" in run("ls", "-l", f"{source}::era").stdout
+    output = facts("ls", "-l", f"{source}::era")
+    stored = tegula.open(str(source), path="era/t").nbytes_stored()
     array = {"name": "t", "kind": "array", "format": "zarr3", "shape": [5, 4, 3], "dtype": "float32"}
-    assert found == [{**array, "nbytes_stored": stored}]
-    assert facts("ls", place)[0] == {"name": "era", "kind": "group", "format": "zarr3"}
+    assert output == [{**array, "nbytes_stored": stored}]
+    assert facts("ls", source)[0] == {"name": "era", "kind": "group", "format": "zarr3"}
 
 
 def test_ls_goes_on_after_a_damaged_member(tmp_path):
@@ -112,10 +117,10 @@ def test_ls_goes_on_after_a_damaged_member(tmp_path):
     result = run("ls", "-l", tmp_path / "x", code=1)
     assert [line.split()[-1] for line in result.stdout.splitlines()] == ["name", "a", "c"]
     assert result.stderr.startswith("tegula: error: b: ")
-    assert [item["name"] for item in facts("ls", tmp_path / "x", code=1)] == ["a", "c"]
+    assert [each["name"] for each in facts("ls", tmp_path / "x", code=1)] == ["a", "c"]
 
 
-def test_empty_group(tmp_path):
+def test_an_empty_group_is_listed_as_nothing(tmp_path):
     tegula.create_group(str(tmp_path / "x"))
     for options in ([], ["-l"], ["-r"]):
         assert run("ls", tmp_path / "x", *options).stdout == ""
@@ -146,8 +151,8 @@ def test_names_that_are_commands_to_a_terminal(tmp_path, monkeypatch):
 # --- cat
 
 
-def test_cat_formats(place, values):
-    array = f"{place}::era/t"
+def test_cat_formats(source, values):
+    array = f"{source}::era/t"
     assert run("cat", f"{array}[1]").stdout == "1.2,1.3,1.4\n1.5,1.6,1.7\n1.8,1.9,2.0\n2.1,2.2,2.3\n"
     assert run("cat", array, "-1, -1").stdout == "5.7\n5.8\n5.9\n"
     assert run("cat", array, "-1,...,0:1").stdout == "4.8\n5.1\n5.4\n5.7\n"
@@ -158,61 +163,62 @@ def test_cat_formats(place, values):
     assert len(run("cat", array).stdout.splitlines()) == 5
     assert run("cat", array, "--format", "raw").stdout_bytes == values.tobytes()
     assert run("cat", f"{array}[::-2, 1:]", "--format", "raw").stdout_bytes == values[::-2, 1:].tobytes()
-    assert run("cat", f"{place}::names").stdout == 'a\n"b,c"\né\n'
-    assert json.loads(run("cat", f"{place}::names[1:]", "--format", "json").stdout) == ["b,c", "é"]
+    assert run("cat", f"{source}::names").stdout == 'a\n"b,c"\né\n'
+    assert json.loads(run("cat", f"{source}::names[1:]", "--format", "json").stdout) == ["b,c", "é"]
 
 
-def test_cat_into_a_file(place, values, tmp_path):
+def test_cat_into_a_file(source, values, tmp_path):
     for name, options in [("x.npy", []), ("y", ["--format", "npy"])]:
-        result = run("cat", f"{place}::era/t[:, 1]", "-o", tmp_path / name, *options)
+        result = run("cat", f"{source}::era/t[:, 1]", "-o", tmp_path / name, *options)
         assert result.output == ""
         np.testing.assert_array_equal(np.load(tmp_path / name), values[:, 1])
-    run("cat", f"{place}::era/t[1]", "-o", tmp_path / "x.json")
+    run("cat", f"{source}::era/t[1]", "-o", tmp_path / "x.json")
     assert len(json.loads((tmp_path / "x.json").read_text())) == 4
-    run("cat", f"{place}::era/t[1]", "-o", tmp_path / "x.txt")
+    run("cat", f"{source}::era/t[1]", "-o", tmp_path / "x.txt")
     assert (tmp_path / "x.txt").read_text().startswith("1.2 1.3 1.4\n")
 
 
 @pytest.mark.parametrize("name", ["y.foo", "y.csv.gz", "y.parquet", "Y.FOO"])
-def test_cat_refuses_a_suffix_that_it_does_not_know(place, values, tmp_path, name):
-    message = run("cat", f"{place}::era/t", "-o", tmp_path / name, code=2).stderr
+def test_cat_refuses_a_suffix_that_it_does_not_know(source, values, tmp_path, name):
+    message = run("cat", f"{source}::era/t", "-o", tmp_path / name, code=2).stderr
     assert f"no format has the suffix '{Path(name).suffix.lower()}'" in " ".join(message.split())
     assert ".npy" in message
     assert not (tmp_path / name).exists()
-    run("cat", f"{place}::era/t", "-o", tmp_path / name, "--format", "raw")
+    run("cat", f"{source}::era/t", "-o", tmp_path / name, "--format", "raw")
     assert (tmp_path / name).read_bytes() == values.tobytes()
-    run("cat", f"{place}::era/t[1]", "-o", tmp_path / "none")
+    run("cat", f"{source}::era/t[1]", "-o", tmp_path / "none")
     assert (tmp_path / "none").read_text().count("\n") == 4
-    run("cat", f"{place}::era/t[1]", "-o", tmp_path / "y.CSV")
+    run("cat", f"{source}::era/t[1]", "-o", tmp_path / "y.CSV")
     assert (tmp_path / "y.CSV").read_text() == (tmp_path / "none").read_text()
 
 
-def test_after_an_error_the_file_is_unchanged(place, tmp_path):
+def test_after_an_error_the_file_is_unchanged(source, tmp_path):
     file = tmp_path / "x.csv"
     file.write_text("precious")
-    run("cat", f"{place}::era/t", "-o", file, code=1)
-    run("cat", f"{place}::era/t[9]", "-o", file, code=1)
-    run("cat", f"{place}::names", "-o", file, "--format", "npy", code=1)
+    run("cat", f"{source}::era/t", "-o", file, code=1)
+    run("cat", f"{source}::era/t[9]", "-o", file, code=1)
+    run("cat", f"{source}::names", "-o", file, "--format", "npy", code=1)
     assert file.read_text() == "precious"
-    assert "No such file" in run("cat", f"{place}::names", "-o", tmp_path / "no/x", code=1).stderr
+    assert "No such file" in run("cat", f"{source}::names", "-o", tmp_path / "no/x", code=1).stderr
 
 
 @pytest.mark.parametrize("selection", ["1.5", "::0", "'a", "", "a b"])
-def test_cat_refuses_invalid_selections(place, selection):
-    assert "is not a selection" in " ".join(run("cat", f"{place}::names", selection, code=2).stderr.split())
-    assert run("cat", f"{place}::names", selection, code=2).stdout == ""
+def test_cat_refuses_invalid_selections(source, selection):
+    assert "is not a selection" in " ".join(run("cat", f"{source}::names", selection, code=2).stderr.split())
+    assert run("cat", f"{source}::names", selection, code=2).stdout == ""
 
 
-def test_cat_failures(place):
+def test_cat_failures(source):
     for arguments in (
-        [f"{place}"], [f"{place}::nope"], [f"{place}::names[3]"], [f"{place}::names", "0,0"], [f"{place}::names['f']"],
-        [f"{place}::era/t", "--format", "csv"], [f"{place}::names", "--format", "npy"],
+        [f"{source}"], [f"{source}::nope"], [f"{source}::names[3]"], [f"{source}::names", "0,0"],
+        [f"{source}::names['f']"],
+        [f"{source}::era/t", "--format", "csv"], [f"{source}::names", "--format", "npy"],
     ):  # fmt: skip
         result = run("cat", *arguments, code=1)
         assert result.stdout == ""
         assert result.stderr.count("\n") == 1
-    run("cat", f"{place}::names", "--format", "xml", code=2)
-    run("cat", f"{place}::names", "1", "2", code=2)
+    run("cat", f"{source}::names", "--format", "xml", code=2)
+    run("cat", f"{source}::names", "1", "2", code=2)
     run("cat", code=2)
 
 
@@ -249,16 +255,16 @@ def test_cat_of_a_table(tmp_path, format):
         assert "a group" in run("cat", tmp_path / "t", code=1).stderr
 
 
-def test_targets(place, tmp_path, monkeypatch):
-    url = Path(place).as_uri()
+def test_a_target_is_a_path_or_url_with_a_path_inside(source, tmp_path, monkeypatch):
+    url = Path(source).as_uri()
     assert run("cat", f"{url}::names[0]").stdout == "a\n"
     monkeypatch.chdir(tmp_path)
-    assert run("cat", f"{place.name}::names[0]").stdout == "a\n"
-    if place.suffix != ".zip":
-        assert run("cat", f"{place}/names[0]").stdout == "a\n"
+    assert run("cat", f"{source.name}::names[0]").stdout == "a\n"
+    if source.suffix != ".zip":
+        assert run("cat", f"{source}/names[0]").stdout == "a\n"
 
 
-def test_names_like_urls(tmp_path, monkeypatch):
+def test_names_of_files_may_look_like_urls(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     tegula.save("./a", np.arange(7, 9))
     for name in ("a::b", "a.zarr::b", "s3:b"):
@@ -266,7 +272,7 @@ def test_names_like_urls(tmp_path, monkeypatch):
         assert run("cat", name).stdout == "0\n1\n2\n"
 
 
-def test_odd_names(tmp_path):
+def test_names_of_files_may_look_like_selections(tmp_path):
     for name in ("x[1]", "a::b"):
         tegula.save(str(tmp_path / name), np.arange(3))
         assert run("cat", tmp_path / name).stdout == "0\n1\n2\n"
@@ -274,7 +280,7 @@ def test_odd_names(tmp_path):
     assert run("cat", f"{tmp_path}/x[1][2]").stdout == "2\n"
 
 
-def test_missing_nodes(tmp_path):
+def test_missing_nodes_are_errors(tmp_path):
     for command in ("info", "tree", "ls", "cat"):
         for name in ("x.zarr", "x.zip", "x::y"):
             run(command, tmp_path / name, code=1)
@@ -286,28 +292,28 @@ def test_missing_nodes(tmp_path):
 # --- attrs
 
 
-def test_attributes(place):
-    assert json.loads(run("attrs", "get", place).stdout) == {"title": "Höhe", "n": 3}
-    assert run("attrs", "get", place, "title", "--json").stdout == '"Höhe"\n'
-    assert run("attrs", "set", place, "offset", "-0.5").output == ""
-    run("attrs", "set", place, "units=K", "size=[1, null]", 'text="2"', "nan=NaN", "formula=a=b")
-    run("attrs", "set", place, "equation", "x=y")
-    run("attrs", "unset", place, "n")
-    assert json.loads(run("attrs", "get", place).stdout) == {
+def test_attributes_are_printed_set_and_removed(source):
+    assert json.loads(run("attrs", "get", source).stdout) == {"title": "Höhe", "n": 3}
+    assert run("attrs", "get", source, "title", "--json").stdout == '"Höhe"\n'
+    assert run("attrs", "set", source, "offset", "-0.5").output == ""
+    run("attrs", "set", source, "units=K", "size=[1, null]", 'text="2"', "nan=NaN", "formula=a=b")
+    run("attrs", "set", source, "equation", "x=y")
+    run("attrs", "unset", source, "n")
+    assert json.loads(run("attrs", "get", source).stdout) == {
         "title": "Höhe", "offset": -0.5, "units": "K", "size": [1, None], "text": "2", "nan": "NaN",
         "formula": "a=b", "equation": "x=y",
     }  # fmt: skip
-    run("attrs", "set", f"{place}::era/t", "units", "m/s")
-    assert tegula.open(str(place), path="era/t").attrs.asdict() == {"units": "m/s"}
+    run("attrs", "set", f"{source}::era/t", "units", "m/s")
+    assert tegula.open(str(source), path="era/t").attrs.asdict() == {"units": "m/s"}
 
 
-def test_attribute_failures(place):
-    run("attrs", "get", place, "nope", code=1)
-    run("attrs", "unset", place, "nope", code=1)
-    run("attrs", "set", f"{place}::nope", "a", "1", code=1)
+def test_attribute_failures(source):
+    run("attrs", "get", source, "nope", code=1)
+    run("attrs", "unset", source, "nope", code=1)
+    run("attrs", "set", f"{source}::nope", "a", "1", code=1)
     for words in (["a"], ["a", "b", "c"], ["a=1", "b"], ["=1"], []):
-        run("attrs", "set", place, *words, code=2)
-    run("attrs", "drop", place, code=2)
+        run("attrs", "set", source, *words, code=2)
+    run("attrs", "drop", source, code=2)
 
 
 def test_attributes_that_json_can_not_hold(tmp_path):
@@ -319,9 +325,9 @@ def test_attributes_that_json_can_not_hold(tmp_path):
 # --- convert
 
 
-def test_convert_a_hierarchy(place, tmp_path, values):
+def test_convert_a_hierarchy(source, tmp_path, values):
     target = tmp_path / "out.zarr"
-    result = run("convert", place, target, "--format", "zarr2", "--verify")
+    result = run("convert", source, target, "--format", "zarr2", "--verify")
     lines = result.stdout.splitlines()
     assert lines[0].split()[:3] == ["array", "shape", "chunks"]
     assert [line.split()[0] for line in lines[1:-1]] == ["/era/t", "/names"]
@@ -330,12 +336,12 @@ def test_convert_a_hierarchy(place, tmp_path, values):
     assert lines[-1].endswith("s")
     assert tegula.open(str(target)).attrs["title"] == "Höhe"
     np.testing.assert_array_equal(tegula.open(str(target))["era/t"][:], values)
-    assert "already" in run("convert", place, target, code=1).stderr
-    run("convert", place, target, "--overwrite", "-q", "--format", "zarr3")
+    assert "already" in run("convert", source, target, code=1).stderr
+    run("convert", source, target, "--overwrite", "-q", "--format", "zarr3")
     assert tegula.open(str(target)).format == "zarr3"
 
 
-def test_convert_an_array(place, tmp_path, values):
+def test_convert_an_array(source, tmp_path, values):
     target = tmp_path / "out.zip"
     options = [
         "--chunks",
@@ -350,15 +356,15 @@ def test_convert_an_array(place, tmp_path, values):
         "a/b",
         "--verify",
     ]
-    found = facts("convert", f"{place}::era/t", target, *options)
-    assert (found["ok"], found["format"], found["dry_run"]) == (True, "zarr3", False)
-    assert found["arrays"][0]["verified"] is True
+    output = facts("convert", f"{source}::era/t", target, *options)
+    assert (output["ok"], output["format"], output["dry_run"]) == (True, "zarr3", False)
+    assert output["arrays"][0]["verified"] is True
     array = tegula.open(str(target), path="a/b")
     np.testing.assert_array_equal(array[:], values[1:, ::2])
     assert (array.chunks, array.shards) == ((2, 2, 1), (4, 2, 3))
     run(
         "convert",
-        f"{place}::era/t",
+        f"{source}::era/t",
         f"{tmp_path}/plain::x",
         "--codecs",
         "none",
@@ -372,27 +378,27 @@ def test_convert_an_array(place, tmp_path, values):
     assert [codec.name for codec in array.metadata.codecs] == ["bytes"]
     assert array.chunks == (5, 4, 3)
     codecs = '[{"name": "zstd", "configuration": {"level": 3, "checksum": true}}]'
-    run("convert", f"{place}::era/t", tmp_path / "json", "--codecs", codecs, "--chunks", "3")
+    run("convert", f"{source}::era/t", tmp_path / "json", "--codecs", codecs, "--chunks", "3")
     assert facts("info", tmp_path / "json")["codecs"][1]["configuration"] == {"level": 3, "checksum": True}
     assert facts("info", tmp_path / "json")["chunks"] == [3, 3, 3]
 
 
-def test_convert_dry_run(place, tmp_path):
-    result = run("convert", place, tmp_path / "out", "--dry-run")
+def test_convert_dry_run(source, tmp_path):
+    result = run("convert", source, tmp_path / "out", "--dry-run")
     assert "would be converted" in result.stdout
-    assert facts("convert", place, tmp_path / "out", "--dry-run")["dry_run"] is True
+    assert facts("convert", source, tmp_path / "out", "--dry-run")["dry_run"] is True
     assert not (tmp_path / "out").exists()
 
 
-def test_convert_reports_changes_and_failures(place, tmp_path):
-    result = run("convert", f"{place}::era/t", tmp_path / "one", "--format", "zarr1")
+def test_convert_reports_changes_and_failures(source, tmp_path):
+    result = run("convert", f"{source}::era/t", tmp_path / "one", "--format", "zarr1")
     assert result.stderr.startswith("tegula: note: /: ")
-    assert run("convert", f"{place}::era/t", tmp_path / "two", "--format", "zarr1", "-q").output == ""
-    result = run("convert", place, tmp_path / "out", "--format", "zarr1", code=1)
+    assert run("convert", f"{source}::era/t", tmp_path / "two", "--format", "zarr1", "-q").output == ""
+    result = run("convert", source, tmp_path / "out", "--format", "zarr1", code=1)
     assert "tegula: error: /names: " in result.stderr
-    found = facts("convert", place, tmp_path / "out1", "--format", "zarr1", code=1)
-    assert found["ok"] is False
-    assert "names" in found["failed"]
+    output = facts("convert", source, tmp_path / "out1", "--format", "zarr1", code=1)
+    assert output["ok"] is False
+    assert "names" in output["failed"]
 
 
 @pytest.mark.slow
@@ -401,12 +407,12 @@ def test_convert_reports_changes_and_failures(place, tmp_path):
     [["--chunks", "5,x"], ["--chunks", ""], ["--codecs", "[1"], ["--codecs", "a,,b"], ["--select", "1.5"],
      ["--format", "hdf5"], ["--shards", "[1"], ["--path", "x"], ["--nope"]],
 )  # fmt: skip
-def test_convert_usage(place, tmp_path, options):
-    run("convert", f"{place}::names", f"{tmp_path}/out::y", *options, code=2)
+def test_convert_refuses_invalid_options(source, tmp_path, options):
+    run("convert", f"{source}::names", f"{tmp_path}/out::y", *options, code=2)
     assert not (tmp_path / "out").exists()
 
 
-def test_convert_failures(place, tmp_path):
+def test_convert_failures(source, tmp_path):
     for options in (
         ["--codecs", "nope"],
         ["--codecs", "1"],
@@ -414,9 +420,9 @@ def test_convert_failures(place, tmp_path):
         ["--select", "9"],
         ["--shards", "7"],
     ):
-        run("convert", f"{place}::era/t", tmp_path / "out", *options, code=1)
-    run("convert", place, tmp_path / "out", "--select", "0", code=1)
-    run("convert", place, f"{place}::x", code=1)
+        run("convert", f"{source}::era/t", tmp_path / "out", *options, code=1)
+    run("convert", source, tmp_path / "out", "--select", "0", code=1)
+    run("convert", source, f"{source}::x", code=1)
     run("convert", tmp_path / "nothing", tmp_path / "out", code=1)
 
 

@@ -24,7 +24,7 @@ def run(*arguments: str, cwd: Path | None = None, **env: str) -> str:
     return done.stdout
 
 
-def test_paths_and_members(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_paths_and_members_are_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("_TEGULA_COMPLETE", raising=False)
     (tmp_path / ".hidden").mkdir()
     tegula.save(tmp_path / "a.zarr", temperature=[1], time=[2])
@@ -40,12 +40,12 @@ def test_paths_and_members(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert complete_target("a.zarr::ti") == ["a.zarr::time"]
 
 
-def test_columns_of_tables(tmp_path: Path) -> None:
+def test_columns_of_tables_are_completed(tmp_path: Path) -> None:
     tegula.create_table(tmp_path / "t", {"day": [1], "price": [2.0]})
     assert complete_target(f"{tmp_path}/t::p") == [f"{tmp_path}/t::price"]
 
 
-def test_codecs() -> None:
+def test_codecs_are_completed() -> None:
     assert "gzip" in complete_codecs("gz")
     assert "shuffle,zstd" in complete_codecs("shuffle,zst")
 
@@ -84,8 +84,12 @@ def test_members_where_bash_cuts_words_at_colons(tmp_path: Path, words: str, exp
     for name in ("b c.zarr", "e=f.zarr"):
         tegula.create_group(tmp_path / name)["x"] = [1]
     parts = words.replace("\\ ", "\0").split(" ")
-    given = ["tegula", *(part.replace("\0", "\\ ").replace("URL", f"//{tmp_path}") for part in parts)]
-    env = {"_TEGULA_COMPLETE": "complete_bash", "COMP_WORDS": "\n".join(given), "COMP_CWORD": str(len(given) - 1)}
+    arguments = ["tegula", *(part.replace("\0", "\\ ").replace("URL", f"//{tmp_path}") for part in parts)]
+    env = {
+        "_TEGULA_COMPLETE": "complete_bash",
+        "COMP_WORDS": "\n".join(arguments),
+        "COMP_CWORD": str(len(arguments) - 1),
+    }
     assert [name for name in run(cwd=tmp_path, **env).splitlines() if name] == expected
 
 
@@ -94,5 +98,5 @@ def test_completion_through_the_script() -> None:
     env = {"_TEGULA_COMPLETE": "complete_bash", "COMP_CWORD": "1"}
     assert {"compare", "consolidate", "convert"} == {*run(**env, COMP_WORDS="tegula co").split()}
     env["COMP_CWORD"] = "5"
-    found = run(**env, COMP_WORDS="tegula convert a b --format z").split()
-    assert found == ["zarr1", "zarr2", "zarr3"]
+    result = run(**env, COMP_WORDS="tegula convert a b --format z").split()
+    assert result == ["zarr1", "zarr2", "zarr3"]

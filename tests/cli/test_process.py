@@ -31,42 +31,42 @@ def run(*arguments, **options):
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory):
+def source(tmp_path_factory):
     path = tmp_path_factory.mktemp("é x") / "température.zarr"
     tegula.save(str(path), np.arange(400_000, dtype=">f8").reshape(2000, 200), format="zarr2")
     return path
 
 
 @pytest.mark.slow
-def test_streams_and_exit_codes(place, tmp_path):
-    result = run("info", place, "--json")
+def test_output_errors_and_exit_codes_are_separate(source, tmp_path):
+    result = run("info", source, "--json")
     assert (result.returncode, result.stderr) == (0, b"")
     assert json.loads(result.stdout)["shape"] == [2000, 200]
     result = run("info", tmp_path / "nothing")
     assert (result.returncode, result.stdout) == (1, b"")
     assert result.stderr.startswith(b"tegula: error: there is no array or group")
     assert result.stderr.count(b"\n") == 1
-    result = run("cat", place, "1.5")
+    result = run("cat", source, "1.5")
     assert (result.returncode, result.stdout) == (2, b"")
     assert b"Usage: tegula cat" in result.stderr
-    result = run("convert", place, tmp_path / "out", "--json", "--verify")
+    result = run("convert", source, tmp_path / "out", "--json", "--verify")
     assert (result.returncode, result.stderr) == (0, b"")
     assert json.loads(result.stdout)["ok"] is True
 
 
 @pytest.mark.slow
-def test_binary_output(place, tmp_path):
-    result = run("cat", f"{place}[:, ::7]", "--format", "npy")
+def test_binary_output(source, tmp_path):
+    result = run("cat", f"{source}[:, ::7]", "--format", "npy")
     (tmp_path / "x.npy").write_bytes(result.stdout)
     np.testing.assert_array_equal(np.load(tmp_path / "x.npy"), np.arange(400_000.0).reshape(2000, 200)[:, ::7])
-    result = run("cat", place, "--format", "raw", env={"PYTHONUNBUFFERED": "1"})
+    result = run("cat", source, "--format", "raw", env={"PYTHONUNBUFFERED": "1"})
     assert result.stdout == np.arange(400_000, dtype=">f8").tobytes()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("form", "unbuffered"), [("csv", ""), ("raw", ""), ("raw", "1")])
-def test_a_reader_that_closes_the_pipe(place, form, unbuffered):
-    line, options = command("cat", place, "--format", form, env={"PYTHONUNBUFFERED": unbuffered})
+def test_a_reader_that_closes_the_pipe(source, form, unbuffered):
+    line, options = command("cat", source, "--format", form, env={"PYTHONUNBUFFERED": unbuffered})
     process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
     assert process.stdout is not None
     assert process.stderr is not None
@@ -80,8 +80,8 @@ def test_a_reader_that_closes_the_pipe(place, form, unbuffered):
 @pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="shells of POSIX")
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
-def test_streams_that_are_closed(place, tmp_path, closed):
-    for number, words in enumerate((["info", place], ["cat", place], ["convert", place, "OUT"], ["rm", "OUT"])):
+def test_streams_that_are_closed(source, tmp_path, closed):
+    for number, words in enumerate((["info", source], ["cat", source], ["convert", source, "OUT"], ["rm", "OUT"])):
         target = str(tmp_path / "out.zarr")
         line, options = command(*[target if word == "OUT" else word for word in words])
         shell = ["sh", "-c", f'exec "$@" {closed}', "sh"]
@@ -119,10 +119,10 @@ def test_another_module_that_is_missing_is_not_hidden():
 
 
 @pytest.mark.slow
-def test_a_terminal_with_a_small_encoding(place):
-    result = run("attrs", "get", place, env={"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"})
+def test_a_terminal_with_a_small_encoding(source):
+    result = run("attrs", "get", source, env={"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"})
     assert result.returncode == 0
-    result = run("info", f"{place}::nö", env={"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"})
+    result = run("info", f"{source}::nö", env={"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"})
     assert result.returncode == 1
     assert b"temp\\xe9rature" in result.stderr or b"%C3%A9" in result.stderr
 
@@ -153,13 +153,13 @@ def test_an_interrupt_leaves_no_file_and_ends_with_130(tmp_path):
     process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
     with process:
         for _ in range(600):
-            if any(item.name.endswith(".part") for item in tmp_path.iterdir()):
+            if any(each.name.endswith(".part") for each in tmp_path.iterdir()):
                 break
             time.sleep(0.1)
         process.send_signal(signal.SIGINT)
         out, error = process.communicate(timeout=120)
     assert (process.returncode, out, b"Traceback" in error) == (130, b"", False)
-    assert [item.name for item in tmp_path.iterdir()] == ["big"]
+    assert [each.name for each in tmp_path.iterdir()] == ["big"]
 
 
 @pytest.mark.slow
@@ -193,8 +193,8 @@ for words in sys.argv[1:]:
 def test_help_is_wrapped_and_not_cut_off(width):
     commands = ["", "cat", "convert", "check", "compare", "stats", "cp", "ls", "head", "attrs set"]
     printed = run(*commands, code=HELP, env={"COLUMNS": width, "NO_COLOR": "1"}).stdout.decode()
-    *texts, rest = printed.split("\f")
-    assert (len(texts), rest) == (len(commands), "")
+    *texts, remaining = printed.split("\f")
+    assert (len(texts), remaining) == (len(commands), "")
     for text in texts:
         assert max(map(len, text.splitlines())) <= int(width)
         _usage, _, below = text.partition("\n\n")

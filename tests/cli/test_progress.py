@@ -27,7 +27,7 @@ def hierarchy() -> tegula.Group:
     return group
 
 
-def test_total_bytes(hierarchy: tegula.Group) -> None:
+def test_the_total_is_the_bytes_of_all_arrays(hierarchy: tegula.Group) -> None:
     assert dict(amounts(hierarchy)) == {"a": 800, "deep/b": 2400, "huge": 200}
     table = tegula.create_table({}, {"x": [1, 2], "y": [0.5, 1]})
     assert dict(amounts(table)) == {"x": 16, "y": 16}

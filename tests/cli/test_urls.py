@@ -48,8 +48,8 @@ COMMANDS: dict[str, list[list[str]]] = {
 
 def functions(name: str) -> list[Any]:
     command = _COMMANDS[name]
-    found = getattr(import_module(f"tegula.cli.commands.{command.module}"), command.name)
-    return [item.callback for item in found.registered_commands] if isinstance(found, typer.Typer) else [found]
+    result = getattr(import_module(f"tegula.cli.commands.{command.module}"), command.name)
+    return [each.callback for each in result.registered_commands] if isinstance(result, typer.Typer) else [result]
 
 
 def paths(function: Any) -> list[str]:
@@ -57,7 +57,7 @@ def paths(function: Any) -> list[str]:
     hints = get_type_hints(function, include_extras=True)
     return [
         name for name, hint in hints.items()
-        if any(getattr(item, "autocompletion", None) is complete_target for item in get_args(hint)[1:])
+        if any(getattr(each, "autocompletion", None) is complete_target for each in get_args(hint)[1:])
     ]  # fmt: skip
 
 
@@ -74,7 +74,7 @@ def test_each_command_is_tried() -> None:
 
 
 @pytest.fixture
-def place(s3_server: Any) -> Any:
+def data_bucket(s3_server: Any) -> Any:
     """A bucket with an array and a group."""
     bucket = s3_server.bucket()
     tegula.save(f"{bucket.url}/x.zarr", np.arange(3), storage_options=bucket.storage_options)
@@ -93,30 +93,30 @@ def run(name: str, arguments: list[str], url: str, options: dict[str, str]) -> A
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_commands_in_a_bucket(name: str, place: Any) -> None:
+def test_commands_in_a_bucket(name: str, data_bucket: Any) -> None:
     for arguments in COMMANDS[name]:
-        result = run(name, arguments, place.url, {**place.storage_options, "secret_access_key": SECRET})
+        result = run(name, arguments, data_bucket.url, {**data_bucket.storage_options, "secret_access_key": SECRET})
         assert (result.exit_code, result.stderr) == (0, ""), arguments
         assert SECRET not in result.output
 
 
-def test_what_commands_do_in_a_bucket(place: Any) -> None:
-    options = place.storage_options
+def test_what_commands_do_in_a_bucket(data_bucket: Any) -> None:
+    options = data_bucket.storage_options
     for name, arguments in (
         ("attrs", ["set", "{x}", "unit=m"]), ("convert", ["{x}", "{new}", "--format", "zarr2"]),
         ("mv", ["{g}::y", "{g}::z"]), ("cp", ["{x}", "{g}::x"]), ("rm", ["{x}"]),
     ):  # fmt: skip
-        assert run(name, arguments, place.url, options).exit_code == 0, name
-    new = tegula.open(f"{place.url}/new", storage_options=options)
+        assert run(name, arguments, data_bucket.url, options).exit_code == 0, name
+    new = tegula.open(f"{data_bucket.url}/new", storage_options=options)
     assert (new.format, [*new[:]], new.attrs["unit"]) == ("zarr2", [0, 1, 2], "m")
-    assert [*tegula.open(f"{place.url}/g.zarr", storage_options=options)] == ["x", "z"]
+    assert [*tegula.open(f"{data_bucket.url}/g.zarr", storage_options=options)] == ["x", "z"]
     with pytest.raises(tegula.NotFoundError):
-        tegula.open(f"{place.url}/x.zarr", storage_options=options)
+        tegula.open(f"{data_bucket.url}/x.zarr", storage_options=options)
 
 
-def test_options_of_both_ends(place: Any, s3_server: Any, tmp_path: Path) -> None:
+def test_options_of_both_ends(data_bucket: Any, s3_server: Any, tmp_path: Path) -> None:
     tegula.save(tmp_path / "x.zarr", np.arange(3))
-    url, options = f"{place.url}/new", place.storage_options
+    url, options = f"{data_bucket.url}/new", data_bucket.storage_options
     theirs = [f"--target{word[1:]}" if word.startswith("--") else word for word in words(options)]
     invoke = CliRunner().invoke
     assert invoke(app, ["cp", str(tmp_path / "x.zarr"), url, *theirs]).exit_code == 0
@@ -125,24 +125,24 @@ def test_options_of_both_ends(place: Any, s3_server: Any, tmp_path: Path) -> Non
     other = s3_server.bucket()
     theirs = [f"--target{word[1:]}" if word.startswith("--") else word for word in words(other.storage_options)]
     assert invoke(app, ["convert", url, f"{other.url}/y", *words(options), *theirs]).exit_code == 0
-    wrong = invoke(app, ["cp", str(tmp_path / "x.zarr"), f"{place.url}/z", *words(options)])
+    wrong = invoke(app, ["cp", str(tmp_path / "x.zarr"), f"{data_bucket.url}/z", *words(options)])
     assert wrong.exit_code == 1
     assert "pass its options as --target-storage-option" in wrong.stderr
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_failures_show_no_secret(name: str, place: Any, tmp_path: Path) -> None:
+def test_failures_show_no_secret(name: str, data_bucket: Any, tmp_path: Path) -> None:
     """User info of a URL, values of options, and options without a name."""
-    secret_url = place.url.replace("://", f"://me:{SECRET}@")
-    options = {**place.storage_options, "secret_access_key": SECRET}
+    secret_url = data_bucket.url.replace("://", f"://me:{SECRET}@")
+    options = {**data_bucket.storage_options, "secret_access_key": SECRET}
     for arguments in COMMANDS[name]:
-        for url, given in (
+        for url, settings in (
             (secret_url, {**options, "allow_http": "false", "retries": "0"}),
-            (place.url, {**options, "nosuch": SECRET}),
+            (data_bucket.url, {**options, "nosuch": SECRET}),
             (str(tmp_path), options),
             (f"nosuch://me:{SECRET}@host", options),
         ):
-            result = run(name, arguments, url, given)
+            result = run(name, arguments, url, settings)
             assert result.exit_code in (1, 2), (arguments, url)
             assert SECRET not in result.output + result.stderr
         known = [word.format(x="a", g="b", new="c", image="d") for word in arguments]
@@ -151,10 +151,10 @@ def test_failures_show_no_secret(name: str, place: Any, tmp_path: Path) -> None:
         assert SECRET not in result.output + result.stderr
 
 
-def test_a_question_shows_no_secret(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_question_shows_no_secret(data_bucket: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tegula.cli.commands.moving._can_ask", lambda: True)
-    url = f"{place.url.replace('://', f'://me:{SECRET}@')}/x.zarr"
-    result = CliRunner().invoke(app, ["rm", url, *words(place.storage_options)], input="n\n")
+    url = f"{data_bucket.url.replace('://', f'://me:{SECRET}@')}/x.zarr"
+    result = CliRunner().invoke(app, ["rm", url, *words(data_bucket.storage_options)], input="n\n")
     assert SECRET not in result.output + result.stderr
 
 
@@ -165,26 +165,26 @@ def test_values_of_options() -> None:
     ):  # fmt: skip
         assert parse_setting(text) == Setting("a", value)
     for text in (SECRET, f"={SECRET}", ""):
-        with pytest.raises(typer.BadParameter) as found:
+        with pytest.raises(typer.BadParameter) as raised:
             parse_setting(text)
-        assert SECRET not in str(found.value)
+        assert SECRET not in str(raised.value)
 
 
 # --- doctor
 
 
-def test_doctor_says_what_holds(place: Any) -> None:
+def test_doctor_says_what_holds(data_bucket: Any) -> None:
     def facts(*more: str) -> Any:
-        result = run("doctor", ["{x}", "--json", *more], place.url, place.storage_options)
+        result = run("doctor", ["{x}", "--json", *more], data_bucket.url, data_bucket.storage_options)
         assert result.exit_code == 0
         return json.loads(result.stdout)
 
-    found = facts()
-    assert "writing" not in found
-    assert (found["reading"], found["listing"], found["node"]) == (None, None, "array of the format zarr3")
-    assert found["credentials"]["--storage-option"] == ["access_key_id", "secret_access_key"]
-    assert 0 < found["latency_seconds"] < 30
-    store = tegula.store_of(place.url, storage_options=place.storage_options)
+    output = facts()
+    assert "writing" not in output
+    assert (output["reading"], output["listing"], output["node"]) == (None, None, "array of the format zarr3")
+    assert output["credentials"]["--storage-option"] == ["access_key_id", "secret_access_key"]
+    assert 0 < output["latency_seconds"] < 30
+    store = tegula.store_of(data_bucket.url, storage_options=data_bucket.storage_options)
     before = {*store.list()}
     tried = facts("--write")["writing"]
     assert (tried["failure"], tried["creates_once"], tried["updates_once"]) == (None, True, True)
@@ -199,21 +199,23 @@ def test_doctor_does_not_say_what_it_has_not_tried(s3_server: Any) -> None:
     assert f"{row}holds" in run("doctor", ["{x}", "--write"], bucket.url, bucket.storage_options).stdout
 
 
-def test_doctor_notices_storage_that_ignores_conditions(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    kind = type(tegula.store_of(place.url, storage_options=place.storage_options))
+def test_doctor_notices_storage_that_ignores_conditions(data_bucket: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    kind = type(tegula.store_of(data_bucket.url, storage_options=data_bucket.storage_options))
     obeying = kind.set
 
     def ignoring(self: Any, key: str, value: Any, *, if_generation: Any = None) -> Any:
         return obeying(self, key, value)
 
     monkeypatch.setattr(kind, "set", ignoring)
-    text = run("doctor", ["{x}", "--write"], place.url, place.storage_options).stdout
+    text = run("doctor", ["{x}", "--write"], data_bucket.url, data_bucket.storage_options).stdout
     assert "does not hold for creating a value: the storage ignores conditions" in text
     assert "one process at a time may write" in text
 
 
-def test_doctor_of_what_is_not_reached(place: Any) -> None:
-    result = run("doctor", ["{x}"], place.url, {**place.storage_options, "allow_http": "false", "retries": "0"})
+def test_doctor_of_what_is_not_reached(data_bucket: Any) -> None:
+    result = run(
+        "doctor", ["{x}"], data_bucket.url, {**data_bucket.storage_options, "allow_http": "false", "retries": "0"}
+    )
     assert result.exit_code == 1
     rows = dict(line.split("  ", 1) for line in result.stdout.splitlines())
     assert "can't read" in rows["Reading"]
@@ -228,9 +230,9 @@ def rows_of(url: str, options: dict[str, Any], *more: str) -> dict[str, str]:
     assert (result.exit_code, result.stderr) == (1, "")
     assert time.monotonic() - begin < 60
     assert str(options["secret_access_key"]) not in result.stdout
-    found = dict(line.split("  ", 1) for line in result.stdout.splitlines())
-    assert "Writers" not in found
-    return {title: text.strip() for title, text in found.items()}
+    actual = dict(line.split("  ", 1) for line in result.stdout.splitlines())
+    assert "Writers" not in actual
+    return {title: text.strip() for title, text in actual.items()}
 
 
 @pytest.mark.slow
@@ -314,11 +316,11 @@ class _Context:
         self.params = params
 
 
-def test_members_in_a_bucket(place: Any) -> None:
-    given = [Setting(*item) for item in place.storage_options.items()]
-    url = f"{place.url}/g.zarr"
-    assert complete_target(f"{url}::", _Context(storage_option=given)) == [f"{url}::y"]
-    assert complete_target(f"{url}::q", _Context(storage_option=given)) == []
+def test_members_in_a_bucket(data_bucket: Any) -> None:
+    arguments = [Setting(*each) for each in data_bucket.storage_options.items()]
+    url = f"{data_bucket.url}/g.zarr"
+    assert complete_target(f"{url}::", _Context(storage_option=arguments)) == [f"{url}::y"]
+    assert complete_target(f"{url}::q", _Context(storage_option=arguments)) == []
     assert complete_target("s3://buck") == []
 
 
@@ -330,10 +332,10 @@ def test_completion_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> N
     stop.set()
 
 
-def test_completion_through_the_script(place: Any) -> None:
+def test_completion_through_the_script(data_bucket: Any) -> None:
     env = {"_TEGULA_COMPLETE": "complete_zsh"}
-    url = f"{place.url}/g.zarr"
-    typed = " ".join(["tegula", "info", *words(place.storage_options), f"{url}::"])
+    url = f"{data_bucket.url}/g.zarr"
+    typed = " ".join(["tegula", "info", *words(data_bucket.storage_options), f"{url}::"])
     result = import_module("subprocess").run(
         [sys.executable, "-m", "tegula"], env={**import_module("os").environ, **env, "_TYPER_COMPLETE_ARGS": typed},
         capture_output=True, text=True, check=False,
@@ -344,18 +346,20 @@ def test_completion_through_the_script(place: Any) -> None:
 # --- other URLs
 
 
-def test_an_archive_in_a_bucket(place: Any, tmp_path: Path) -> None:
+def test_an_archive_in_a_bucket(data_bucket: Any, tmp_path: Path) -> None:
     tegula.save(tmp_path / "x.zip", depth=np.arange(3))
-    tegula.store_of(place.url, storage_options=place.storage_options).set("x.zip", (tmp_path / "x.zip").read_bytes())
+    tegula.store_of(data_bucket.url, storage_options=data_bucket.storage_options).set(
+        "x.zip", (tmp_path / "x.zip").read_bytes()
+    )
     for name, arguments in (
         ("info", ["::depth"]), ("cat", ["::depth[1:]"]), ("ls", [""]), ("doctor", [""]), ("check", [""]),
         ("stats", [""]),
     ):  # fmt: skip
-        for url in (f"{place.url}/x.zip", f"zip::{place.url}/x.zip"):
-            result = CliRunner().invoke(app, [name, f"{url}{arguments[0]}", *words(place.storage_options)])
+        for url in (f"{data_bucket.url}/x.zip", f"zip::{data_bucket.url}/x.zip"):
+            result = CliRunner().invoke(app, [name, f"{url}{arguments[0]}", *words(data_bucket.storage_options)])
             assert (result.exit_code, result.stderr) == (0, ""), (name, url, result.stdout)
-    url = f"{place.url}/x.zip::depth"
-    assert complete_target(url[:-3], _Context(storage_option=[*place.storage_options.items()])) == [url]
+    url = f"{data_bucket.url}/x.zip::depth"
+    assert complete_target(url[:-3], _Context(storage_option=[*data_bucket.storage_options.items()])) == [url]
 
 
 def test_a_web_server(http_server: Any) -> None:
@@ -384,11 +388,10 @@ def test_members_on_a_web_server_are_those_of_the_consolidated_metadata(http_ser
     tegula.open_group(directory / "g.zarr", "r+").consolidate()
     assert CliRunner().invoke(app, ["ls", f"{bucket.url}/g.zarr"]).stdout.split() == ["x", "y"]
     for name, *more in (["ls", "-r"], ["ls", "--json"], ["tree"], ["tree", "--json"]):
-        far, near = (
-            CliRunner().invoke(app, [name, *more, str(place)])
-            for place in (f"{bucket.url}/g.zarr", directory / "g.zarr")
+        remote, local = (
+            CliRunner().invoke(app, [name, *more, str(path)]) for path in (f"{bucket.url}/g.zarr", directory / "g.zarr")
         )
-        assert (far.exit_code, far.stdout) == (0, near.stdout)
+        assert (remote.exit_code, remote.stdout) == (0, local.stdout)
     rows = CliRunner().invoke(app, ["ls", "-l", f"{bucket.url}/g.zarr"]).stdout.splitlines()[1:]
     assert [row.split()[-2:] for row in rows] == [["-", "x"], ["-", "y"]]  # sizes would take a request for each chunk
     text = CliRunner().invoke(app, ["info", f"{bucket.url}/g.zarr"]).stdout

@@ -31,8 +31,8 @@ def test_text_is_read_by_loadtxt(tmp_path: Path, dtype: str, shape: tuple[int, .
         values.flat[1], values.flat[2] = np.nan, -np.inf
     tegula.save(tmp_path / "x", values)
     text = cat(tmp_path / "x", "--format", "text").stdout
-    found = np.loadtxt(io.StringIO(text), "u1" if dtype == "?" else dtype, ndmin=min(2, len(shape)))
-    np.testing.assert_array_equal(found.reshape(shape), values)
+    result = np.loadtxt(io.StringIO(text), "u1" if dtype == "?" else dtype, ndmin=min(2, len(shape)))
+    np.testing.assert_array_equal(result.reshape(shape), values)
     planes = int(np.prod(shape[:-2]))
     assert text.count("\n\n") == planes - 1
 
@@ -53,15 +53,15 @@ def test_text_of_other_elements(tmp_path: Path) -> None:
 def test_large_windows_are_written_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     values = np.arange(2 * 6 * 5 * 4).reshape(2, 6, 5, 4)
     tegula.save(tmp_path / "x", values)
-    whole = {form: cat(tmp_path / "x", "--format", form).stdout_bytes for form in ("text", "json", "npy")}
+    full = {form: cat(tmp_path / "x", "--format", form).stdout_bytes for form in ("text", "json", "npy")}
     for limit in (8 * 25, 8 * 10, 8):
         monkeypatch.setattr(windows, "_BLOCK_BYTES", limit)
-        for form, content in whole.items():
-            found = cat(tmp_path / "x", "--format", form).stdout_bytes
+        for form, content in full.items():
+            result = cat(tmp_path / "x", "--format", form).stdout_bytes
             if form == "json":  # where a line ends depends on how much is read at once
-                assert json.loads(found) == json.loads(content)
+                assert json.loads(result) == json.loads(content)
             else:
-                assert found == content
+                assert result == content
 
 
 @pytest.mark.parametrize("suffix", ["npy", "csv", "json", "txt", "raw", "CSV"])
@@ -70,18 +70,18 @@ def test_a_suffix_chooses_the_format(tmp_path: Path, suffix: str) -> None:
     tegula.save(tmp_path / "x", values)
     file = tmp_path / f"out.{suffix}"
     assert cat(tmp_path / "x", "--output", file).output == ""
-    found: Any
+    result: Any
     if suffix == "npy":
-        found = np.load(file)
+        result = np.load(file)
     elif suffix == "raw":
-        found = np.fromfile(file).reshape(2, 2)
+        result = np.fromfile(file).reshape(2, 2)
     elif suffix == "json":
-        found = np.array([[float(item) for item in row] for row in json.loads(file.read_text())])
+        result = np.array([[float(each) for each in row] for row in json.loads(file.read_text())])
     elif suffix == "txt":
-        found = np.loadtxt(file)
+        result = np.loadtxt(file)
     else:
-        found = np.array([[float(item) for item in row] for row in csv.reader(io.StringIO(file.read_text()))])
-    np.testing.assert_array_equal(found, values)
+        result = np.array([[float(each) for each in row] for row in csv.reader(io.StringIO(file.read_text()))])
+    np.testing.assert_array_equal(result, values)
     cat(tmp_path / "x", "-o", file, "--format", "json")
     assert json.loads(file.read_text())[0] == [1.5, "NaN"]
 
@@ -111,4 +111,4 @@ def test_damage_in_the_middle_leaves_no_file(tmp_path: Path, monkeypatch: pytest
     (tmp_path / "out.csv").write_text("precious")
     assert "c/9" in cat(tmp_path / "x", "-o", tmp_path / "out.csv", code=1).stderr
     assert (tmp_path / "out.csv").read_text() == "precious"
-    assert sorted(item.name for item in tmp_path.iterdir()) == ["out.csv", "x"]
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["out.csv", "x"]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from decodings import Decodings
-from far_stores import FarStore, RevalidatingStore
+from remote_stores import RemoteStore, RevalidatingStore
 from tests.waiting import exit_code, run_threads
 
 import tegula
@@ -33,9 +33,9 @@ def cache() -> Iterator[None]:
     shard_indexes.KEPT.clear()
 
 
-@pytest.fixture(params=[FarStore, RevalidatingStore])
-def store(request: pytest.FixtureRequest) -> FarStore:
-    made: FarStore = request.param()
+@pytest.fixture(params=[RemoteStore, RevalidatingStore])
+def store(request: pytest.FixtureRequest) -> RemoteStore:
+    made: RemoteStore = request.param()
     return made
 
 
@@ -47,7 +47,7 @@ def filled(store: tegula.Store, layout: dict[str, Any], **options: Any) -> tegul
 
 @pytest.mark.parametrize("layout", [PLAIN, SHARDED])
 def test_reading_planes_one_by_one_costs_one_pass(
-    store: FarStore, layout: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    store: RemoteStore, layout: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     decodings = Decodings(monkeypatch)
     array = filled(store, layout)
@@ -62,7 +62,9 @@ def test_reading_planes_one_by_one_costs_one_pass(
     assert store.requests() <= 1.5 * requests
 
 
-def test_the_setting_decides_when_a_request_confirms_a_chunk(store: FarStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_setting_decides_when_a_request_confirms_a_chunk(
+    store: RemoteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     confirming = isinstance(store, RevalidatingStore)
     array = filled(store, PLAIN)
     array[...]
@@ -103,10 +105,10 @@ def test_the_setting_decides_when_a_request_confirms_a_chunk(store: FarStore, mo
         assert store.requests() == 0
 
 
-def test_a_changed_chunk_takes_one_request_where_the_store_compares(store: FarStore) -> None:
+def test_a_changed_chunk_takes_one_request_where_the_store_compares(store: RemoteStore) -> None:
     array = filled(store, PLAIN)
     array[...]
-    other = FarStore({key: store.get(key) for key in store.list()})
+    other = RemoteStore({key: store.get(key) for key in store.list()})
     tegula.open_array(other, mode="r+")[0, 0, 0] = -1
     store.set("c/0/0/0", other.get("c/0/0/0"))
     again = tegula.open_array(store, mode="r")
@@ -119,7 +121,7 @@ def test_a_changed_chunk_takes_one_request_where_the_store_compares(store: FarSt
 @pytest.mark.slow
 @pytest.mark.parametrize("layout", [PLAIN, SHARDED])
 @pytest.mark.parametrize("rule", ["open", "always", "never", 1000])
-def test_changes_by_this_process_are_seen_at_once(store: FarStore, layout: dict[str, Any], rule: Any) -> None:
+def test_changes_by_this_process_are_seen_at_once(store: RemoteStore, layout: dict[str, Any], rule: Any) -> None:
     with config.configure(recheck=rule):
         reader = filled(store, layout)
         assert (reader[...] == DATA).all()
@@ -180,7 +182,7 @@ def test_stores_over_one_memory_share_what_is_kept(kind: str) -> None:
         tegula.delete(first)
 
 
-def test_absent_chunks_are_kept(store: FarStore) -> None:
+def test_absent_chunks_are_kept(store: RemoteStore) -> None:
     for layout in (PLAIN, SHARDED):
         array = tegula.create_array(store, shape=DATA.shape, dtype="i4", fill_value=7, overwrite=True, **layout)
         assert (array[...] == 7).all()
@@ -205,7 +207,7 @@ def test_an_archive_and_a_mapping_share_what_is_kept(tmp_path: Any) -> None:
 def test_what_is_kept_belongs_to_one_store() -> None:
     with config.configure(recheck="never"):
         for number in range(50):  # memory of an earlier store is used again
-            store = FarStore()
+            store = RemoteStore()
             array = tegula.create_array(store, shape=4, dtype="i4", fill_value=number)
             assert array[:].tolist() == [number] * 4
             array[:] = -number
@@ -214,7 +216,7 @@ def test_what_is_kept_belongs_to_one_store() -> None:
 
 def test_the_budget_holds() -> None:
     with config.configure(cache_bytes=5000, recheck="never"):
-        store = FarStore()
+        store = RemoteStore()
         array = tegula.create_array(store, shape=(100, 100), chunks=(10, 10), dtype="i4")  # 400 bytes a chunk
         array[...] = 3
         for row in range(0, 100, 10):
@@ -223,7 +225,7 @@ def test_the_budget_holds() -> None:
         store.requests()
         array[90, 90]
         assert store.requests() == 0
-        large = tegula.create_array(FarStore(), shape=(100, 100), chunks=(50, 50), dtype="i4", fill_value=1)
+        large = tegula.create_array(RemoteStore(), shape=(100, 100), chunks=(50, 50), dtype="i4", fill_value=1)
         large[...] = 2
         before = CHUNKS.nbytes
         assert (large[...] == 2).all()
@@ -234,7 +236,7 @@ def test_the_budget_holds() -> None:
         assert CHUNKS.nbytes == 0
 
 
-def test_every_selection_gives_what_it_gives_without_a_cache(store: FarStore) -> None:
+def test_every_selection_gives_what_it_gives_without_a_cache(store: RemoteStore) -> None:
     selections: list[Any] = [
         (...,), (0, 0, 0), (slice(None, None, -3), 5, slice(2, 9)), (slice(3, 3),), ([7, 1, 1], slice(None), 4),
         (..., DATA[0, 0] % 2 == 0),
@@ -253,14 +255,14 @@ def test_fields_and_scalars_and_dense_arrays() -> None:
     kind = np.dtype([("x", "i4"), ("y", "f8", (2,))])
     records = np.zeros(10, kind)
     records["x"] = range(10)
-    array = tegula.create_array(FarStore(), data=records, chunks=3, format="zarr2")
+    array = tegula.create_array(RemoteStore(), data=records, chunks=3, format="zarr2")
     for _ in range(2):
         assert array["x"].tolist() == [*range(10)]
         assert array["x", 4:6].tolist() == [4, 5]
         assert np.array_equal(array[...], records)
-    point = tegula.create_array(FarStore(), data=np.array(5))
+    point = tegula.create_array(RemoteStore(), data=np.array(5))
     assert point[...] == point[()] == 5
-    rows = tegula.create_array(FarStore(), shape=0, chunks=4, dtype="i4", format="bcolz")
+    rows = tegula.create_array(RemoteStore(), shape=0, chunks=4, dtype="i4", format="bcolz")
     with config.configure(recheck="never"):
         for number in range(9):
             rows.append([number])
@@ -269,7 +271,7 @@ def test_fields_and_scalars_and_dense_arrays() -> None:
         assert rows[:].tolist() == [0, 1, 2]
 
 
-def test_a_result_is_no_view_of_what_is_kept(store: FarStore) -> None:
+def test_a_result_is_no_view_of_what_is_kept(store: RemoteStore) -> None:
     array = tegula.create_array(store, shape=4, dtype="i4", codecs="none")
     array[:] = 1
     for _ in range(2):
@@ -278,7 +280,7 @@ def test_a_result_is_no_view_of_what_is_kept(store: FarStore) -> None:
         assert array[:].tolist() == [1] * 4
 
 
-def test_objects_and_nested_shards_are_read_without_the_cache(store: FarStore) -> None:
+def test_objects_and_nested_shards_are_read_without_the_cache(store: RemoteStore) -> None:
     texts = tegula.create_array(store, shape=3, dtype=str, path="t")
     texts[:] = ["a", "b", "c"]
     assert texts[:].tolist() == ["a", "b", "c"]
@@ -287,7 +289,7 @@ def test_objects_and_nested_shards_are_read_without_the_cache(store: FarStore) -
 
 @pytest.mark.parametrize("layout", [PLAIN, SHARDED])
 def test_damage_and_failures_are_errors_each_time(layout: dict[str, Any]) -> None:
-    store = FaultyStore(FarStore())
+    store = FaultyStore(RemoteStore())
     array = filled(store, layout)
     store.arm(Fault(5, on="get", keys="^c/0/0/0$", times=2))
     for _ in range(2):
@@ -303,7 +305,7 @@ def test_damage_and_failures_are_errors_each_time(layout: dict[str, Any]) -> Non
 
 def test_threads_that_need_the_same_chunk_decode_it_once(monkeypatch: pytest.MonkeyPatch) -> None:
     decodings = Decodings(monkeypatch)
-    array = filled(FarStore(), {"chunks": (8, 16, 16)})
+    array = filled(RemoteStore(), {"chunks": (8, 16, 16)})
     results: list[Any] = [None] * 8
     barrier = threading.Barrier(8)
 
@@ -320,7 +322,7 @@ def test_threads_that_need_the_same_chunk_decode_it_once(monkeypatch: pytest.Mon
 def test_a_write_between_a_request_and_its_answer_is_not_lost() -> None:
     """A reader that has got the old value must not keep it after the write."""
     for layout in (PLAIN, SHARDED):
-        store = FaultyStore(FarStore())
+        store = FaultyStore(RemoteStore())
         reader = filled(store, layout)
         writer = tegula.open_array(store.store, mode="r+")
 
@@ -335,14 +337,14 @@ def test_a_write_between_a_request_and_its_answer_is_not_lost() -> None:
 
 
 def test_a_shard_is_never_mixed_of_two_generations() -> None:
-    store = FaultyStore(FarStore())
+    store = FaultyStore(RemoteStore())
     array = tegula.create_array(store, shape=64, chunks=4, shards=64, dtype="i4", codecs="none")
     array[:] = 1
     array[:8]
     reader = tegula.open_array(store, mode="r")
 
     def replace(operation: str, key: str) -> None:
-        other = tegula.create_array(FarStore(), shape=64, chunks=4, shards=64, dtype="i4", codecs="none")
+        other = tegula.create_array(RemoteStore(), shape=64, chunks=4, shards=64, dtype="i4", codecs="none")
         other[:] = 2
         store.store.set("c/0", other.store.get("c/0"))
 
@@ -352,7 +354,7 @@ def test_a_shard_is_never_mixed_of_two_generations() -> None:
 
 
 def test_the_second_read_of_a_shard_needs_no_index() -> None:
-    store = FarStore()
+    store = RemoteStore()
     array = filled(store, SHARDED)
     with config.configure(cache_bytes=1000):  # of 16 inner chunks one fits in
         array[0, :4, :4]
@@ -364,7 +366,7 @@ def test_the_second_read_of_a_shard_needs_no_index() -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_forked_child_starts_with_an_empty_cache() -> None:
-    array = filled(FarStore(), PLAIN)
+    array = filled(RemoteStore(), PLAIN)
     array[...]
     with CHUNKS._lock:  # as if another thread had it
         child = os.fork()

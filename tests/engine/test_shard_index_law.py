@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from far_stores import FarStore, RevalidatingStore
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from remote_stores import RemoteStore, RevalidatingStore
 from tests.waiting import exit_code, join, until
 
 import tegula
@@ -100,7 +100,7 @@ def in_fsspec(request: Any) -> Store:
 
 MAKERS = {
     "fsspec memory": in_fsspec,
-    "far": in_memory(FarStore),
+    "remote": in_memory(RemoteStore),
     "revalidating": in_memory(RevalidatingStore),
     "objects": in_objects,
     "s3": on_s3,
@@ -196,7 +196,7 @@ def test_reads_beside_a_writer_see_one_generation(store: Store, executor: str) -
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.parametrize("executor", ["auto", "reference"])
 def test_a_forked_child_has_no_indexes_and_reads_the_same(executor: str) -> None:
-    store = FarStore()
+    store = RemoteStore()
     with config.configure(executor=executor):
         tegula.create_array(store, shape=(SIDE, SIDE), dtype="u2", **LAYOUT)
         put(store, 1)

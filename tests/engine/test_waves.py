@@ -624,7 +624,7 @@ def test_remote_reads_return_what_numpy_selects(kind: Callable[..., Store], rang
 
 
 @pytest.mark.parametrize("kind", [*STORES, objects])
-def test_several_writers_far_away_lose_nothing(kind: Callable[..., Store]) -> None:
+def test_several_writers_of_a_remote_store_lose_nothing(kind: Callable[..., Store]) -> None:
     store = kind(concurrency=8)
     array = tegula.create_array(store, shape=96, dtype="i4", chunks=4, shards=24)
 

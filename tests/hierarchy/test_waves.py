@@ -110,7 +110,7 @@ def test_a_large_group_is_opened_by_parts(monkeypatch: pytest.MonkeyPatch) -> No
         assert [name for name, _ in members] == [f"x{number:03}" for number in range(1, 12)]
 
 
-# --- the same results as near
+# --- the same results as with local stores
 
 NAMES = st.sampled_from(["a", "b", "c"])
 NODES = st.sampled_from(["zarr3", "zarr2", "zarr1", "bcolz", "group zarr3", "group zarr2", "table", "broken", "file"])

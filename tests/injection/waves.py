@@ -1,4 +1,4 @@
-"""A store that is far away: requests travel in waves, and it counts them."""
+"""A remote store: requests travel in waves, and it counts them."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ class WaveStore(Store):
 
     @property
     def url(self) -> str:
-        return "far://away"
+        return "remote://store"
 
 
 def _is_busy() -> bool:

@@ -67,8 +67,8 @@ def test_jobs_on_a_consolidated_group(site: tuple[str, Path], format: str) -> No
     url, directory = site
     hierarchy(directory, format)
     copy, converted = MemoryStore(), MemoryStore()
-    near = tegula.copy(directory, MemoryStore())
-    assert tegula.copy(url, copy) == near
+    local_copy = tegula.copy(directory, MemoryStore())
+    assert tegula.copy(url, copy) == local_copy
     assert contents(copy) == contents(tegula.store_of(directory))
     assert tegula.convert(url, converted, format="zarr3", verify=True).ok
     for source in (url, tegula.open(url), tegula.open_group(url, consolidated=True)):
@@ -76,11 +76,15 @@ def test_jobs_on_a_consolidated_group(site: tuple[str, Path], format: str) -> No
             assert tegula.compare(source, other).equal
     report = tegula.check(url)
     assert report.counts == {"not-listed": 1}
-    there = tegula.check(directory)
-    assert (report.arrays, report.groups, report.chunks) == (there.arrays, there.groups, there.chunks)
+    local_report = tegula.check(directory)
+    assert (report.arrays, report.groups, report.chunks) == (
+        local_report.arrays,
+        local_report.groups,
+        local_report.chunks,
+    )
     assert [*tegula.statistics(url).parts] == [*tegula.statistics(directory).parts]
     assert tegula.checksum(url) == tegula.checksum(directory)
-    assert tegula.copy(url, MemoryStore(), path="deep/er").arrays == near.arrays
+    assert tegula.copy(url, MemoryStore(), path="deep/er").arrays == local_copy.arrays
     assert dict(_amounts_of((tegula.open(url),))) == dict(_amounts_of((tegula.open(directory),)))
 
 

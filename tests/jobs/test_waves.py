@@ -1,4 +1,4 @@
-"""Jobs on nodes in a store that is far away: the number of waves of requests, and the same results as near."""
+"""Jobs on nodes in a remote store: the number of waves of requests, and the same results as with a local store."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_the_bytes_of_all_arrays_together_are_bounded(job: str, monkeypatch: pyt
     assert UNITS._held == 0
 
 
-# --- the same results as near
+# --- the same results as with local stores
 
 NAMES = st.sampled_from(["a", "b", "a-b", "a.b"])
 NODES = st.sampled_from(
@@ -172,19 +172,19 @@ def results(store: Store, others: Store, most: int) -> list[object]:
     st.lists(st.tuples(st.lists(NAMES, min_size=1, max_size=3).map("/".join), NODES), max_size=4),
     st.sampled_from([0, 2, 100]),
 )
-def test_jobs_find_far_away_what_they_find_near(
+def test_jobs_find_the_same_in_remote_and_local_stores(
     nodes: list[tuple[str, str]], changes: list[tuple[str, str]], most: int
 ) -> None:
-    near, other = MemoryStore(), MemoryStore()
-    for store, more in ((near, []), (other, changes)):
+    local, changed = MemoryStore(), MemoryStore()
+    for store, more in ((local, []), (changed, changes)):
         build(store, [("", "group zarr3"), *nodes, *more])
-    found = []
-    for one in (near, other):
-        far = WaveStore(concurrency=4)
-        for key in one.list():
-            far.set(key, one.get(key) or b"")
-        found.append(far)
-    assert results(found[0], found[1], most) == results(near, other, most)
+    remotes = []
+    for original in (local, changed):
+        remote = WaveStore(concurrency=4)
+        for key in original.list():
+            remote.set(key, original.get(key) or b"")
+        remotes.append(remote)
+    assert results(remotes[0], remotes[1], most) == results(local, changed, most)
 
 
 def test_an_error_of_one_part_ends_the_others() -> None:

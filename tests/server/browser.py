@@ -20,10 +20,10 @@ _NAMES = ("chromium", "chromium-browser", "google-chrome")
 def executable() -> str:
     """Return where Chromium is, or skip the test."""
     pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    found = os.environ.get("TEGULA_CHROMIUM") or next(filter(None, map(shutil.which, _NAMES)), None)
-    if found is None:
+    result = os.environ.get("TEGULA_CHROMIUM") or next(filter(None, map(shutil.which, _NAMES)), None)
+    if result is None:
         pytest.skip("there is no Chromium on the PATH; Debian's package is called chromium")
-    return found
+    return result
 
 
 @contextmanager
@@ -75,15 +75,15 @@ class Screen:
         }}"""
         deadline = time.monotonic() + PATIENCE / 1000
         # the page's security policy forbids what Playwright's own waiting does
-        while not (found := self.page.evaluate(script, selector))[0]:
-            assert time.monotonic() < deadline, f"{expression} is not true of {found[1]}"
+        while not (result := self.page.evaluate(script, selector))[0]:
+            assert time.monotonic() < deadline, f"{expression} is not true of {result[1]}"
             time.sleep(0.01)
-        said: dict[str, str] = found[1]
+        said: dict[str, str] = result[1]
         return said
 
     def pixels(self) -> np.ndarray[Any, Any]:
         """Return the pixels of the image: red, green, blue and opacity."""
-        found = self.page.evaluate(
+        result = self.page.evaluate(
             """() => {
                 const canvas = document.querySelector('canvas.pixels');
                 const {data, width, height} = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
@@ -94,7 +94,7 @@ class Screen:
                 return [width, height, btoa(text)];
             }"""
         )
-        width, height, text = found
+        width, height, text = result
         return np.frombuffer(base64.b64decode(text), "u1").reshape(height, width, 4)
 
     def close(self) -> None:
@@ -106,8 +106,8 @@ class Screen:
 def elements(start: float, scale: float, count: int, length: int, factor: int = 1) -> np.ndarray[Any, Any]:
     """Return the element that each pixel along an axis shows, -1 outside."""
     at = start + (np.arange(count) + 0.5) / scale
-    found = np.floor(at / factor).astype("i8")
-    return np.where((at >= 0) & (at < length * factor), np.minimum(found, length - 1), -1)
+    result = np.floor(at / factor).astype("i8")
+    return np.where((at >= 0) & (at < length * factor), np.minimum(result, length - 1), -1)
 
 
 def grey(values: np.ndarray[Any, Any], low: float, high: float) -> np.ndarray[Any, Any]:

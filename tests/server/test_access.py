@@ -68,9 +68,14 @@ def test_the_files_of_the_page_need_no_token(server: Any) -> None:
 
 
 def test_a_cookie_belongs_to_one_place_of_a_shared_proxy(server: Any) -> None:
-    for context, place in (("/user/me/proxy/9", "/user/me/proxy/9"), ("/a; Domain=x", "/"), ("", "/"), ("x", "/")):
+    for context, cookie_path in (
+        ("/user/me/proxy/9", "/user/me/proxy/9"),
+        ("/a; Domain=x", "/"),
+        ("", "/"),
+        ("x", "/"),
+    ):
         cookie = ask(server.url, f"/zarr.json?token={TOKEN}", x_forwarded_context=context).headers["set-cookie"]
-        assert cookie.endswith(f"; Path={place}")
+        assert cookie.endswith(f"; Path={cookie_path}")
 
 
 def test_private_answers_are_not_shared(server: Any) -> None:
@@ -114,10 +119,10 @@ def test_tokens_of_odd_requests() -> None:
     assert offered_tokens(b"", {"cookie": 'tegula="unclosed; \x01'}, "tegula") in ([], [("cookie", '"unclosed')])
 
 
-def test_ports() -> None:
+def test_a_port_that_is_taken_is_an_error() -> None:
     group = tegula.create_group({})
-    with tegula.serve(group, port=0) as one:
-        port = int(one.url.rpartition(":")[2])
+    with tegula.serve(group, port=0) as server:
+        port = int(server.url.rpartition(":")[2])
         with pytest.raises(tegula.StoreError, match=str(port)):
             tegula.serve(group, port=port)
         for wrong in (-1, 65536):
@@ -153,9 +158,9 @@ def test_the_command(tmp_path: Any) -> None:
         try:
             assert process.stdout is not None
             line = process.stdout.readline()
-            found = re.search(r"http://127\.0\.0\.1:\d+/", line)
-            assert found is not None, line
-            with urllib.request.urlopen(found[0] + "zarr.json", timeout=60) as answer:
+            match = re.search(r"http://127\.0\.0\.1:\d+/", line)
+            assert match is not None, line
+            with urllib.request.urlopen(match[0] + "zarr.json", timeout=60) as answer:
                 assert b'"array"' in answer.read()
             process.send_signal(signal.SIGINT)
             assert process.wait(30) == 0
@@ -177,8 +182,8 @@ def test_a_server_in_a_bucket(s3_server: Any) -> None:
     values = np.arange(10_000).reshape(100, 100)
     tegula.save(f"{bucket.url}/g.zarr", x=values, storage_options=bucket.storage_options)
     with tegula.serve(f"{bucket.url}/g.zarr", port=0, storage_options=bucket.storage_options) as server:
-        found = tegula.open(f"{server.url}/x", storage_options={"allow_http": "true"})
-        assert np.array_equal(found[...], values)
+        result = tegula.open(f"{server.url}/x", storage_options={"allow_http": "true"})
+        assert np.array_equal(result[...], values)
         chunk = ask(server.url, "/x/c/0/0")
         tag = chunk.headers["etag"]
         assert ask(server.url, "/x/c/0/0", range="bytes=-9").body == chunk.body[-9:]
@@ -210,10 +215,10 @@ def test_lists_that_are_sent_in_parts(tmp_path: Path) -> None:
     array = tegula.create_array(tmp_path / "a.zarr", shape=3, chunks=3, dtype="u1", codecs=[])
     array[:] = 1
     with tegula.serve(array, port=0) as server:
-        tag = ask(server.url, "/c/0").headers["etag"]
+        entity_tag = ask(server.url, "/c/0").headers["etag"]
         parts = urlsplit(server.url)
-        for tags in ((tag, '"x"'), ('"x"', tag)):
+        for tags in ((entity_tag, '"x"'), ('"x"', entity_tag)):
             with closing(socket.create_connection((parts.hostname, parts.port), timeout=30)) as client:
-                lines = "".join(f"If-None-Match: {one}\r\n" for one in tags)
+                lines = "".join(f"If-None-Match: {tag}\r\n" for tag in tags)
                 client.sendall(f"GET /c/0 HTTP/1.1\r\nHost: localhost\r\n{lines}\r\n".encode())
                 assert client.recv(2**16).startswith(b"HTTP/1.1 304 ")

@@ -18,8 +18,8 @@ from tests.waiting import run_threads
 import tegula
 from tegula.server import extracting, routes
 from tegula.server.budget import Budget, BusyError, TooLargeError
-from tegula.server.content import Content, Worked
-from tegula.server.moments import decoding_cost, reading_cost
+from tegula.server.consistency import decoding_cost, reading_cost
+from tegula.server.content import ComputedValue, Content
 from tegula.stores import MemoryStore
 
 pytestmark = pytest.mark.once(executors="both")
@@ -107,8 +107,8 @@ def test_costs_of_shown_chunks(format: str) -> None:
     content = Content(array)
     costs = {}
     for to in (None, "uint8", "float64"):
-        found = content.find("c/0", to)
-        costs[to] = found.cost if isinstance(found, Worked) else 0
+        result = content.find("c/0", to)
+        costs[to] = result.cost if isinstance(result, ComputedValue) else 0
     assert costs["float64"] >= 3 * 8 * 2**20 > costs["uint8"] >= 2 * 2**20
     assert (costs[None] >= 2 * 2**20) == (format == "bcolz")
 
@@ -169,7 +169,7 @@ def test_a_small_download_is_complete_at_once(format: str) -> None:
     array = tegula.create_array({}, shape=100, dtype="i4")
     begun = extracting.download(Content(array), "", "", format).run()
     assert begun.first
-    assert begun.rest is None
+    assert begun.blocks is None
 
 
 @pytest.mark.slow
@@ -197,13 +197,13 @@ def test_memory_with_one_large_chunk(tmp_path: Path) -> None:
             )
             peak = memory(process.pid)["VmHWM"]
             until = time.monotonic() + 30
-            while (left := memory(process.pid)["VmRSS"]) > 230_000 and time.monotonic() < until:
+            while (remaining := memory(process.pid)["VmRSS"]) > 230_000 and time.monotonic() < until:
                 time.sleep(0.2)
         finally:
             process.kill()
     assert {*statuses} <= {200, 503}
     assert peak < 850_000, f"{peak} kB"  # 2 * 256 MiB for one request, and what other answers take
-    assert left < 230_000, f"{left} kB"
+    assert remaining < 230_000, f"{remaining} kB"
 
 
 def memory(pid: int) -> dict[str, int]:

@@ -30,7 +30,7 @@ def test_ranges_from_a_first_byte(size: int, first: int, last: int | None) -> No
 
 
 @given(SIZES, NUMBERS)
-def test_suffixes(size: int, length: int) -> None:
+def test_a_suffix_range_ends_at_the_last_byte(size: int, length: int) -> None:
     try:
         span = wanted_span(f"bytes=-{length}", size)
     except UnsatisfiableError:
@@ -57,7 +57,7 @@ def test_huge_numbers() -> None:
     assert wanted_span("bytes=" + "0" * 6000 + "1-2", 5).start in (0, 1)
 
 
-def test_tags() -> None:
+def test_tags_are_compared_strongly_or_weakly() -> None:
     assert matches('"x", "a"', '"a"', strong=True)
     assert not matches('W/"a"', '"a"', strong=True)
     assert matches('W/"a"', '"a"', strong=False)

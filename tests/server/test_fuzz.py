@@ -54,8 +54,8 @@ async def request(
         sent.append(message)
 
     await asyncio.wait_for(application(scope, receive, send), 60)
-    found = {name.decode(): value.decode("latin-1") for name, value in sent[0]["headers"]}
-    return sent[0]["status"], found, b"".join(message.get("body", b"") for message in sent[1:])
+    result = {name.decode(): value.decode("latin-1") for name, value in sent[0]["headers"]}
+    return sent[0]["status"], result, b"".join(message.get("body", b"") for message in sent[1:])
 
 
 NAMES = st.sampled_from(
@@ -153,14 +153,14 @@ KNOWN = {200, 206, 304, 400, 401, 404, 405, 412, 416, 422}
 @settings(max_examples=600, deadline=None)
 def test_no_request_fails(application: Any, method: str, path: str, parameters: Any, headers: Any) -> None:
     query = "&".join(f"{name}={quote(value, errors='replace')}" for name, value in parameters.items())
-    status, found, body = asyncio.run(request(application, method, path, query, headers))
+    status, result, body = asyncio.run(request(application, method, path, query, headers))
     assert status in KNOWN, (status, body)
-    if "content-length" in found and method != "HEAD" and status != 304:
-        assert int(found["content-length"]) == len(body)
-    if found.get("content-type") == "application/json" and status == 200 and method == "GET" and body:
+    if "content-length" in result and method != "HEAD" and status != 304:
+        assert int(result["content-length"]) == len(body)
+    if result.get("content-type") == "application/json" and status == 200 and method == "GET" and body:
         json.loads(body)
     if status in (206, 416):
-        assert "content-range" in found
+        assert "content-range" in result
     if method == "HEAD":
         assert not body
 

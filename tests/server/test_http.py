@@ -31,10 +31,10 @@ def server(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[A
         group.create_array("empty", shape=(2, 2), dtype="u1")
         group.create_array("shards", shape=(64, 64), chunks=(8, 8), shards=(32, 32), dtype="f8")[...] = 1.5
         # chunks that Zarr v3 can't describe are decoded and encoded again; no group of Zarr v3 gets such a member
-        made = tegula.create_array({}, shape=100, chunks=60, dtype="f8", format="bcolz")
-        made[:] = np.arange(100)
-        for key in made.store.list():
-            group.store.set(f"made/{key}", made.store.get(key))
+        created = tegula.create_array({}, shape=100, chunks=60, dtype="f8", format="bcolz")
+        created[:] = np.arange(100)
+        for key in created.store.list():
+            group.store.set(f"made/{key}", created.store.get(key))
         with tegula.serve(group, port=0) as running:
             ask(running.url, "/stored/zarr.json")  # a value is answered at once if its array is known
             yield running
@@ -56,7 +56,7 @@ def whole(server: Any) -> bytes:
 # --- whole values
 
 
-def test_a_value(get: Any, whole: bytes) -> None:
+def test_a_value_is_sent_with_its_length_and_tag(get: Any, whole: bytes) -> None:
     answer = get()
     assert answer.status == 200
     assert answer.body == whole
@@ -69,11 +69,11 @@ def test_a_value(get: Any, whole: bytes) -> None:
 
 def test_head_says_what_get_would(get: Any) -> None:
     for target in (CHUNK, "/zarr.json", "/stored/zarr.json", "/made/c/1", "/as/float32/made/c/0"):
-        one, two = get(target), get(target, "HEAD")
-        assert (two.status, two.body) == (200, b"")
+        first, second = get(target), get(target, "HEAD")
+        assert (second.status, second.body) == (200, b"")
         for name in ("content-length", "etag", "content-type", "accept-ranges"):
-            assert one.headers[name] == two.headers[name], (target, name)
-        assert len(one.body) == int(one.headers["content-length"])
+            assert first.headers[name] == second.headers[name], (target, name)
+        assert len(first.body) == int(first.headers["content-length"])
 
 
 def test_head_has_no_ranges(get: Any) -> None:
@@ -143,12 +143,12 @@ def test_ranges_to_ignore(get: Any, whole: bytes, header: str) -> None:
     assert (answer.status, answer.body) == (200, whole)
 
 
-def test_ranges_of_made_values(get: Any) -> None:
+def test_ranges_of_computed_values(get: Any) -> None:
     for target in ("/made/c/1", "/as/float32/made/c/0", "/made/zarr.json"):
-        whole = get(target).body
+        full = get(target).body
         answer = get(target, range="bytes=3-9")
-        assert (answer.status, answer.body) == (206, whole[3:10])
-        assert get(target, range=f"bytes={len(whole)}-").status == 416
+        assert (answer.status, answer.body) == (206, full[3:10])
+        assert get(target, range=f"bytes={len(full)}-").status == 416
 
 
 # --- conditions

@@ -119,12 +119,12 @@ def test_neuroglancer(client: Path) -> None:
     group["volume"] = np.arange(27.0).reshape(3, 3, 3)
     group["text"] = np.array(["a"])
     with tegula.serve(group, port=0) as server:
-        place = ask(server.url, "/-/neuroglancer/open?path=volume").headers["location"]
-        assert ask(server.url, f"/-/neuroglancer/{place}").body == b"<html>client</html>"
-        assert ask(server.url, f"/-/neuroglancer/{place}main.js").body == b"1"
+        location = ask(server.url, "/-/neuroglancer/open?path=volume").headers["location"]
+        assert ask(server.url, f"/-/neuroglancer/{location}").body == b"<html>client</html>"
+        assert ask(server.url, f"/-/neuroglancer/{location}main.js").body == b"1"
         for name in ("nosuch.js", "../../__init__.py", "%2e%2e/__init__.py", "/etc/passwd"):
-            assert ask(server.url, f"/-/neuroglancer/{place}{name}").status == 404
-        state = first_event(server.url, f"/-/neuroglancer/events/{place.split('/')[1]}?gc=1&gs=0")
+            assert ask(server.url, f"/-/neuroglancer/{location}{name}").status == 404
+        state = first_event(server.url, f"/-/neuroglancer/events/{location.split('/')[1]}?gc=1&gs=0")
         assert state["s"]["layers"][0]["shaderControls"]["normalized"]["range"] == [0.0, 26.0]
         source = state["s"]["layers"][0]["source"]
         assert source == f"{server.url}/behind/-/as/float32/volume/|zarr3:"

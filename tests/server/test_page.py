@@ -310,7 +310,7 @@ def test_two_fingers_zoom(server: Any, browser: Any, root: tegula.Group) -> None
     screen.close()
 
 
-def test_keys(screen: Screen, root: tegula.Group) -> None:
+def test_keys_move_the_view(screen: Screen, root: tegula.Group) -> None:
     screen.show("#/sharded?map=grey")
     screen.ready()
     page = screen.page
@@ -356,9 +356,9 @@ def test_a_link_restores_the_view(screen: Screen, server: Any, browser: Any) -> 
     other = Screen(browser, server.url)
     other.show(link)
     other.page.wait_for_selector("text=lat (°N)")
-    found = other.until(f"d.index === '{said['index']}'")
+    result = other.until(f"d.index === '{said['index']}'")
     for name in ("x", "y", "scaleX", "scaleY", "low", "high"):
-        assert float(found[name]) == pytest.approx(float(said[name]), rel=1e-6)
+        assert float(result[name]) == pytest.approx(float(said[name]), rel=1e-6)
     assert np.array_equal(screen.pixels(), other.pixels())
     # backwards and forwards
     other.page.locator('a[data-path="sharded"]').click()
@@ -416,7 +416,7 @@ def test_damage_that_only_checksums_show(damage: str, browser: Any, tmp_path: Pa
         screen.close()
 
 
-def test_lines(screen: Screen, root: tegula.Group) -> None:
+def test_a_line_shows_the_values_of_one_axis(screen: Screen, root: tegula.Group) -> None:
     screen.show("#/series")
     said = screen.until("d.path === 'series'", ".line-tab .plot")
     values = root["series"][:]
@@ -489,7 +489,7 @@ def test_error_of_one_node_is_not_shown_for_the_next(browser: Any, tmp_path: Pat
         screen.close()
 
 
-def test_facts(screen: Screen) -> None:
+def test_the_about_tab_shows_shapes_codecs_and_chunks(screen: Screen) -> None:
     screen.show("#/sharded?tab=about")
     screen.page.wait_for_selector(".about .grid")
     text = screen.page.inner_text(".about")
@@ -502,7 +502,7 @@ def test_facts(screen: Screen) -> None:
     screen.until("d.path === 'climate/t2m'")
 
 
-def test_downloads(screen: Screen, root: tegula.Group, tmp_path: Path) -> None:
+def test_downloads_have_the_values_in_sight(screen: Screen, root: tegula.Group, tmp_path: Path) -> None:
     screen.show("#/sharded?at=4,0,0&view=10,5,64,64")
     screen.ready()
     pixels = screen.pixels()

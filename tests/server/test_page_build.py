@@ -59,11 +59,13 @@ def test_the_sources_have_types_and_pass_their_tests(sources: Path) -> None:
 
 
 def test_the_page_is_small_and_whole() -> None:
-    found = files(PAGE)
-    assert sorted(found) == ["app.css", "app.js", "index.html", "licenses.txt"]
-    assert sum(map(len, found.values())) < MOST_BYTES
+    result = files(PAGE)
+    assert sorted(result) == ["app.css", "app.js", "index.html", "licenses.txt"]
+    assert sum(map(len, result.values())) < MOST_BYTES
     # nothing comes from elsewhere, and no code is made of text, which the page's security policy forbids
-    text = b"".join(found[name] for name in found if name != "licenses.txt").replace(b"http://www.w3.org/2000/svg", b"")
+    text = b"".join(result[name] for name in result if name != "licenses.txt").replace(
+        b"http://www.w3.org/2000/svg", b""
+    )
     assert not re.search(rb"\b(?:src|href|url)\s*[=(:]\s*[\"']?(?:https?:)?//", text)
     assert not re.search(rb"\beval\(|\bnew Function\b|sourceMappingURL", text)
 

@@ -11,7 +11,7 @@ from urllib.parse import quote, unquote
 import numpy as np
 import pytest
 from tests.server.browser import Screen, chromium, elements, grey
-from tests.server.test_readers import TOGETHER, arrays, place
+from tests.server.test_readers import TOGETHER, arrays, path_of_case
 from tests.zarr.test_fixtures import unpacked
 
 import tegula
@@ -98,7 +98,7 @@ def check_cells(screen: Screen, path: str, total: int) -> None:
 
 @pytest.mark.parametrize(("archive", "case"), TOGETHER, ids=[f"{a}-{c['case']}" for a, c in TOGETHER])
 def test_what_is_drawn_are_the_values(archive: str, case: dict[str, Any], screen: Screen, unpacked: Path) -> None:
-    path = place(archive, case)
+    path = path_of_case(archive, case)
     for name, array in arrays(tegula.open(unpacked / path)).items():
         try:
             values = numbers(array)

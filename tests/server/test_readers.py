@@ -50,7 +50,7 @@ ZARRITA_FAILS = (
 )
 
 
-def place(archive: str, case: dict[str, Any]) -> str:
+def path_of_case(archive: str, case: dict[str, Any]) -> str:
     return "/".join(part for part in (archive, case["case"], "store", case.get("store", ""), case["path"]) if part)
 
 
@@ -69,10 +69,10 @@ def read_by_tensorstore(url: str, expected: Any) -> Any:
     """Return what TensorStore reads, ``None`` if it says that it lacks something."""
     if np.asarray(expected).dtype.kind == "V":
         return None  # it has no type for records, and shows bytes along one more axis
-    found = tensorstore.open({"driver": "zarr3", "kvstore": url + "/"})
-    error = found.exception()
+    actual = tensorstore.open({"driver": "zarr3", "kvstore": url + "/"})
+    error = actual.exception()
     if error is None:
-        return found.result().read().result()
+        return actual.result().read().result()
     assert any(lack in str(error) for lack in TENSORSTORE_LACKS), error
     return None
 
@@ -90,7 +90,7 @@ def read_by_zarr(url: str) -> Any:
 @pytest.mark.slow
 @pytest.mark.parametrize(("archive", "case"), TOGETHER, ids=[f"{a}-{c['case']}" for a, c in TOGETHER])
 def test_zarr_python_and_tensorstore(archive: str, case: dict[str, Any], server: Any, unpacked: Path) -> None:
-    path = place(archive, case)
+    path = path_of_case(archive, case)
     for name, array in arrays(open_case(unpacked / archive, case)).items():
         url = f"{server.url}/{path}/{quote(name)}".rstrip("/")
         try:
@@ -102,8 +102,8 @@ def test_zarr_python_and_tensorstore(archive: str, case: dict[str, Any], server:
                 zarr.open_array(url, mode="r")
             continue
         assert same(read_by_zarr(url), expected)
-        found = read_by_tensorstore(url, expected)
-        assert found is None or same(found, expected)
+        actual = read_by_tensorstore(url, expected)
+        assert actual is None or same(actual, expected)
 
 
 @pytest.mark.parametrize(("archive", "case"), ZIPPED, ids=[f"{a}-{c['case']}" for a, c in ZIPPED])
@@ -143,19 +143,19 @@ def zarrita() -> Path:
     if not (folder / "node_modules" / "zarrita").is_dir():
         (folder / "package.json").write_text('{"private": true}')
         command = ["npm", "install", "--no-audit", "--no-fund", "--ignore-scripts", "zarrita@^0.7"]
-        found = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
-        if found.returncode:
-            pytest.skip(f"zarrita can't be installed: {found.stderr:.200}")
+        result = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+        if result.returncode:
+            pytest.skip(f"zarrita can't be installed: {result.stderr:.200}")
     return folder
 
 
 def read_by_zarrita(folder: Path, urls: list[str]) -> list[dict[str, Any]]:
     script = Path(__file__).with_name("zarrita.mjs")
-    found = subprocess.run(
+    result = subprocess.run(
         ["node", str(script), str(folder)],
         input=json.dumps(urls), capture_output=True, text=True, timeout=300, check=True,
     )  # fmt: skip
-    return [json.loads(line) for line in found.stdout.splitlines()]
+    return [json.loads(line) for line in result.stdout.splitlines()]
 
 
 def agree(values: list[Any], expected: np.ndarray[Any, Any]) -> bool:
@@ -164,8 +164,8 @@ def agree(values: list[Any], expected: np.ndarray[Any, Any]) -> bool:
     if flat.dtype.kind in "iu":
         return [int(value) for value in values] == flat.tolist()
     if flat.dtype.kind == "f":
-        found = np.array([float(value.replace("Infinity", "inf")) for value in values], flat.dtype)
-        return np.array_equal(found, flat, equal_nan=True)
+        actual = np.array([float(value.replace("Infinity", "inf")) for value in values], flat.dtype)
+        return np.array_equal(actual, flat, equal_nan=True)
     if flat.dtype.kind == "b":
         return [bool(value) for value in values] == flat.tolist()
     return [str(value).rstrip("\0") for value in values] == [str(value) for value in flat.tolist()]
@@ -176,7 +176,7 @@ def test_zarrita(server: Any, unpacked: Path, zarrita: Path) -> None:
     """All fixtures as they are, and cast to what browsers can show, read in one process of Node."""
     expected: dict[str, Any] = {}
     for archive, case in TOGETHER:
-        path = place(archive, case)
+        path = path_of_case(archive, case)
         for name, array in arrays(open_case(unpacked / archive, case)).items():
             inner = f"{path}/{quote(name)}".rstrip("/")
             try:
@@ -191,15 +191,15 @@ def test_zarrita(server: Any, unpacked: Path, zarrita: Path) -> None:
             if to is not None:
                 expected[f"{server.url}/as/{to}/{inner}"] = cast(np.asarray(values), np.dtype(to))
     lacking, wrong, done = [], [], 0
-    for found in read_by_zarrita(zarrita, [*expected]):
-        values = expected[found["url"]]
-        if any(name in found["url"] and "/as/float" not in found["url"] for name in ZARRITA_FAILS):
-            lacking.append(found["url"])
-        elif "error" in found:
-            known = any(lack in found["error"] for lack in ZARRITA_LACKS)
-            (lacking if known and "/as/" not in found["url"] else wrong).append((found["url"], found["error"]))
-        elif [*values.shape] != found["shape"] or not agree(found["values"], values):
-            wrong.append((found["url"], f"{found['dtype']} {found['values'][:5]} != {values.ravel()[:5]}"))
+    for actual in read_by_zarrita(zarrita, [*expected]):
+        values = expected[actual["url"]]
+        if any(name in actual["url"] and "/as/float" not in actual["url"] for name in ZARRITA_FAILS):
+            lacking.append(actual["url"])
+        elif "error" in actual:
+            known = any(lack in actual["error"] for lack in ZARRITA_LACKS)
+            (lacking if known and "/as/" not in actual["url"] else wrong).append((actual["url"], actual["error"]))
+        elif [*values.shape] != actual["shape"] or not agree(actual["values"], values):
+            wrong.append((actual["url"], f"{actual['dtype']} {actual['values'][:5]} != {values.ravel()[:5]}"))
         else:
             done += 1
     assert not wrong, "\n".join(f"{url}: {why}" for url, why in wrong)
@@ -227,7 +227,7 @@ def test_gdal(server: Any, unpacked: Path) -> None:
     """All fixtures that are rasters: numbers along two axes."""
     expected = {}
     for archive, case in TOGETHER:
-        path = place(archive, case)
+        path = path_of_case(archive, case)
         for name, array in arrays(open_case(unpacked / archive, case)).items():
             if (
                 array.ndim == 2
@@ -238,20 +238,20 @@ def test_gdal(server: Any, unpacked: Path) -> None:
             ):
                 expected[f"{server.url}/{path}/{quote(name)}".rstrip("/")] = array[...]
     script = Path(__file__).with_name("gdal_reader.py")
-    found = subprocess.run(
+    actual = subprocess.run(
         [gdal(), str(script)], input=json.dumps([*expected]), capture_output=True, text=True, timeout=300, check=True
     )
     wrong, done = [], 0
-    for line in found.stdout.splitlines():
+    for line in actual.stdout.splitlines():
         read = json.loads(line)
         values = expected[read["url"]]
         if "error" in read:
             if not any(lack in read["error"] for lack in GDAL_LACKS):
                 wrong.append((read["url"], read["error"]))
             continue
-        there = np.frombuffer(base64.b64decode(read["values"]), read["dtype"]).reshape(read["shape"])
+        theirs = np.frombuffer(base64.b64decode(read["values"]), read["dtype"]).reshape(read["shape"])
         done += 1
-        if there.shape != values.shape or not np.array_equal(there, values, equal_nan=values.dtype.kind == "f"):
-            wrong.append((read["url"], f"{there.ravel()[:4]} != {values.ravel()[:4]}"))
+        if theirs.shape != values.shape or not np.array_equal(theirs, values, equal_nan=values.dtype.kind == "f"):
+            wrong.append((read["url"], f"{theirs.ravel()[:4]} != {values.ravel()[:4]}"))
     assert not wrong, "\n".join(f"{url}: {why}" for url, why in wrong)
     assert done > 20

@@ -57,15 +57,15 @@ def table_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def test_a_listing(url: str) -> None:
-    found = ask(url, "/?list").json
-    assert (found["path"], found["kind"], found["attributes"]) == ("", "group", {"title": "t"})
-    assert [member["name"] for member in found["members"]] == ["below", "many", "n", "t"]
-    array = found["members"][-1]
+    result = ask(url, "/?list").json
+    assert (result["path"], result["kind"], result["attributes"]) == ("", "group", {"title": "t"})
+    assert [member["name"] for member in result["members"]] == ["below", "many", "n", "t"]
+    array = result["members"][-1]
     assert array["kind"] == "array"
     assert (array["shape"], array["dtype"], array["format"], array["nbytes"]) == ([2, 3, 4], "float64", "zarr2", 192)
     assert array["codecs"][0]["name"]
-    assert found["truncated"] is False
-    assert ask(url, "/", accept="application/json").json == found
+    assert result["truncated"] is False
+    assert ask(url, "/", accept="application/json").json == result
     assert ask(url, "/t", accept="application/json").json["attributes"] == {"units": "K"}
 
 
@@ -79,9 +79,9 @@ def test_a_served_member_has_its_name() -> None:
 def test_listings_come_in_pages(url: str) -> None:
     names, after = [], ""
     while True:
-        found = ask(url, f"/many?list&limit=1&after={after}").json
-        names += [member["name"] for member in found["members"]]
-        if not found["truncated"]:
+        result = ask(url, f"/many?list&limit=1&after={after}").json
+        names += [member["name"] for member in result["members"]]
+        if not result["truncated"]:
             break
         after = names[-1]
     assert names == ["a", "b", "c"]
@@ -130,12 +130,12 @@ def test_a_plain_listing_where_there_is_no_page(group: Any, monkeypatch: pytest.
 # --- facts
 
 
-def test_info(url: str) -> None:
-    found = ask(url, "/-/info/t").json
-    assert found["grid"] == [1, 1, 1]
-    assert found["stored_chunks"] == 1
-    assert found["ratio"] == pytest.approx(192 / found["stored_nbytes"], abs=1e-3)
-    assert found["cast"] == "float32"
+def test_info_describes_an_array_and_its_stored_chunks(url: str) -> None:
+    result = ask(url, "/-/info/t").json
+    assert result["grid"] == [1, 1, 1]
+    assert result["stored_chunks"] == 1
+    assert result["ratio"] == pytest.approx(192 / result["stored_nbytes"], abs=1e-3)
+    assert result["cast"] == "float32"
     assert ask(url, "/-/info/").json["nmembers"] == 4
     assert ask(url, "/-/info/nothing").status == 404
 
@@ -143,11 +143,11 @@ def test_info(url: str) -> None:
 def test_info_of_a_huge_grid() -> None:
     array = tegula.create_array({}, shape=(10**9, 10**9), chunks=(10, 10), dtype="f8")
     array[5, 5] = 1
-    found = facts.info(Content(array), "")
-    assert (found["nchunks"], found["stored_chunks"]) == (10**16, 1)
+    result = facts.info(Content(array), "")
+    assert (result["nchunks"], result["stored_chunks"]) == (10**16, 1)
 
 
-def test_search(url: str) -> None:
+def test_a_search_finds_nodes_by_words_of_their_paths(url: str) -> None:
     assert [node["path"] for node in ask(url, "/-/tree?search=BELOW%20n").json["nodes"]] == ["below/names"]
     assert [node["path"] for node in ask(url, "/-/tree?under=many").json["nodes"]] == ["many/a", "many/b", "many/c"]
     cut = ask(url, "/-/tree?limit=2").json
@@ -158,10 +158,13 @@ def test_search(url: str) -> None:
 
 
 def test_rows_of_a_table(table_url: str) -> None:
-    found = ask(table_url, "/-/rows/?start=249998&stop=250010").json
-    assert found["total"] == 250_000
-    assert [(column["name"], column["dtype"]) for column in found["columns"]][:2] == [("n", "int64"), ("x", "float64")]
-    assert found["rows"] == [[249998, "NaN" if 249998 % 7 == 0 else 124999.0, "r249998"], [249999, 124999.5, "r249999"]]
+    result = ask(table_url, "/-/rows/?start=249998&stop=250010").json
+    assert result["total"] == 250_000
+    assert [(column["name"], column["dtype"]) for column in result["columns"]][:2] == [("n", "int64"), ("x", "float64")]
+    assert result["rows"] == [
+        [249998, "NaN" if 249998 % 7 == 0 else 124999.0, "r249998"],
+        [249999, 124999.5, "r249999"],
+    ]
     assert ask(table_url, "/-/rows/?columns=s,n&start=3&stop=4").json["rows"] == [["r3", 3]]
     assert ask(table_url, "/-/rows/?columns=%5B%22s%22%5D&start=3&stop=4").json["rows"] == [["r3"]]
     assert len(ask(table_url, "/-/rows/").json["rows"]) == 1000
@@ -172,10 +175,10 @@ def test_rows_of_a_table(table_url: str) -> None:
 
 
 def test_rows_of_other_nodes(url: str) -> None:
-    found = ask(url, "/-/rows/below/rec").json
-    assert [column["name"] for column in found["columns"]] == ["i", "s", "f"]
-    assert found["rows"][0] == [1, "a", [0.5, "NaN"]]
-    assert len(found["rows"][1][1]) == 2001  # cut off
+    result = ask(url, "/-/rows/below/rec").json
+    assert [column["name"] for column in result["columns"]] == ["i", "s", "f"]
+    assert result["rows"][0] == [1, "a", [0.5, "NaN"]]
+    assert len(result["rows"][1][1]) == 2001  # cut off
     assert ask(url, "/-/rows/below/names").json["rows"] == [["one"], [""], ["ü"]]
     assert ask(url, "/-/rows/n").json["rows"] == [[1.0], ["NaN"], [3.0]]
     assert ask(url, "/-/rows/t?stop=1").json["rows"] == [[np.arange(12.0).reshape(3, 4).tolist()]]
@@ -192,17 +195,17 @@ def test_a_group_of_columns_is_a_table() -> None:
 @settings(max_examples=40, deadline=None)
 def test_rows_are_the_rows(start: int, stop: int, size: int, columns: int) -> None:
     values = {f"c{number}": np.arange(size) * (number + 1) for number in range(columns)}
-    found = extracting.rows(Content(tegula.create_table({}, values)), "", None, start, stop)
+    actual = extracting.rows(Content(tegula.create_table({}, values)), "", None, start, stop)
     expected = [[int(column[row]) for column in values.values()] for row in range(size)][start : max(start, stop)]
-    assert found["rows"] == expected
+    assert actual["rows"] == expected
 
 
 def test_wide_rows_are_cut() -> None:
     array = tegula.create_array({}, shape=(3, 10**6), chunks=(1, 10**6), dtype="f8")
-    found = extracting.rows(Content(array), "", None, 0, None)
-    assert found["stop"] == 2  # 16 MiB
-    assert found["rows"][0][0]["shape"] == [10**6]
-    assert len(found["rows"][0][0]["values"]) == 64
+    result = extracting.rows(Content(array), "", None, 0, None)
+    assert result["stop"] == 2  # 16 MiB
+    assert result["rows"][0][0]["shape"] == [10**6]
+    assert len(result["rows"][0][0]["values"]) == 64
     wide = tegula.create_array({}, shape=(3, 10**9), chunks=(1, 10**6), dtype="f8")
     with pytest.raises(tegula.SelectionError, match="bytes"):
         extracting.rows(Content(wide), "", None, 0, None)
@@ -211,13 +214,13 @@ def test_wide_rows_are_cut() -> None:
 # --- statistics
 
 
-def test_statistics(url: str) -> None:
-    found = ask(url, "/-/stats/t?selection=1,:,0:2").json
+def test_statistics_of_a_selection_are_those_of_numpy(url: str) -> None:
+    result = ask(url, "/-/stats/t?selection=1,:,0:2").json
     values = np.arange(24.0).reshape(2, 3, 4)[1, :, 0:2]
-    assert (found["min"], found["max"], found["count"]) == (values.min(), values.max(), values.size)
-    assert found["mean"] == pytest.approx(values.mean())
-    assert found["std"] == pytest.approx(values.std())
-    assert sum(found["histogram"]["counts"]) == values.size
+    assert (result["min"], result["max"], result["count"]) == (values.min(), values.max(), values.size)
+    assert result["mean"] == pytest.approx(values.mean())
+    assert result["std"] == pytest.approx(values.std())
+    assert sum(result["histogram"]["counts"]) == values.size
     assert ask(url, "/-/stats/n").json["missing"] == 1
     assert ask(url, "/-/stats/t?selection=9").status == 400
     assert ask(url, "/-/stats/t?selection=a!").status == 400
@@ -229,24 +232,24 @@ def test_statistics(url: str) -> None:
 def test_statistics_are_bounded() -> None:
     array = tegula.create_array({}, shape=(10**6, 10**6), chunks=(1000, 1000), dtype="f8")
     with pytest.raises(tegula.UnsupportedError, match="at most"):
-        extracting.measured(Content(array), "", "")
-    assert extracting.measured(Content(array), "", "0:10, 0:10")["count"] == 100
+        extracting.selection_statistics(Content(array), "", "")
+    assert extracting.selection_statistics(Content(array), "", "0:10, 0:10")["count"] == 100
 
 
 # --- downloads
 
 
 @pytest.mark.parametrize("selection", ["", "...", "0", ":, 1:3, ::-1", "1, 2, 3", "0:0"])
-def test_downloads(url: str, selection: str) -> None:
+def test_a_download_has_the_selected_values(url: str, selection: str) -> None:
     values = np.arange(24.0).reshape(2, 3, 4)
     expected = {"": values, "...": values, "0": values[0], ":, 1:3, ::-1": values[:, 1:3, ::-1],
                 "1, 2, 3": values[1, 2, 3], "0:0": values[0:0]}[selection]  # fmt: skip
     answer = ask(url, f"/-/values/t?format=npy&selection={quote(selection)}")
     assert answer.headers["content-disposition"] == 'attachment; filename="t.npy"'
     assert int(answer.headers["content-length"]) == len(answer.body)
-    found = np.load(io.BytesIO(answer.body))
-    assert found.dtype == values.dtype
-    assert np.array_equal(found, expected)
+    actual = np.load(io.BytesIO(answer.body))
+    assert actual.dtype == values.dtype
+    assert np.array_equal(actual, expected)
     as_json = ask(url, f"/-/values/t?format=json&selection={quote(selection)}").json
     assert np.array_equal(np.array(as_json).reshape(expected.shape), expected)
 

@@ -7,7 +7,6 @@ from typing import Any
 import hypothesis.strategies as st
 import numpy as np
 import pytest
-from far_stores import FarStore, RevalidatingStore
 from hypothesis import Phase, settings
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -17,6 +16,7 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
+from remote_stores import RemoteStore, RevalidatingStore
 from tests.effort import examples
 
 import tegula
@@ -45,7 +45,7 @@ class CachedReads(RuleBasedStateMachine):
 
     recheck: str | float = "open"
 
-    @initialize(layout=st.sampled_from(LAYOUTS), kind=st.sampled_from([FarStore, RevalidatingStore, MemoryStore]))
+    @initialize(layout=st.sampled_from(LAYOUTS), kind=st.sampled_from([RemoteStore, RevalidatingStore, MemoryStore]))
     def create(self, layout: dict[str, Any], kind: type[MemoryStore]) -> None:
         self.settings = config.configure(cache_bytes=BUDGET, recheck=self.recheck)
         self.settings.__enter__()

@@ -6,7 +6,7 @@ from functools import partial
 from types import MappingProxyType
 
 import pytest
-from far_stores import RevalidatingStore
+from remote_stores import RevalidatingStore
 
 from tegula import CachedStore
 from tegula.errors import ConflictError, StoreError

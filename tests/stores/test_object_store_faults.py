@@ -436,10 +436,10 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 
 def test_more_requests_are_allowed_as_long_as_they_pay_off(clock: list[float]) -> None:
-    far = Limiter(64, 256)
-    assert (far.allowed, far.wanted) == (64, 256)
-    assert rounds_of(far, 3, lambda _: 0.02) == [128, 256, 256]
-    assert far.wanted == 256
+    limiter = Limiter(64, 256)
+    assert (limiter.allowed, limiter.wanted) == (64, 256)
+    assert rounds_of(limiter, 3, lambda _: 0.02) == [128, 256, 256]
+    assert limiter.wanted == 256
 
     # a server or a line that answers no more of them in a second
     full = Limiter(64, 256)

@@ -184,9 +184,9 @@ def test_types_that_arrow_lacks_are_refused_by_name() -> None:
             read()
     assert table.scan(["ok"], pc.field("ok") == 1).to_arrow().num_rows == 1
     for dtype in ("M8[Y]", "M8[D]"):
-        far = tegula.create_table({}, {"bad": np.array([2**40], dtype)})
+        out_of_range = tegula.create_table({}, {"bad": np.array([2**40], dtype)})
         with pytest.raises(MetadataError, match=r"out of Arrow's range.*'bad'"):
-            far.to_arrow()
+            out_of_range.to_arrow()
     with pytest.raises(MetadataError, match="'bad'"):
         tegula.create_table({}, {"bad": np.array(["\ud800"])}).to_arrow()
 

@@ -179,7 +179,7 @@ ts.open({'driver': 'stack', 'layers': [3]}).result()
 
 @pytest.mark.slow
 @pytest.mark.parametrize("expression", EXPRESSIONS)
-def test_the_same_is_said(expression: str) -> None:
+def test_errors_and_results_are_the_same(expression: str) -> None:
     assert outcome(ts, expression) == outcome(tensorstore, expression)
 
 
@@ -235,7 +235,7 @@ async def threes(domain: Any, array: Any, parameters: Any) -> None:
     array[...] = 3
 
 
-def test_coroutines() -> None:
+def test_functions_of_chunks_may_be_coroutines() -> None:
     async def act() -> Any:
         store = ts.virtual_chunked(threes, dtype=ts.uint8, shape=[3])
         return (await store.read()).tolist()
@@ -267,14 +267,14 @@ def test_blocks_read_by_any_indices() -> None:
     store = ts.array(values).translate_to[4, -6]
     for method in ("mean", "stride", "median"):
         view = ts.downsample(store, [2, 3], method)
-        whole = view.read().result()
+        full = view.read().result()
         low, lowest = view.origin
-        assert np.array_equal(view[::-1, ::2].read().result(), whole[::-1, ::2])
-        assert np.array_equal(view[low + 1].read().result(), whole[1])
+        assert np.array_equal(view[::-1, ::2].read().result(), full[::-1, ::2])
+        assert np.array_equal(view[low + 1].read().result(), full[1])
         rows, columns = np.array([3, 0]), np.array([2, 2])
-        assert np.array_equal(view.oindex[rows + low, columns + lowest].read().result(), whole[np.ix_(rows, columns)])
-        assert np.array_equal(view.vindex[rows + low, columns + lowest].read().result(), whole[rows, columns])
-        assert np.array_equal(view[:, columns + lowest].read().result(), whole[:, columns])
+        assert np.array_equal(view.oindex[rows + low, columns + lowest].read().result(), full[np.ix_(rows, columns)])
+        assert np.array_equal(view.vindex[rows + low, columns + lowest].read().result(), full[rows, columns])
+        assert np.array_equal(view[:, columns + lowest].read().result(), full[:, columns])
 
 
 def _three_by_two(module: Any, name: str, units: Any = None, **options: Any) -> Any:
@@ -287,11 +287,13 @@ def test_the_units_of_layers() -> None:
         context = module.Context()
         make = partial(_three_by_two, module, create=True, context=context)
         a, b, c, d = make("a", ["nm", "4m"]), make("b", ["nm", None]), make("c", ["2nm", None]), make("d")
-        made = [module.stack([a, b]), module.concat([d, a], axis=0), module.overlay([a, c, a]), module.stack([d])]
-        made += [module.overlay([a.T, a[:, ::2]]), module.overlay([a, c], dimension_units=["s", None]), made[0].T]
-        made += [module.overlay([a.spec(minimal_spec=True), b.spec()], context=context)]
-        found = [(array.dimension_units, array.spec().dimension_units, array.schema.dimension_units) for array in made]
-        return repr(found), [array.spec().to_json().get("schema") for array in made]
+        created = [module.stack([a, b]), module.concat([d, a], axis=0), module.overlay([a, c, a]), module.stack([d])]
+        created += [module.overlay([a.T, a[:, ::2]]), module.overlay([a, c], dimension_units=["s", None]), created[0].T]
+        created += [module.overlay([a.spec(minimal_spec=True), b.spec()], context=context)]
+        results = [
+            (array.dimension_units, array.spec().dimension_units, array.schema.dimension_units) for array in created
+        ]
+        return repr(results), [array.spec().to_json().get("schema") for array in created]
 
     assert units(ts) == units(tensorstore)
 
@@ -307,22 +309,22 @@ def test_layers_that_cannot_be_read_or_written() -> None:
             "w": opened(write=True),
             "d": module.downsample(array, [1, 1], "min"),
         }
-        found: list[Any] = []
+        results: list[Any] = []
         for names in ("r", "w", "d", "ra", "ar", "wa", "wr", "rw", "dr"):
-            given = [layers[name] for name in names]
+            arguments = [layers[name] for name in names]
             for join in (module.stack, module.overlay, partial(module.concat, axis=1)):
                 for mode in ({}, {"read": True}, {"write": True}, {"read": True, "write": True}, {"read": False}):
                     try:
-                        made = join(given, context=context, **mode)
+                        created = join(arguments, context=context, **mode)
                     except ValueError as error:
-                        found.append((names, mode, str(error).partition(" [")[0]))
+                        results.append((names, mode, str(error).partition(" [")[0]))
                         continue
                     for use in (lambda view: view.read().result().tolist(), lambda view: view.write(1).result()):
                         try:
-                            found.append((names, mode, made.mode, use(made[:1])))
+                            results.append((names, mode, created.mode, use(created[:1])))
                         except ValueError as error:
-                            found.append((names, mode, made.mode, str(error).partition(" [")[0]))
-        return found
+                            results.append((names, mode, created.mode, str(error).partition(" [")[0]))
+        return results
 
     assert outcomes(ts) == outcomes(tensorstore)
 
@@ -338,13 +340,13 @@ def test_the_fill_value_of_a_converted_array(dtype: str, fill: Any) -> None:
             "shape": [2, 3],
         }
         array = module.open(spec, create=True, context=module.Context(), **options).result()
-        found: list[Any] = []
-        for made in (module.cast(array, dtype), module.cast(array.spec(), dtype)):
-            for view in (made, made.T):
+        results: list[Any] = []
+        for created in (module.cast(array, dtype), module.cast(array.spec(), dtype)):
+            for view in (created, created.T):
                 value = view.fill_value
-                found.append(None if value is None else (value.dtype, value.shape, value.tolist()))
-                found.append(view.schema.to_json().get("fill_value"))
-        return found
+                results.append(None if value is None else (value.dtype, value.shape, value.tolist()))
+                results.append(view.schema.to_json().get("fill_value"))
+        return results
 
     assert fills(ts) == fills(tensorstore)
 

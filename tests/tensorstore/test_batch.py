@@ -13,13 +13,13 @@ def test_reads_wait_for_the_batch(tmp_path: Path) -> None:
     store = KvStore.open(f"file://{tmp_path}/").result()
     store["a"] = b"0123"
     batch = Batch()
-    whole, part = store.read("a", batch=batch), store.read("a", batch=batch, byte_range=slice(1, 3))
+    full, part = store.read("a", batch=batch), store.read("a", batch=batch, byte_range=slice(1, 3))
     wrong, lost = store.read("a", batch=batch, byte_range=slice(1, 9)), store.read("a", batch=batch)
-    assert not whole.done()
+    assert not full.done()
     assert lost.cancel()
     batch.submit()
     batch.submit()
-    assert (whole.result().value, part.result().value) == (b"0123", b"12")
+    assert (full.result().value, part.result().value) == (b"0123", b"12")
     with pytest.raises(ValueError, match="OUT_OF_RANGE"):
         wrong.result()
     with pytest.raises(ValueError, match="batch was already submitted"):

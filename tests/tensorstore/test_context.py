@@ -42,12 +42,12 @@ DESCRIPTIONS = {
 
 @st.composite
 def entries(draw: st.DrawFn) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     for kind in draw(st.lists(st.sampled_from(sorted(DESCRIPTIONS)), max_size=3)):
         ids = [kind, f"{kind}#a", f"{kind}#b"]
         value = st.one_of(DESCRIPTIONS[kind], st.sampled_from([None, *ids, "foo", 5]))
-        found[draw(st.sampled_from(ids))] = draw(value)
-    return found
+        result[draw(st.sampled_from(ids))] = draw(value)
+    return result
 
 
 def answers(kind: Any, json: dict[str, Any], parent: dict[str, Any]) -> list[Any]:
@@ -60,44 +60,44 @@ def answers(kind: Any, json: dict[str, Any], parent: dict[str, Any]) -> list[Any
         return [str(error)]
     for name in sorted({*json, *parent, "file_io_mode"}):
         try:
-            found = context[name]
-            told += [repr(found), found.to_json(), found.to_json(include_defaults=True)]
-            told += [[other for other in sorted({*json, *parent}) if same(context, other, found)]]
+            result = context[name]
+            told += [repr(result), result.to_json(), result.to_json(include_defaults=True)]
+            told += [[other for other in sorted({*json, *parent}) if same(context, other, result)]]
         except ValueError as error:  # the first member that a message about a cycle names is not specified
             told.append(sorted(str(error).replace("cycle: ", "cycle -> ").split(" -> ")))
     return told
 
 
-def same(context: Any, name: str, found: Any) -> bool:
+def same(context: Any, name: str, result: Any) -> bool:
     try:
-        return context[name] is found
+        return context[name] is result
     except ValueError:
         return False
 
 
 @settings(deadline=None, max_examples=400)
 @given(entries(), entries())
-def test_answers(json: dict[str, Any], parent: dict[str, Any]) -> None:
+def test_resources_are_found_the_same(json: dict[str, Any], parent: dict[str, Any]) -> None:
     assert answers(Context, json, parent) == answers(tensorstore.Context, json, parent)
 
 
 @pytest.mark.parametrize("json", [5, None, {"a": {}}, {"#a": {}}, {"cache_pool": []}, {"cache_pool": {"x": 1}}])
-def test_refused(json: Any) -> None:
+def test_contexts_are_refused_the_same(json: Any) -> None:
     with pytest.raises(ValueError) as wanted:
         tensorstore.Context(json)
-    with pytest.raises(ValueError) as found:
+    with pytest.raises(ValueError) as raised:
         Context(json)
-    assert str(found.value) == str(wanted.value)
+    assert str(raised.value) == str(wanted.value)
 
 
-def test_cycles() -> None:
+def test_cycles_are_refused_the_same() -> None:
     json = {f"cache_pool#{a}": f"cache_pool#{b}" for a, b in ("ab", "bc", "cb", "dd")}
     for name in json:
         with pytest.raises(ValueError) as wanted:
             tensorstore.Context(json)[name]
-        with pytest.raises(ValueError) as found:
+        with pytest.raises(ValueError) as raised:
             Context(json)[name]
-        assert sorted(str(found.value).split()) == sorted(str(wanted.value).split())
+        assert sorted(str(raised.value).split()) == sorted(str(wanted.value).split())
 
 
 def test_pickled_contexts_share() -> None:

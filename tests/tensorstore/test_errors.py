@@ -18,7 +18,7 @@ from tegula.tensorstore.errors import StatusError, annotate, as_status, index_er
         ("OUT_OF_RANGE", ValueError, "OUT_OF_RANGE: no"),
     ],
 )
-def test_status(code: str, kind: type[Exception], text: str) -> None:
+def test_a_status_is_an_error_of_both_libraries(code: str, kind: type[Exception], text: str) -> None:
     error = status(code, "no")
     assert isinstance(error, (kind, lower.TegulaError))
     assert isinstance(error, kind)
@@ -53,7 +53,7 @@ def test_other_classes() -> None:
     ],
 )
 def test_errors_of_lower_floors(error: Exception, text: str) -> None:
-    made = as_status(error)
-    assert str(made) == text
-    assert isinstance(made, StatusError)
-    assert as_status(made) is made
+    created = as_status(error)
+    assert str(created) == text
+    assert isinstance(created, StatusError)
+    assert as_status(created) is created

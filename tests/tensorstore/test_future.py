@@ -64,13 +64,13 @@ class Own:
     Future, Promise, WriteFutures = Future, Promise, WriteFutures
 
 
-def test_same_story() -> None:
+def test_promises_and_futures_tell_the_same() -> None:
     names = {"ValueStatusError": "ValueError", "ArgumentTypeError": "TypeError"}
-    found = [(names.get(item[0], item[0]), item[1]) if isinstance(item, tuple) else item for item in story(Own)]
-    assert found == story(tensorstore)
+    results = [(names.get(each[0], each[0]), each[1]) if isinstance(each, tuple) else each for each in story(Own)]
+    assert results == story(tensorstore)
 
 
-def test_asyncio() -> None:
+def test_coroutines_become_futures_and_futures_are_awaited() -> None:
     async def value() -> int:
         await asyncio.sleep(0)
         return 42
@@ -107,7 +107,7 @@ def test_asyncio() -> None:
     coroutine.close()
 
 
-def test_producers() -> None:
+def test_futures_of_calls_have_results_or_errors() -> None:
     assert immediate(divmod, 7, 2).result() == (3, 1)
     error = immediate(divmod, 7, 0).exception()
     assert isinstance(error, ZeroDivisionError)

@@ -10,11 +10,11 @@ import tegula.tensorstore as ts
 
 def steps() -> list[dict[str, Any]]:
     [case] = [case for case in recorded("golden_txn")["cases"] if case["name"] == "auto detect"]
-    found: list[dict[str, Any]] = case["steps"]
-    return found
+    results: list[dict[str, Any]] = case["steps"]
+    return results
 
 
-def test_auto() -> None:
+def test_formats_are_detected_as_recorded() -> None:
     names: dict[str, Any] = {"ts": ts, "ctx": ts.Context()}
     for step in steps():
         text = step["step"]

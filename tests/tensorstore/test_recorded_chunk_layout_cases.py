@@ -34,11 +34,11 @@ def create(case: dict[str, Any]) -> dict[str, Any]:
     if "order" in case:
         metadata["order"] = case["order"]
     with config.configure(max_chunk_bytes=2**62):  # some chunks are huge, but nothing is put into them
-        made = ts.open(spec, create=True).result()
+        created = ts.open(spec, create=True).result()
     if driver == "zarr":
-        stored = made.spec().to_json()["metadata"]
+        stored = created.spec().to_json()["metadata"]
         return {"chunks": stored["chunks"], "order": stored["order"]}
-    layout = made.chunk_layout
+    layout = created.chunk_layout
     return {usage: list(getattr(layout, usage).shape or ()) for usage in ("read_chunk", "write_chunk")}
 
 
@@ -53,7 +53,7 @@ def test_recorded_choices() -> None:
                 create(case)
             assert isinstance(caught.value, ValueError)
             texts[str(caught.value) == expected["error"].split(" [tensorstore_spec=")[0]] += 1
-        elif (found := create(case)) != expected:
-            wrong.append((case, found))
+        elif (actual := create(case)) != expected:
+            wrong.append((case, actual))
     print(f"{texts[True]} of {texts.total()} texts of errors are exactly the same")
     assert not wrong

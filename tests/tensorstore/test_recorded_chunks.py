@@ -29,7 +29,7 @@ def keys(store: ts.KvStore) -> list[str]:
 
 
 @each("chunks")
-def test_chunks(case: Any) -> None:
+def test_chunks_are_stored_as_recorded(case: Any) -> None:
     context = ts.Context()
     array = ts.open(case["spec"], context=context, create=True, **case["open_kwargs"]).result()
     store = ts.KvStore.open("memory://", context=context).result()

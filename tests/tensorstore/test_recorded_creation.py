@@ -28,7 +28,7 @@ def files(store: ts.KvStore) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("case", recorded("golden_zarray")["cases"], ids=lambda case: case["name"])
-def test_created(case: Any) -> None:
+def test_arrays_are_created_as_recorded(case: Any) -> None:
     context = ts.Context()
     options = dict(case["kwargs"])
     if isinstance(options.get("fill_value"), str):
@@ -42,8 +42,8 @@ def test_created(case: Any) -> None:
             assert str(caught.value) == case["error"]["message"]
         return
     array = ts.open(case["spec"], create=True, context=context, **options).result()
-    found = files(ts.KvStore.open("memory://", context=context).result())
-    assert {key: value.decode() for key, value in found.items()} == case["files"]
+    result = files(ts.KvStore.open("memory://", context=context).result())
+    assert {key: value.decode() for key, value in result.items()} == case["files"]
     if case["name"] == "struct1-fill-schema-broadcast":  # shown in the shape of an element, as when it is opened again
         case["schema_out"]["fill_value"] = [case["schema_out"]["fill_value"]] * 2
     assert array.schema.to_json() == case["schema_out"]
@@ -51,7 +51,7 @@ def test_created(case: Any) -> None:
 
 
 @pytest.mark.parametrize("case", recorded("golden_open_modes")["cases"], ids=flagged)
-def test_open_modes(case: Any) -> None:
+def test_open_modes_do_what_was_recorded(case: Any) -> None:
     context = ts.Context()
     store = ts.KvStore.open("memory://", context=context).result()
     state = case["state"]
@@ -64,29 +64,29 @@ def test_open_modes(case: Any) -> None:
         if state == "exists":
             store["other"] = b"x"
     spec = {"driver": "zarr", "kvstore": "memory://", "metadata": WANTED}
-    found: dict[str, Any] = {"state": state, "flags": case["flags"]}
+    actual: dict[str, Any] = {"state": state, "flags": case["flags"]}
     expected = dict(case)
     try:
         array = ts.open(spec, context=context, **case["flags"]).result()
         values = array.read().result()
-        found["open_mode_of_spec"] = repr(array.spec().open_mode)
-        found["read"] = values.tolist()
-        found["keys_after"] = sorted(files(store))
+        actual["open_mode_of_spec"] = repr(array.spec().open_mode)
+        actual["read"] = values.tolist()
+        actual["keys_after"] = sorted(files(store))
         try:
             array.resize(exclusive_max=[6]).result()
-            found["resize"] = "ok"
+            actual["resize"] = "ok"
         except ValueError as error:
-            found["resize"] = str(error)
+            actual["resize"] = str(error)
     except ValueError as error:
-        found["error"] = str(error)
-        found["keys_after"] = sorted(files(store))
+        actual["error"] = str(error)
+        actual["keys_after"] = sorted(files(store))
     if "error" in case:
         expected["error"] = case["error"]["message"]
         decoding = "End of data expected"  # the messages about damaged chunks are tegula's own
         if decoding in expected["error"]:
             start = expected["error"].index(decoding)
-            assert found.pop("error")[:start] == expected.pop("error")[:start]
-    assert found == expected
+            assert actual.pop("error")[:start] == expected.pop("error")[:start]
+    assert actual == expected
 
 
 def test_share_of_messages() -> None:

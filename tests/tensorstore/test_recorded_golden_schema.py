@@ -83,11 +83,11 @@ def test_recorded_descriptions(case: dict[str, Any]) -> None:
     for name, part in PARTS.items():
         expected = case[name]
         try:
-            found = part(store)
+            actual = part(store)
         except TegulaError as error:
-            found = {"__error__": str(error)}
+            actual = {"__error__": str(error)}
         if isinstance(expected, dict) and "__error__" in expected:
             expected = {"__error__": expected["__error__"]["message"]}
-        if json.dumps(found, sort_keys=True) != json.dumps(expected, sort_keys=True):
-            wrong[name] = (found, expected)
+        if json.dumps(actual, sort_keys=True) != json.dumps(expected, sort_keys=True):
+            wrong[name] = (actual, expected)
     assert wrong.keys() <= allowed, wrong

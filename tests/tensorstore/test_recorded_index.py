@@ -65,7 +65,7 @@ def check(case: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["expr"])
-def test_recorded(case: dict[str, Any]) -> None:
+def test_indexing_does_what_was_recorded(case: dict[str, Any]) -> None:
     check(case)
 
 

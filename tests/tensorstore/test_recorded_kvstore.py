@@ -32,12 +32,12 @@ def shown(result: Any) -> Any:
     if isinstance(result, bytes):
         return result.decode("latin-1")
     if isinstance(result, list):
-        return sorted(shown(item) for item in result)
+        return sorted(shown(each) for each in result)
     return str(result) if isinstance(result, dict) else result
 
 
 @pytest.mark.parametrize("case", recorded("golden_kvstore")["cases"].items(), ids=lambda case: case[0])
-def test_steps(case: Any, tmp_path: Path) -> None:
+def test_steps_give_what_was_recorded(case: Any, tmp_path: Path) -> None:
     driver, steps = case
     url = f"file://{tmp_path}/p/" if driver == "file" else "memory://p/"
     names = {"ts": ts, "kv": ts.KvStore.open(url).result()}
@@ -46,14 +46,14 @@ def test_steps(case: Any, tmp_path: Path) -> None:
         if driver == "file" and "\\xff" in step["step"]:
             continue
         try:
-            found: dict[str, Any] = {"result": shown(eval(step["step"], names))}
+            actual: dict[str, Any] = {"result": shown(eval(step["step"], names))}
         except Exception as error:
-            found = {"error": error}
+            actual = {"error": error}
         if step["step"] in OWN_WAYS and "error" in step:
             continue
         if "error" in step:
             wanted = step["error"]
-            raised = found["error"]
+            raised = actual["error"]
             assert any(kind.__name__ == wanted["type"] for kind in type(raised).__mro__), step["step"]
             message = wanted["message"].replace("<ROOT>", str(tmp_path))
             texts += 1
@@ -66,5 +66,5 @@ def test_steps(case: Any, tmp_path: Path) -> None:
             expected = sorted(name for name in expected if driver != "file" or name != NOT_TEXT)
         if isinstance(expected, str):
             expected = expected.replace("<ROOT>", str(tmp_path))
-        assert found.get("result", found) == expected, step["step"]
+        assert actual.get("result", actual) == expected, step["step"]
     print(f"{driver}: {exact} of {texts} error texts are exactly those")

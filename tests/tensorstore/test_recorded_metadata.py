@@ -34,26 +34,26 @@ def outcome(call: Any) -> Any:
 
 
 @each("bad_metadata")
-def test_stored_metadata(case: Any) -> None:
+def test_stored_metadata_mean_what_was_recorded(case: Any) -> None:
     context = ts.Context()
     store = ts.KvStore.open("memory://", context=context).result()
     store[".zarray"] = base64.b64decode(case["zarray_b64"])
     spec: dict[str, Any] = {"driver": "zarr", "kvstore": "memory://"}
     if case["name"] == "fill-struct-short":
         spec["field"] = "a"
-    kind, found = outcome(lambda: ts.open(spec, context=context).result())
+    kind, result = outcome(lambda: ts.open(spec, context=context).result())
     if case["name"] in BETTER:
         refused = ("missing-fill_value", 'compressor={"id": "blosc", "blocksize": 1099511627776}')
         assert (kind == "ok") != (case["name"] in refused)
     elif case["ok"]:
-        assert kind == "ok", found
-        assert found.spec().to_json()["metadata"] == case["metadata_out"]
+        assert kind == "ok", result
+        assert result.spec().to_json()["metadata"] == case["metadata_out"]
     else:
-        assert (kind, found) == (case["error"]["type"], case["error"]["message"])
+        assert (kind, result) == (case["error"]["type"], case["error"]["message"])
 
 
 @each("bad_spec")
-def test_specs(case: Any) -> None:
+def test_specs_mean_what_was_recorded(case: Any) -> None:
     arguments = eval(case["kwargs_repr"], {"dtype": ts.dtype})
     options = arguments or {"create": True, "dtype": ts.uint8, "shape": [3]}
     calls = {
@@ -65,26 +65,26 @@ def test_specs(case: Any) -> None:
     for name, call in calls.items():
         if name not in case:
             continue
-        kind, found = outcome(call)
+        kind, actual = outcome(call)
         expected = case[name]
         if expected["ok"]:
-            assert kind == "ok", found
+            assert kind == "ok", actual
         elif case["name"] in OWN_WORDS:
             assert kind == expected["error"]["type"]
         else:
-            assert (kind, found) == (expected["error"]["type"], expected["error"]["message"])
+            assert (kind, actual) == (expected["error"]["type"], expected["error"]["message"])
 
 
 def test_share_of_messages() -> None:
     """All messages are compared above except the listed ones; `pytest -rP` shows this."""
     for name, others in (("bad_metadata", BETTER), ("bad_spec", OWN_WORDS)):
         outcomes = [
-            (case["name"], found)
+            (case["name"], result)
             for case in recorded(f"golden_{name}")["cases"]
-            for found in (case, case.get("Spec", {}), case.get("open", {}))
-            if "ok" in found
+            for result in (case, case.get("Spec", {}), case.get("open", {}))
+            if "ok" in result
         ]
-        refused = [case for case, found in outcomes if not found["ok"]]
+        refused = [case for case, result in outcomes if not result["ok"]]
         same = [case for case in refused if case not in others]
         print(f"{len(same)} of {len(refused)} messages of golden_{name} are the same")
         assert len(same) > 0.8 * len(refused)

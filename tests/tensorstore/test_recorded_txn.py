@@ -26,26 +26,26 @@ def run(step: str, names: dict[str, Any]) -> Any:
 
 
 @pytest.mark.parametrize("case", recorded("golden_txn")["cases"], ids=lambda case: case["name"])
-def test_steps(case: Any, tmp_path: Path) -> None:
+def test_transactions_do_what_was_recorded(case: Any, tmp_path: Path) -> None:
     names: dict[str, Any] = {"ts": ts, "ctx": ts.Context(), "d": str(tmp_path), "None": None}
     texts = exact = 0
     for step in case["steps"]:
         try:
-            found: Any = shown(run(step["step"], names))
+            actual: Any = shown(run(step["step"], names))
         except Exception as error:
-            found = error
+            actual = error
         if "error" in step:
             wanted = step["error"]
-            assert isinstance(found, Exception), (step["step"], found)
-            assert any(kind.__name__ == wanted["type"] for kind in type(found).__mro__), (step["step"], found)
+            assert isinstance(actual, Exception), (step["step"], actual)
+            assert any(kind.__name__ == wanted["type"] for kind in type(actual).__mro__), (step["step"], actual)
             texts += 1
             message = wanted["message"].replace("<ROOT>", str(tmp_path))
-            exact += str(found) == message
-            assert str(found) == message, step["step"]
+            exact += str(actual) == message
+            assert str(actual) == message, step["step"]
         elif step["step"] == "t.read().result()":  # a view that was not resolved reads the bounds it has
-            assert found == step["result"][: len(found)], (step["step"], found)
+            assert actual == step["result"][: len(actual)], (step["step"], actual)
         elif "result" in step:
-            assert found == step["result"], (step["step"], found)
+            assert actual == step["result"], (step["step"], actual)
         else:
-            assert not isinstance(found, Exception), (step["step"], found)
+            assert not isinstance(actual, Exception), (step["step"], actual)
     print(f"{case['name']}: {exact} of {texts} error texts are exactly those")

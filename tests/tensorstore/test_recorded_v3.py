@@ -53,7 +53,7 @@ def check_error(error: BaseException, wanted: dict[str, Any]) -> None:
 
 
 @each("cases")
-def test_created(case: dict[str, Any]) -> None:
+def test_arrays_are_created_as_recorded(case: dict[str, Any]) -> None:
     name = case["name"]
     options = dict(case["kwargs"])
     if "fill_value" in options:
@@ -98,7 +98,7 @@ def test_created(case: dict[str, Any]) -> None:
 
 
 @each("bad_cases")
-def test_refused(case: dict[str, Any]) -> None:
+def test_metadata_are_refused_as_recorded(case: dict[str, Any]) -> None:
     context = ts.Context()
     store = ts.KvStore.open("memory://", context=context).result()
     store["zarr.json"] = json.dumps(case["zarr_json"]).encode()

@@ -45,41 +45,41 @@ def shown(value: Any, name: str) -> Any:
     return value.decode() if isinstance(value, bytes) else value if name in ("json", "ustring") else int(value)
 
 
-def test_table_of_conversions() -> None:
+def test_types_are_convertible_as_recorded() -> None:
     for pair, row in recorded("golden_cast")["table"].items():
-        one, other = pair.split("->")
+        from_type, to_type = pair.split("->")
         if "src_error" in row:  # bytes have no JSON
             with pytest.raises(ValueError, match="is not implemented") as caught:
-                ts.open({"driver": "array", "array": [1], "dtype": one}).result()
+                ts.open({"driver": "array", "array": [1], "dtype": from_type}).result()
             assert str(caught.value) == row["src_error"]
             continue
         if "error" in row:
             with pytest.raises(ValueError, match="Cannot convert") as caught:
-                ts.cast(source(one), ts.dtype(other))
+                ts.cast(source(from_type), ts.dtype(to_type))
             assert str(caught.value) == row["error"]
             continue
-        view = ts.cast(source(one), ts.dtype(other))
+        view = ts.cast(source(from_type), ts.dtype(to_type))
         assert view.mode == row["mode"], pair
         if "read_error" in row:
             with pytest.raises(ValueError, match="Expected") as caught:
                 view.read().result()
             assert str(caught.value) == row["read_error"]
         elif "values" in row:
-            values = [shown(value, other) for value in view.read().result()]
+            values = [shown(value, to_type) for value in view.read().result()]
             wanted = row["values"]
             assert [json.dumps(value) if isinstance(value, list) else value for value in values] == wanted, pair
 
 
-def test_conversions() -> None:
+def test_elements_are_converted_as_recorded() -> None:
     for case in recorded("golden_cast")["cases"]:
-        one, other = case["from"], case["to"]
-        assert convertible(one, other)
-        view = ts.cast(ts.array(elements(case["in"], one), dtype=ts.dtype(one)), ts.dtype(other))
-        found = [str(shown(value, other)) for value in view.read().result()]
-        assert found == case["out"], case
+        from_type, to_type = case["from"], case["to"]
+        assert convertible(from_type, to_type)
+        view = ts.cast(ts.array(elements(case["in"], from_type), dtype=ts.dtype(from_type)), ts.dtype(to_type))
+        results = [str(shown(value, to_type)) for value in view.read().result()]
+        assert results == case["out"], case
 
 
-def test_downsampling() -> None:
+def test_arrays_are_downsampled_as_recorded() -> None:
     for case in recorded("golden_downsample")["cases"]:
         values = elements(case["in"], case["dtype"]).reshape(case["in_shape"])
         store = ts.array(values, dtype=ts.dtype(case["dtype"]))
@@ -138,7 +138,7 @@ NOT_COPIED = {
 }
 
 
-def test_resizing() -> None:
+def test_views_are_resized_as_recorded() -> None:
     for case in recorded("golden_resize")["cases"]:
         store, view = resized(case)
         if case["name"] in NOT_COPIED:
@@ -153,8 +153,8 @@ def test_resizing() -> None:
                 assert str(caught.value) == case["error"]["message"], case["name"]
             continue
         before = view.domain
-        found = view.resize(**case["kwargs"]).result()
-        assert found.domain.to_json() == case["result_domain"], case["name"]
+        result = view.resize(**case["kwargs"]).result()
+        assert result.domain.to_json() == case["result_domain"], case["name"]
         assert view.domain == before
         current = store.resolve().result()
         assert list(current.shape) == case["stored_shape"], case["name"]

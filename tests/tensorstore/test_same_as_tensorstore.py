@@ -28,10 +28,10 @@ ERRORS = (IndexError, KeyError, TypeError, OverflowError, NotImplementedError, V
 def outcome(function: Any) -> Any:
     """Return what a call returns, or the built-in class of its error."""
     try:
-        found = function()
+        result = function()
     except ERRORS as error:
         return next(kind for kind in ERRORS if isinstance(error, kind))
-    return (type(found), repr(found))
+    return (type(result), repr(result))
 
 
 # --- flags inside of adapters
@@ -51,11 +51,11 @@ def adapted(module: ModuleType, adapter: str, flags: dict[str, bool], keywords: 
         "downsample": {"downsample_factors": [2], "downsample_method": "stride"},
     }[adapter]
     spec = {"driver": adapter, "base": {**_BASE, **flags}, **members}
-    found = module.Spec(spec)
-    found.update(**keywords)
+    result = module.Spec(spec)
+    result.update(**keywords)
     return [
         outcome(lambda: module.open(spec, **keywords).result().domain),
-        repr(found.open_mode),
+        repr(result.open_mode),
         outcome(lambda: module.Spec({**spec, **flags}).rank),
     ]
 
@@ -65,8 +65,8 @@ def adapted(module: ModuleType, adapter: str, flags: dict[str, bool], keywords: 
 @pytest.mark.parametrize("keywords", [{}, {"open": True}, {"create": True}, {"create": True, "delete_existing": True}])
 def test_flags_of_the_base_of_an_adapter(adapter: str, flags: dict[str, bool], keywords: dict[str, bool]) -> None:
     assert adapted(ts, adapter, flags, keywords) == [
-        item if not isinstance(item, tuple) else (ts.IndexDomain, item[1]) if "Domain" in str(item[0]) else item
-        for item in adapted(peer, adapter, flags, keywords)
+        each if not isinstance(each, tuple) else (ts.IndexDomain, each[1]) if "Domain" in str(each[0]) else each
+        for each in adapted(peer, adapter, flags, keywords)
     ]
 
 
@@ -378,9 +378,9 @@ def test_listing_looks_only_where_keys_can_be(tmp_path: Path, monkeypatch: pytes
     store = ts.KvStore.open(f"file://{tmp_path}/a").result()
     assert store.list().result() == [b"b/1", b"b/c/2", b"bc"]
     listed = []
-    found = type(store._store).list_prefix
+    result = type(store._store).list_prefix
     monkeypatch.setattr(
-        type(store._store), "list_prefix", lambda self, prefix: listed.append(prefix) or found(self, prefix)
+        type(store._store), "list_prefix", lambda self, prefix: listed.append(prefix) or result(self, prefix)
     )
     store.list().result()
     assert listed == ["ab/"]
@@ -430,23 +430,23 @@ def test_arrays_in_one_transaction_are_combined(function: str, layers: tuple[int
         stored = [
             module.open(spec, create=True, dtype=module.int8, shape=[2], context=context).result() for spec in described
         ]
-        given = [
+        arguments = [
             array.with_transaction(transactions[number]) if number else array
             for array, number in zip(stored, layers, strict=True)
         ]
 
-        def combined(module=module, given=given, transactions=transactions):
+        def combined(module=module, arguments=arguments, transactions=transactions):
             axis = {} if function == "overlay" else {"axis": 0}
-            return getattr(module, function)(given, **axis, transaction=transactions[wanted])
+            return getattr(module, function)(arguments, **axis, transaction=transactions[wanted])
 
-        found = [outcome(lambda combined=combined, all_=transactions: all_.index(combined().transaction))]
-        if found[0] is not ValueError:
+        results = [outcome(lambda combined=combined, all_=transactions: all_.index(combined().transaction))]
+        if results[0] is not ValueError:
             combined().write(1).result()
             for transaction in (None, *transactions[1:]):
                 if transaction is not None:
                     transaction.commit_sync()
-                found.append([array.read().result().tolist() for array in stored])
-        said.append(found)
+                results.append([array.read().result().tolist() for array in stored])
+        said.append(results)
     assert said[0] == said[1]
 
 

@@ -27,7 +27,7 @@ def value_of(source: str) -> Any:
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: f"line{example.lineno}")
-def test_example(example: doctest.Example) -> None:
+def test_examples_of_the_documentation_give_their_results(example: doctest.Example) -> None:
     if "ts" not in NAMES:
         exec("import json\nimport tegula.tensorstore as ts", NAMES)
         # later examples use what those before them have defined
@@ -36,8 +36,8 @@ def test_example(example: doctest.Example) -> None:
             NAMES["OUTPUT"] = earlier.want
             value_of(earlier.source)
     NAMES["OUTPUT"] = example.want
-    found = value_of(example.source)
+    result = value_of(example.source)
     if JSON_OUTPUT in example.options:
-        assert found == json.loads(example.want)
+        assert result == json.loads(example.want)
     elif example.want:
-        assert repr(found) == example.want.rstrip("\n")
+        assert repr(result) == example.want.rstrip("\n")

@@ -28,15 +28,15 @@ def test_key_value_stores_are_no_iterables() -> None:
 
 
 def test_bounds_of_stacks_are_explicit() -> None:
-    found = []
+    results = []
     for package in PACKAGES:
         store = package.open(ZARR, create=True).result()
         stacks = [package.overlay([store]), package.concat([store, store], axis=0), package.stack([store, store])]
         stacks.append(package.Spec({"driver": "stack", "layers": [ZARR]}))
-        found.append([(repr(stack.domain), stack.dtype.name) for stack in stacks])
+        results.append([(repr(stack.domain), stack.dtype.name) for stack in stacks])
         with pytest.raises(ValueError, match="Layer 0: Domain must be specified"):
             package.Spec({"driver": "stack", "layers": [{"driver": "zarr", "kvstore": "memory://"}]})
-    assert found[0] == found[1]
+    assert results[0] == results[1]
 
 
 def test_missing_chunks_are_named_with_their_path() -> None:
@@ -62,8 +62,8 @@ def test_unknown_keywords(name: str) -> None:
 
 
 def test_members_come_in_order() -> None:
-    found = []
+    results = []
     for package in PACKAGES:
         spec = package.open(ZARR, create=True).result().spec().to_json()
-        found.append([json.dumps(spec), json.dumps(package.Spec(ZARR).to_json())])
-    assert found[0] == found[1]
+        results.append([json.dumps(spec), json.dumps(package.Spec(ZARR).to_json())])
+    assert results[0] == results[1]

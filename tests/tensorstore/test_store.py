@@ -76,11 +76,11 @@ SOURCES = [
 
 @pytest.mark.parametrize("source", SOURCES)
 def test_what_can_be_written(source: Any) -> None:
-    there, here = (outcome(p, source, zarr(p).label["x", "y"]) for p in (tensorstore, ts))
-    assert here == there
+    theirs, ours = (outcome(p, source, zarr(p).label["x", "y"]) for p in (tensorstore, ts))
+    assert ours == theirs
 
 
-def test_modes() -> None:
+def test_the_mode_allows_reading_or_writing() -> None:
     context = ts.Context()
     spec = {"driver": "zarr", "kvstore": "memory://"}
     writer = ts.open(spec, context=context, create=True, write=True, dtype=ts.uint8, shape=[3]).result()
@@ -112,8 +112,8 @@ def test_results_are_the_callers_own() -> None:
     values = np.arange(6).reshape(2, 3)
     store = ts.array(values)
     for view in (store, store.T, store[ts.newaxis], store[:, 0], store[[0, 0]], store.astype(ts.int64)):
-        found = view.read().result()
-        found[...] = -1
+        result = view.read().result()
+        result[...] = -1
         assert values.min() == 0
     store[0, 0] = 9
     assert values[0, 0] == 9
@@ -136,17 +136,17 @@ def test_labels_and_shortcuts() -> None:
 def test_schema_of_a_view() -> None:
     for expression in ("z", "z[1]", "z[:, ::2]", "z.T", "z[::-1]", "z[[0, 1]]", "z[ts.newaxis]", "z.translate_by[3]"):
         options: dict[str, Any] = {"fill_value": 7}
-        there, here = (
+        theirs, ours = (
             eval(expression, {"z": zarr(p, chunk_layout=p.ChunkLayout(chunk_shape=[2, 3]), **options), "ts": p})
             for p in (tensorstore, ts)
         )
-        assert here.schema.to_json() == there.schema.to_json(), expression
-        assert repr(here.schema) == repr(there.schema)
-        assert here.spec().to_json() == there.spec().to_json()
-        assert repr(here) == repr(there)
+        assert ours.schema.to_json() == theirs.schema.to_json(), expression
+        assert repr(ours.schema) == repr(theirs.schema)
+        assert ours.spec().to_json() == theirs.spec().to_json()
+        assert repr(ours) == repr(theirs)
 
 
-def test_pickling(tmp_path: Path) -> None:
+def test_views_survive_pickling(tmp_path: Path) -> None:
     store = ts.open(
         {"driver": "zarr", "kvstore": {"driver": "file", "path": str(tmp_path / "a")}},
         create=True,
@@ -158,12 +158,12 @@ def test_pickling(tmp_path: Path) -> None:
     assert view.domain == store[1:3].domain
     assert view.read().result().tolist() == [2, 3]
     for array in (np.array([1.5, np.nan]), np.zeros(2, "c8"), np.array([b"a"], "S1"), np.array(["a", None], object)):
-        found = pickle.loads(pickle.dumps(ts.array(array))).read().result()
-        assert str(found) == str(array)
+        result = pickle.loads(pickle.dumps(ts.array(array))).read().result()
+        assert str(result) == str(array)
     assert copy.copy(store).read().result().tolist() == [1, 2, 3, 4]
 
 
-def test_awaiting() -> None:
+def test_reads_and_writes_are_awaited() -> None:
     async def act() -> Any:
         store = zarr()
         await store[0].write([1, 2, 3, 4])
@@ -173,7 +173,7 @@ def test_awaiting() -> None:
     assert asyncio.run(act()) == ([1, 2, 3, 4], (2000, 1000))
 
 
-def test_batches() -> None:
+def test_reads_in_a_batch_wait_for_its_end() -> None:
     store = zarr()
     with ts.Batch() as batch:
         futures = [store[row].read(batch=batch) for row in range(3)]
@@ -181,7 +181,7 @@ def test_batches() -> None:
     assert [future.result().tolist() for future in futures] == [[0] * 4] * 3
 
 
-def test_resolving() -> None:
+def test_resolve_takes_the_stored_bounds() -> None:
     store = zarr()
     view = store.label["x", "y"][1:].translate_by[10, 0]
     store.resize(exclusive_max=[6, 2]).result()
@@ -193,7 +193,7 @@ def test_resolving() -> None:
 
 @settings(deadline=None, max_examples=80)
 @given(st.data())
-def test_resizing_views(data: Any) -> None:
+def test_views_are_resized_the_same(data: Any) -> None:
     expression = data.draw(
         st.sampled_from(
             "z z[1:] z[:2] z.T z[::-1] z[::2] z[2] z[[1,2]] z[:,[1]] z[ts.newaxis] z.translate_by[-3,-4]"
@@ -207,16 +207,16 @@ def test_resizing_views(data: Any) -> None:
         options["inclusive_min"] = data.draw(st.lists(st.sampled_from([None, 0, -6]), min_size=rank, max_size=rank))
     for name in ("resize_tied_bounds", "expand_only", "shrink_only"):
         options[name] = data.draw(st.sampled_from([False, False, True]))
-    found = []
+    results = []
     for package in (tensorstore, ts):
         store = zarr(package)
         view = eval(expression, {"z": store, "ts": package})
         try:
             resized = view.resize(**options).result()
-            found.append((str(resized.domain), str(store.resolve().result().domain)))
+            results.append((str(resized.domain), str(store.resolve().result().domain)))
         except ValueError as error:
-            found.append((str(error).split(":")[0], str(store.resolve().result().domain)))
-    assert found[0] == found[1], (expression, options)
+            results.append((str(error).split(":")[0], str(store.resolve().result().domain)))
+    assert results[0] == results[1], (expression, options)
 
 
 def test_conversions_agree_with_the_real_package() -> None:
@@ -224,14 +224,14 @@ def test_conversions_agree_with_the_real_package() -> None:
         return tensorstore.array(np.ones(1, tensorstore.dtype(name).numpy_dtype), dtype=tensorstore.dtype(name))
 
     targets = {name: made(name) for name in NUMBERS}
-    for one in NUMBERS:
+    for first in NUMBERS:
         for other, target in targets.items():
-            error = target.write(targets[one]).exception()
+            error = target.write(targets[first]).exception()
             if error is None or "Explicit" in str(error):
-                assert convertible(one, other)
-                assert implicit(one, other) == (error is None), (one, other)
+                assert convertible(first, other)
+                assert implicit(first, other) == (error is None), (first, other)
             else:
-                assert not convertible(one, other)
+                assert not convertible(first, other)
 
 
 @settings(deadline=None, max_examples=200)
@@ -242,11 +242,11 @@ def test_converted_values(one: str, other: str, data: Any) -> None:
     number = st.integers(-8, 7) if "int" in one or one == "bool" else st.integers(-64, 64).map(lambda n: n / 4)
     values = np.array(data.draw(st.lists(number, min_size=1, max_size=4)))
     values = values.astype(tensorstore.dtype(one).numpy_dtype)
-    there, here = (
+    theirs, ours = (
         p.cast(p.array(values, dtype=p.dtype(one)), p.dtype(other)).read().result() for p in (tensorstore, ts)
     )
-    assert here.dtype == there.dtype
-    assert [str(value) for value in here] == [str(value) for value in there]
+    assert ours.dtype == theirs.dtype
+    assert [str(value) for value in ours] == [str(value) for value in theirs]
 
 
 def test_numpys_own_types() -> None:

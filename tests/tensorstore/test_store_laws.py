@@ -38,14 +38,14 @@ def terms(draw: Any, size: int) -> str:
 def views(draw: Any, shape: tuple[int, ...]) -> str:
     """An expression of a view of ``x``."""
     way = draw(st.sampled_from(["", ".oindex", ".vindex"]))
-    found = [draw(terms(size)) for size in shape]
-    arrays = [number for number, term in enumerate(found) if term.startswith("[")]
+    results = [draw(terms(size)) for size in shape]
+    arrays = [number for number, term in enumerate(results) if term.startswith("[")]
     if way != ".oindex":  # these are broadcast together
         for number in arrays[1:]:
-            found[number] = ":"
+            results[number] = ":"
     if way == "" and draw(st.booleans()):
-        found.insert(draw(st.integers(0, len(found))), "None")
-    return f"x{way}[{', '.join(found)}]"
+        results.insert(draw(st.integers(0, len(results))), "None")
+    return f"x{way}[{', '.join(results)}]"
 
 
 @st.composite
@@ -86,16 +86,16 @@ def view(package: Any, store: Any, expression: str) -> Any:
 @given(chains(), st.sampled_from(["array", "zarr"]))
 def test_views_read_the_same(chain: Any, driver: str) -> None:
     shape, chunks, expression = chain
-    there, here = (view(package, opened(package, driver, shape, chunks), expression) for package in PACKAGES)
-    if isinstance(there, tuple):
-        assert isinstance(here, tuple)
+    theirs, ours = (view(package, opened(package, driver, shape, chunks), expression) for package in PACKAGES)
+    if isinstance(theirs, tuple):
+        assert isinstance(ours, tuple)
         return
-    assert str(here.domain) == str(there.domain)
-    values = here.read().result()
-    assert np.array_equal(values, there.read().result())
+    assert str(ours.domain) == str(theirs.domain)
+    values = ours.read().result()
+    assert np.array_equal(values, theirs.read().result())
     assert values.flags.c_contiguous
-    assert np.array_equal(here.read(order="F").result(), values)
-    assert str(here.chunk_layout) == str(there.chunk_layout)
+    assert np.array_equal(ours.read(order="F").result(), values)
+    assert str(ours.chunk_layout) == str(theirs.chunk_layout)
 
 
 @settings(deadline=None, max_examples=120)
@@ -124,19 +124,19 @@ def test_views_are_written_the_same(chain: Any, driver: str, scalar: bool) -> No
 
 @settings(deadline=None, max_examples=40)
 @given(chains(), st.sampled_from(["int32", "float32", "bool", "json", "ustring", "float64", "uint8"]))
-def test_casts_of_views(chain: Any, name: str) -> None:
+def test_casts_of_views_mean_the_same(chain: Any, name: str) -> None:
     shape, chunks, expression = chain
-    found = []
+    results = []
     for package in PACKAGES:
         shown = view(package, opened(package, "zarr", shape, chunks), expression)
         if not isinstance(shown, tuple):
-            found.append(package.cast(shown, package.dtype(name)).read().result().tolist())
-    assert found == [] or found[0] == found[1]
+            results.append(package.cast(shown, package.dtype(name)).read().result().tolist())
+    assert results == [] or results[0] == results[1]
 
 
 @settings(deadline=None, max_examples=80)
 @given(st.data())
-def test_downsampled_blocks(data: Any) -> None:
+def test_downsampled_views_mean_the_same(data: Any) -> None:
     shape = tuple(data.draw(st.lists(st.integers(1, 7), min_size=1, max_size=3)))
     factors = tuple(data.draw(st.integers(1, 4)) for _ in shape)
     # a block that is cut on both sides reads memory it should not there
@@ -145,26 +145,26 @@ def test_downsampled_blocks(data: Any) -> None:
     name = data.draw(st.sampled_from(["uint8", "int16", "float32", "bool"]))
     size = int(np.prod(shape))
     values = np.array(data.draw(st.lists(st.integers(0, 9), min_size=size, max_size=size)))
-    found = []
+    results = []
     for package in PACKAGES:
         store = package.array(values.reshape(shape).astype(name)).translate_to[origin]
-        found.append(package.downsample(store, factors, method))
-    there, here = found
-    assert str(here.domain) == str(there.domain)
-    assert np.array_equal(here.read().result(), there.read().result())
-    expression = data.draw(views(tuple(here.shape)))
-    there, here = (view(p, s.translate_to[0], expression) for p, s in zip(PACKAGES, found))
-    if not isinstance(there, tuple) and "::-" not in expression and "[" not in expression[1:].replace("x[", "", 1):
-        whole = found[1].translate_to[0].read().result()
-        assert np.array_equal(here.read().result(), view(ts, ts.array(whole), expression).read().result())
+        results.append(package.downsample(store, factors, method))
+    theirs, ours = results
+    assert str(ours.domain) == str(theirs.domain)
+    assert np.array_equal(ours.read().result(), theirs.read().result())
+    expression = data.draw(views(tuple(ours.shape)))
+    theirs, ours = (view(p, s.translate_to[0], expression) for p, s in zip(PACKAGES, results))
+    if not isinstance(theirs, tuple) and "::-" not in expression and "[" not in expression[1:].replace("x[", "", 1):
+        full = results[1].translate_to[0].read().result()
+        assert np.array_equal(ours.read().result(), view(ts, ts.array(full), expression).read().result())
 
 
 @settings(deadline=None, max_examples=60)
 @given(st.data())
-def test_stacks(data: Any) -> None:
+def test_stacks_mean_the_same(data: Any) -> None:
     count = data.draw(st.integers(1, 4))
     sizes = [data.draw(st.integers(1, 4)) for _ in range(count)]
-    found = []
+    results = []
     how = data.draw(st.sampled_from(["concat", "stack", "overlay"]))
     axis = data.draw(st.integers(0, 1))
     offsets = [data.draw(st.integers(-3, 3)) for _ in range(count)]
@@ -177,19 +177,19 @@ def test_stacks(data: Any) -> None:
             layer = package.array(np.full(shape, number, np.int32) + np.arange(shape[1], dtype=np.int32) * 10)
             layers.append(layer.translate_by[offsets[number], 0] if how == "overlay" else layer)
         if how == "overlay":
-            found.append(package.overlay(layers))
+            results.append(package.overlay(layers))
         else:
-            found.append(getattr(package, how)(layers, axis=axis))
-    there, here = found
-    assert str(here.domain) == str(there.domain)
-    error = there.read().exception()
+            results.append(getattr(package, how)(layers, axis=axis))
+    theirs, ours = results
+    assert str(ours.domain) == str(theirs.domain)
+    error = theirs.read().exception()
     if error is not None:
-        assert str(here.read().exception()) == str(error)
+        assert str(ours.read().exception()) == str(error)
         return
-    assert np.array_equal(here.read().result(), there.read().result())
-    for store in found:
+    assert np.array_equal(ours.read().result(), theirs.read().result())
+    for store in results:
         store.write(5).result()
-    assert np.array_equal(here.read().result(), there.read().result())
+    assert np.array_equal(ours.read().result(), theirs.read().result())
 
 
 def test_indices_beyond_the_end_are_found_when_reading() -> None:
@@ -210,12 +210,12 @@ def test_reads_and_writes_take_implicit_bounds_from_the_array(driver: str, cast:
         v = x[0:1, 1:2][eval(f"ts.d[{dims}].mark_bounds_implicit[{flags}]", {"ts": package})]
         if cast:
             v = package.cast(v, package.uint32)
-        found = [v.read().result().tolist(), np.asarray(v).tolist()]
-        target = package.array(np.zeros(np.shape(found[0]), np.uint32))
+        results = [v.read().result().tolist(), np.asarray(v).tolist()]
+        target = package.array(np.zeros(np.shape(results[0]), np.uint32))
         target[package.d[:].translate_to[v.resolve().result().origin]].write(v).result()
-        found.append(target.read().result().tolist())
+        results.append(target.read().result().tolist())
         if not cast:
             v.write(np.uint16(99)).result()
-            found.append(x.read().result().tolist())
-        seen.append(found)
+            results.append(x.read().result().tolist())
+        seen.append(results)
     assert seen[0] == seen[1]

@@ -23,13 +23,13 @@ def test_objects_written_to_one_element(name: str, select: Any) -> None:
     values, new = np.array([["a", "b"], ["c", "d"]], object), np.array(["y", "z"], object)
     if name == "string":
         values, new = np.char.encode(values.astype(str)).astype(object), np.array([b"y", b"z"], object)
-    found = []
+    results = []
     for package in (ts, tensorstore):
         array = package.array(values.copy(), dtype=getattr(package, name))
         view = select(array)
         view.write(np.broadcast_to(new[: view.size], view.shape)).result()
-        found.append(array.read().result().tolist())
-    assert found[0] == found[1] != values.tolist()
+        results.append(array.read().result().tolist())
+    assert results[0] == results[1] != values.tolist()
 
 
 def test_a_document_written_through_a_new_axis() -> None:

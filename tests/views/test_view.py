@@ -87,6 +87,7 @@ def test_kinds_of_selection() -> None:
     assert view.lazy is view
     assert type(view[2, 3][()]) is np.int64
     assert view[2, 3][...].shape == ()
+    assert (view[[2], [3]][()].shape, view[2, None, 3][()].shape) == ((1,), (1,))
     assert [int(one) for one in view[3, :2]] == [36, 37]
 
 

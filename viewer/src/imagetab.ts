@@ -155,12 +155,12 @@ export class ImageTab {
   private pressed(event: KeyboardEvent): void {
     const [down, across] = this.image.axes;
     const flipped = this.source !== null && this.image.frame.isFlipped(this.source, down);
-    const far = event.shiftKey ? 10 : 1;
+    const distance = event.shiftKey ? 10 : 1;
     const steps: Record<string, [number, number]> = {
-      ArrowLeft: [across, -far],
-      ArrowRight: [across, far],
-      ArrowUp: [down, flipped ? far : -far],
-      ArrowDown: [down, flipped ? -far : far],
+      ArrowLeft: [across, -distance],
+      ArrowRight: [across, distance],
+      ArrowUp: [down, flipped ? distance : -distance],
+      ArrowDown: [down, flipped ? -distance : distance],
     };
     const step = steps[event.key];
     if (step === undefined || this.source === null) return;

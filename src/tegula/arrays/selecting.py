@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
     from tegula import indexing
     from tegula.arrays import values as values_room
-    from tegula.indexing import Plan, normalise
+    from tegula.indexing import Plan
     from tegula.metadata.chunk_grids import ChunkGrid
     from tegula.views import interop
 else:
-    indexing, normalise = Later("tegula.indexing"), Later("tegula.indexing.normalise")
+    indexing = Later("tegula.indexing")
     interop, values_room = Later("tegula.views.interop"), Later("tegula.arrays.values")
 
-__all__ = ["ArraySelection", "Indexer", "MakePlan", "from_the_start", "read", "write"]
+__all__ = ["ArraySelection", "Indexer", "MakePlan", "read", "write"]
 
 _FEW_CHUNKS = 16  # larger reads are compared with the physical memory; smaller ones are bounded by `max_chunk_bytes`
 Whole: TypeAlias = slice | EllipsisType
@@ -49,28 +49,6 @@ class Indexer:
 
     def __setitem__(self, selection: Any, values: Any) -> None:
         self._write(selection, self._plan, values)
-
-
-def from_the_start(item: Any, size: int) -> Any:
-    """Count the indices of a selection along one axis from its beginning: they stay the same if the array grows.
-
-    Parameters
-    ----------
-    item : int, slice or numpy.ndarray
-        Indices of an axis; negative ones count from its end.
-    size : int
-        Length of the axis.
-
-    Examples
-    --------
-    >>> from_the_start(-1, 5), from_the_start(slice(None, None, -2), 5), from_the_start(np.array([-1, 0]), 5).tolist()
-    (4, slice(4, None, -2), [4, 0])
-    """
-    if isinstance(item, slice):
-        return normalise.as_slice(range(size)[item])
-    if isinstance(item, np.ndarray):
-        return np.where(item < 0, item + size, item) if item.dtype.kind == "i" else item
-    return item + size if item < 0 else item
 
 
 # --- reading

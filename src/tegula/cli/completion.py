@@ -12,15 +12,16 @@ from typing import Any, Final
 
 __all__ = ["complete_codecs", "complete_target", "join_words"]
 
-_PATIENCE: Final = 2.0  # seconds to wait for storage elsewhere while a user types
+_PATIENCE: Final = 2.0  # seconds to wait for remote storage while a user types
 _BREAKS: Final = frozenset(":=@")  # bash splits words at these characters, too (COMP_WORDBREAKS)
-_before: list[str] = []  # the part of the word that bash has cut off, and that a completion must not repeat
+_before: list[str] = []  # the part of the word that bash has cut off; completions must not repeat it
 
 
 def join_words(environment: MutableMapping[str, str]) -> None:
     """Join the words that bash has cut at colons and equals signs, in the variables that the shell's script sets.
 
-    Of ``a.zarr::te`` bash replaces ``te`` only: this stays the word to complete, and `complete_target` knows the rest.
+    bash replaces only the ``te`` of ``a.zarr::te``, so ``te`` stays the word to complete; `_before` keeps the part
+    before it for `complete_target`.
 
     Examples
     --------
@@ -41,7 +42,7 @@ def join_words(environment: MutableMapping[str, str]) -> None:
             groups.append([word])
     if all(len(parts) == 1 for parts in groups):
         return
-    *others, last = groups
+    *previous, last = groups
     if len(last) > 1 and not last[0].startswith("-"):  # values of options are split by click
         part = "" if _BREAKS.issuperset(last[-1]) else last[-1]
         before = "".join(last).removesuffix(part)
@@ -49,8 +50,8 @@ def join_words(environment: MutableMapping[str, str]) -> None:
             before = " ".join(shlex.split(before))
         _before[:] = [before]
         last = [part]
-    environment["COMP_WORDS"] = "\n".join("".join(parts) for parts in [*others, last])
-    environment["COMP_CWORD"] = str(len(others))
+    environment["COMP_WORDS"] = "\n".join("".join(parts) for parts in [*previous, last])
+    environment["COMP_CWORD"] = str(len(previous))
 
 
 def complete_target(incomplete: str, ctx: Any = None) -> list[str]:
@@ -71,27 +72,29 @@ def complete_target(incomplete: str, ctx: Any = None) -> list[str]:
     before = "".join(_before)
     store, colons, inner = f"{before}{incomplete}".rpartition("::")
     if colons and "://" not in inner:
-        given = (ctx.params.get("storage_option") if ctx is not None else None) or ()
-        find = _members if "://" not in store else _in_time
-        return [name.removeprefix(before) for name in find(store, inner, dict(given))]
+        settings = (ctx.params.get("storage_option") if ctx is not None else None) or ()
+        find = _members if "://" not in store else _members_in_time
+        return [name.removeprefix(before) for name in find(store, inner, dict(settings))]
     if "bash" in os.environ.get("_TEGULA_COMPLETE", ""):
         return []  # bash then completes file names by itself, and quotes them
     folder, name = os.path.split(incomplete)
     try:
         with os.scandir(os.path.expanduser(folder) or ".") as entries:
-            found = [entry.name + ("/" if entry.is_dir() else "") for entry in entries if entry.name.startswith(name)]
+            names = [entry.name + ("/" if entry.is_dir() else "") for entry in entries if entry.name.startswith(name)]
     except OSError:
         return []
-    return sorted(os.path.join(folder, item) for item in found if name.startswith(".") or not item.startswith("."))
+    return sorted(
+        os.path.join(folder, candidate) for candidate in names if name.startswith(".") or not candidate.startswith(".")
+    )
 
 
-def _in_time(store: str, inner: str, options: dict[str, Any]) -> list[str]:
-    """Return the members of a node in storage elsewhere, or nothing if that takes long."""
-    found: list[str] = []
-    thread = threading.Thread(target=lambda: found.extend(_members(store, inner, options)), daemon=True)
+def _members_in_time(store: str, inner: str, options: dict[str, Any]) -> list[str]:
+    """Return the members of a node in remote storage, or none if that takes long."""
+    members: list[str] = []
+    thread = threading.Thread(target=lambda: members.extend(_members(store, inner, options)), daemon=True)
     thread.start()
     thread.join(_PATIENCE)
-    return [*found]
+    return [*members]
 
 
 def _members(store: str, inner: str, options: dict[str, Any]) -> list[str]:
@@ -101,9 +104,9 @@ def _members(store: str, inner: str, options: dict[str, Any]) -> list[str]:
         node = import_module("tegula.hierarchy.opening").open(store, path=above, storage_options=options)
         with node.store:
             names = [*getattr(node, "names", node)]
-    except Exception:  # noqa: BLE001 (a shell has no room for a message while a user types)
+    except Exception:  # noqa: BLE001 (a shell can't show a message while a user types)
         return []
-    return [f"{store}::{above}{slash}{item}" for item in names if item.startswith(name)]
+    return [f"{store}::{above}{slash}{member}" for member in names if member.startswith(name)]
 
 
 def complete_codecs(incomplete: str) -> list[str]:

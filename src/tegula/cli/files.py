@@ -54,7 +54,7 @@ def output(file: Path | None) -> Iterator[IO[bytes]]:
         with _replacement(path, mode) if is_regular else open(path, "wb") as stream:
             yield stream
     except OSError as error:
-        if type(error) is OSError and error.filename is None:  # a write that failed names no file
+        if type(error) is OSError and error.filename is None:  # the error of a failed write does not name the file
             error.filename = str(file)
         raise
 

@@ -67,7 +67,7 @@ def examine(store: Store, target: str, inner: str, options: Mapping[str, Any], *
         "latency_seconds": latency,
     }
     if write:
-        facts["writing"] = _tried(store)
+        facts["writing"] = _try_writing(store)
     return {**facts, "capabilities": store.capabilities._asdict()}
 
 
@@ -101,13 +101,13 @@ def _library(store: Store) -> dict[str, str]:
     names = [_LIBRARIES.get(type(store).__name__, "tegula")]
     if (system := getattr(store, "fs", None)) is not None:
         names.append(type(system).__module__.partition(".")[0])
-    found = {}
+    versions = {}
     for name in names:
         try:
-            found[name] = version(name)
+            versions[name] = version(name)
         except PackageNotFoundError:
             continue
-    return found
+    return versions
 
 
 def _credentials(target: str, options: Mapping[str, Any]) -> dict[str, list[str]]:
@@ -116,20 +116,20 @@ def _credentials(target: str, options: Mapping[str, Any]) -> dict[str, list[str]
     if not scheme or any(options.get(name) in (True, "true") for name in _UNSIGNED):
         return {}
     prefix = _VARIABLES.get(scheme)
-    found = {
+    by_origin = {
         "URL": ["user info"] if "@" in urlsplit(target).netloc else [],
         "--storage-option": [name for name in options if _IS_CREDENTIAL(name)],
         "environment": [
             name for name in sorted(os.environ) if prefix and name.startswith(prefix) and _IS_CREDENTIAL(name)
         ],
     }
-    if not any(found.values()) and prefix == "AWS_":
-        found["home directory"] = [name for name in _AWS_FILES if os.path.isfile(os.path.expanduser(name))]
-    return {where: names for where, names in found.items() if names}
+    if not any(by_origin.values()) and prefix == "AWS_":
+        by_origin["home directory"] = [name for name in _AWS_FILES if os.path.isfile(os.path.expanduser(name))]
+    return {origin: names for origin, names in by_origin.items() if names}
 
 
 def _node(store: Store, inner: str) -> tuple[str, bool]:
-    """Return which node there is, or why it can't be opened, and whether it was opened."""
+    """Return a description of the node, or why it can't be opened; and whether it was opened."""
     try:
         node = open_node(store, path=inner, allow_pickle=True)  # no elements are read: nothing is unpickled
     except TegulaError as error:
@@ -137,38 +137,38 @@ def _node(store: Store, inner: str) -> tuple[str, bool]:
     return f"{type(node).__name__.lower()} of the format {node.format}", True
 
 
-def _tried(store: Store) -> dict[str, Any]:
+def _try_writing(store: Store) -> dict[str, Any]:
     """Store, change and delete a value under a new name, and return which conditions held."""
     key = _new_key()
-    made = [] if store.local_directory is None else _missing_directories(store.local_directory)
-    found: dict[str, Any] = {"failure": None}
+    created = [] if store.local_directory is None else _missing_directories(store.local_directory)
+    results: dict[str, Any] = {"failure": None}
     try:
         first = store.set(key, b"1", if_generation=ABSENT)
-        found["creates_once"] = _refused(lambda: store.set(key, b"2", if_generation=ABSENT))
+        results["creates_once"] = _refused(lambda: store.set(key, b"2", if_generation=ABSENT))
         second = store.set(key, b"3", if_generation=first)
-        found["updates_once"] = _refused(lambda: store.set(key, b"4", if_generation=first))
+        results["updates_once"] = _refused(lambda: store.set(key, b"4", if_generation=first))
         third = store.set(key, b"3")
-        found["fresh_generations"] = third != second
-        found["conditional_delete"] = store.conditional_delete and _refused(
+        results["fresh_generations"] = third != second
+        results["conditional_delete"] = store.conditional_delete and _refused(
             lambda: store.delete(key, if_generation=first)
         )
     except TegulaError as error:
-        found["failure"] = error.message
+        results["failure"] = error.message
     finally:
         _failure(lambda: store.delete(key))
-        for path in made:
+        for path in created:
             with suppress(OSError):  # another process may have stored something by now
                 os.rmdir(path)
-    return found
+    return results
 
 
 def _missing_directories(path: str) -> list[str]:
     """Return a directory and those above it that do not exist, the innermost first."""
-    path, found = os.path.abspath(path), []
+    path, missing = os.path.abspath(path), []
     while not os.path.lexists(path):
-        found.append(path)
+        missing.append(path)
         path = os.path.dirname(path)
-    return found
+    return missing
 
 
 def _refused(action: Callable[[], Any]) -> bool:
@@ -185,8 +185,8 @@ def _refused(action: Callable[[], Any]) -> bool:
 
 def sentences(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return the facts as rows of a title and a text."""
-    able, tried = facts["capabilities"], facts.get("writing")
-    libraries = ", ".join(f"{name} {found}" for name, found in facts["library"].items())
+    capabilities, tried = facts["capabilities"], facts.get("writing")
+    libraries = ", ".join(f"{name} {release}" for name, release in facts["library"].items())
     latency = facts["latency_seconds"]
     rows = [
         ("Store", f"{facts['url']}: {facts['store']} through {libraries}"),
@@ -195,63 +195,72 @@ def sentences(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("Listing", facts["listing"] or "works"),
         ("Holds", facts["node"]),
         ("Latency", "unknown" if latency is None else f"{latency * 1000:.3g} ms for one request"),
-        ("Concurrency", f"{able['concurrency']} requests at once" if able["concurrency"] else "one request a thread"),
-        ("Writing", _writing_text(facts["url"], able, tried)),
+        (
+            "Concurrency",
+            f"{capabilities['concurrency']} requests at once"
+            if capabilities["concurrency"]
+            else "one request a thread",
+        ),
+        ("Writing", _writing_text(facts["url"], capabilities, tried)),
     ]
-    if facts["reading"] or not able["write"] or (tried is not None and tried["failure"]):
+    if facts["reading"] or not capabilities["write"] or (tried is not None and tried["failure"]):
         return rows
     return [
         *rows,
-        ("Conditional write", _condition_text(able, tried)),
-        ("Conditional delete", _delete_text(able, tried)),
-        ("Generations", _generation_text(able, tried)),
-        ("Writers", _writers_text(facts, able, tried)),
+        ("Conditional write", _condition_text(capabilities, tried)),
+        ("Conditional delete", _delete_text(capabilities, tried)),
+        ("Generations", _generation_text(capabilities, tried)),
+        ("Writers", _writers_text(facts, capabilities, tried)),
     ]
 
 
 def _credentials_text(facts: Mapping[str, Any]) -> str:
-    found = facts["credentials"]
-    given = "; ".join(f"{', '.join(names)} from the {where}".replace("the --", "--") for where, names in found.items())
-    return given or "none are given"
+    credentials = facts["credentials"]
+    text = "; ".join(
+        f"{', '.join(names)} from the {origin}".replace("the --", "--") for origin, names in credentials.items()
+    )
+    return text or "none are given"
 
 
-def _writing_text(url: str, able: Mapping[str, Any], tried: Mapping[str, Any] | None) -> str:
+def _writing_text(url: str, capabilities: Mapping[str, Any], tried: Mapping[str, Any] | None) -> str:
     # a path on this machine is opened for reading unless writing is tried
-    if not able["write"] and (tried is not None or is_remote(url)):
+    if not capabilities["write"] and (tried is not None or is_remote(url)):
         return "the store is read-only"
     if tried is None:
         return "not tried; --write tries it with a value of its own, which it deletes again"
     return f"fails: {tried['failure']}" if tried["failure"] else "works"
 
 
-def _condition_text(able: Mapping[str, Any], tried: Mapping[str, Any] | None) -> str:
-    if able["single_writer"]:
+def _condition_text(capabilities: Mapping[str, Any], tried: Mapping[str, Any] | None) -> str:
+    if capabilities["single_writer"]:
         return "not between processes: conditions hold between the threads of one process only"
     if tried is None:
-        return f"{'expected' if able['conditional_write'] else 'not expected'} of storage of this kind, not tried"
+        return (
+            f"{'expected' if capabilities['conditional_write'] else 'not expected'} of storage of this kind, not tried"
+        )
     if tried["creates_once"] and tried["updates_once"]:
         return "holds: a value is created once, and an outdated change is refused"
     what = "changing" if tried["creates_once"] else "creating"
     return f"does not hold for {what} a value: the storage ignores conditions"
 
 
-def _delete_text(able: Mapping[str, Any], tried: Mapping[str, Any] | None) -> str:
+def _delete_text(capabilities: Mapping[str, Any], tried: Mapping[str, Any] | None) -> str:
     without = "an empty chunk is stored as the fill value instead of being deleted"
     if tried is None:
         expected = "expected of storage of this kind, not tried"
-        return expected if able["conditional_delete"] else f"not tried; without it {without}"
-    if not able["conditional_delete"]:
+        return expected if capabilities["conditional_delete"] else f"not tried; without it {without}"
+    if not capabilities["conditional_delete"]:
         return f"the store has none: {without}"
     return "holds" if tried["conditional_delete"] else "does not hold: the storage ignores the condition"
 
 
-def _generation_text(able: Mapping[str, Any], tried: Mapping[str, Any] | None) -> str:
-    fresh = able["fresh_generations"] if tried is None else tried["fresh_generations"]
+def _generation_text(capabilities: Mapping[str, Any], tried: Mapping[str, Any] | None) -> str:
+    fresh = capabilities["fresh_generations"] if tried is None else tried["fresh_generations"]
     return "new with each write" if fresh else "the same for equal bytes: a reservation of a length is marked by blanks"
 
 
-def _writers_text(facts: Mapping[str, Any], able: Mapping[str, Any], tried: Mapping[str, Any] | None) -> str:
+def _writers_text(facts: Mapping[str, Any], capabilities: Mapping[str, Any], tried: Mapping[str, Any] | None) -> str:
     held = tried is None or (tried["creates_once"] and tried["updates_once"])
-    if facts["store"] == "ZipStore" or able["single_writer"] or not held:
+    if facts["store"] == "ZipStore" or capabilities["single_writer"] or not held:
         return "one process at a time may write"
     return "any number of processes may write at the same time"

@@ -107,15 +107,15 @@ _SETTINGS: Final[dict[str, Any]] = {"help_option_names": ["-h", "--help"]}
 def _command(name: str) -> Any:
     """Import a command and return it as an object that typer runs."""
     entry = _COMMANDS[name]
-    found = getattr(import_module(f"tegula.cli.commands.{entry.module}"), entry.name)
-    if not isinstance(found, typer.Typer):
+    function = getattr(import_module(f"tegula.cli.commands.{entry.module}"), entry.name)
+    if not isinstance(function, typer.Typer):
         command = typer.Typer(**_STYLE)
         settings = {**_SETTINGS, "ignore_unknown_options": True} if entry.has_numbers else _SETTINGS
-        command.command(name, context_settings=settings)(found)
-        found = command
-    made = typer.main.get_command(found)
-    made.name = name
-    return made
+        command.command(name, context_settings=settings)(function)
+        function = command
+    click_command = typer.main.get_command(function)
+    click_command.name = name
+    return click_command
 
 
 def _show_version(wanted: bool) -> None:
@@ -137,5 +137,5 @@ def _program(
 
     A PATH is a directory, a zip archive, or a URL such as s3://bucket/path; PATH::inner/path is a node inside it.
     """
-    # no warning in every short process that the kernel is missing: `tegula doctor` reports it
+    # a missing kernel is no reason for a warning in every short process: `tegula doctor` reports it
     logging.getLogger("tegula").setLevel(logging.ERROR)

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import typer
 
 __all__ = [
-    "Dask", "Ledger", "MaxMemory", "Part", "Resume", "VisibleEarly", "Workers", "is_archive", "parse_part", "resuming",
-    "running",
+    "Dask", "Ledger", "MaxMemory", "Part", "Resume", "VisibleEarly", "Workers", "is_archive", "parse_part",
+    "resume_argument", "runner_options",
 ]  # fmt: skip
 
 Resume = Annotated[bool, typer.Option("--resume", help="Resume where the same command was interrupted, or begin.")]
@@ -51,10 +51,10 @@ def parse_part(text: str) -> tuple[int, int]:
     >>> parse_part("3/16")
     (3, 16)
     """
-    found = re.fullmatch(r"\s*([0-9]{1,9})\s*/\s*([0-9]{1,9})\s*", text)
-    if found is None or not 1 <= int(found[1]) <= int(found[2]):
+    match = re.fullmatch(r"\s*([0-9]{1,9})\s*/\s*([0-9]{1,9})\s*", text)
+    if match is None or not 1 <= int(match[1]) <= int(match[2]):
         raise typer.BadParameter(f"{text!r:.40} is not I/N with I from 1 to N")
-    return int(found[1]), int(found[2])
+    return int(match[1]), int(match[2])
 
 
 Part = Annotated[
@@ -69,12 +69,12 @@ Part = Annotated[
 ]
 
 
-def running(workers: int | None, dask: str | None) -> dict[str, Any]:
+def runner_options(workers: int | None, dask: str | None) -> dict[str, Any]:
     """Return the arguments of `tegula.convert` that say how the work is done.
 
     Examples
     --------
-    >>> running(4, None), running(2, "local")
+    >>> runner_options(4, None), runner_options(2, "local")
     ({'runner': None, 'workers': 4}, {'runner': 'local', 'workers': 2})
     """
     if dask is not None and dask != "local" and workers is not None:
@@ -84,14 +84,14 @@ def running(workers: int | None, dask: str | None) -> dict[str, Any]:
     return {"runner": dask, "workers": workers}
 
 
-def resuming(resume: bool, target: str) -> bool | None:
+def resume_argument(resume: bool, target: str) -> bool | None:
     """Return the argument ``resume`` of `tegula.convert`: whether a job keeps a ledger, and resumes.
 
     An archive is written at the end, so there is nothing to resume.
 
     Examples
     --------
-    >>> resuming(False, "x.zarr"), resuming(False, "x.zip"), resuming(True, "x.zarr")
+    >>> resume_argument(False, "x.zarr"), resume_argument(False, "x.zip"), resume_argument(True, "x.zarr")
     (False, None, True)
     """
     return True if resume else None if is_archive(target) else False

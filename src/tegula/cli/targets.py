@@ -144,5 +144,5 @@ def options_of_second(
     field: str = "target_storage_options",
 ) -> Mapping[str, Any] | None:
     """Return the storage options of the second of two targets; by default those of the first in the same bucket."""
-    given = None if second_settings is None else dict(second_settings)
-    return options_of_both(split_target(first)[0], split_target(second)[0], dict(settings or ()), given, field)
+    second_options = None if second_settings is None else dict(second_settings)
+    return options_of_both(split_target(first)[0], split_target(second)[0], dict(settings or ()), second_options, field)

@@ -272,7 +272,7 @@ class Transform:
         view = None
         if split != made.work_shape or order != sorted(order):
             view = split, tuple(sorted(range(len(order)), key=order.__getitem__))
-        is_point = is_point and not made.work_axes
+        is_point = is_point and not self.shape
         return Plan(
             made.axes, made.work_axes, made.work_shape, self.shape, is_point=is_point, points=made.points, view=view
         )

@@ -18,8 +18,8 @@ from tegula.server.values import Reply, Values
 
 __all__ = ["Application"]
 
-_EXPOSED: Final = ("Content-Range", "ETag", "Content-Length", "Accept-Ranges")
-_ASKED: Final = ("Range", "If-Match", "If-None-Match", "If-Range", "Authorization")
+_EXPOSED_HEADERS: Final = ("Content-Range", "ETag", "Content-Length", "Accept-Ranges")
+_ALLOWED_HEADERS: Final = ("Range", "If-Match", "If-None-Match", "If-Range", "Authorization")
 _SPECIAL: Final = ("/-/", "/as/")
 _PUBLIC: Final = "/-/page/"
 _CONTEXT: Final = re.compile(r"/[A-Za-z0-9._~%@/-]+").fullmatch
@@ -52,7 +52,7 @@ class Application:
         self._values = Values(self.content, "no-cache" if token is None else "private, no-cache")
         self._token = token
         self._hosts = allow_hosts
-        self._requests, self._far = node.store.concurrency, node.store.is_remote
+        self._requests, self._is_remote = node.store.concurrency, node.store.is_remote
         self._routes = Routes(self.content, self._values)
         self._slow_until = 0.0
         self._answer = CORSMiddleware(
@@ -60,8 +60,8 @@ class Application:
             allow_origins=allow_origins,
             allow_origin_regex=_LOCAL_ORIGIN,
             allow_methods=("GET", "HEAD", "OPTIONS"),
-            allow_headers=_ASKED,
-            expose_headers=_EXPOSED,
+            allow_headers=_ALLOWED_HEADERS,
+            expose_headers=_EXPOSED_HEADERS,
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -103,8 +103,8 @@ class Application:
             if admission == "query":
                 name = cookie_name(scope.get("server"))
                 context = headers.get("x-forwarded-context", "")  # set by a proxy that others share
-                place = context if _CONTEXT(context) else "/"
-                cookie = f"{name}={self._token}; HttpOnly; SameSite=Strict; Path={place}"
+                cookie_path = context if _CONTEXT(context) else "/"
+                cookie = f"{name}={self._token}; HttpOnly; SameSite=Strict; Path={cookie_path}"
         await self._respond(scope, headers, cookie, receive, send)
 
     async def _respond(
@@ -128,24 +128,28 @@ class Application:
 
         A server may ask this before it starts a task for a request; the answer is the same.
         """
-        if self._far or target.startswith(_SPECIAL) or time.monotonic() < self._slow_until:
+        if self._is_remote or target.startswith(_SPECIAL) or time.monotonic() < self._slow_until:
             return None
-        known = combined(headers)
-        if known is None or "origin" in known or not is_known_host(known.get("host"), self._hosts):
+        request_headers = combined(headers)
+        if (
+            request_headers is None
+            or "origin" in request_headers
+            or not is_known_host(request_headers.get("host"), self._hosts)
+        ):
             return None
-        if self._token is not None and self._admission(b"", known, server) != "cookie":
+        if self._token is not None and self._admission(b"", request_headers, server) != "cookie":
             return None
         start, waits = time.monotonic(), _waits()
         key = target[1:]
         try:
-            found = self.content.find_known(key)
-            reply = None if found is None else self._values.answer("GET", known, key, found)
+            value = self.content.find_known(key)
+            reply = None if value is None else self._values.answer("GET", request_headers, key, value)
         except TegulaError:
             return None  # the usual way reports the error
         now = time.monotonic()
         if now - start > _SLOW and _waits() != waits:
             self._slow_until = now + _SLOW_SECONDS
-        if reply is None or reply.status == 404 or reply.rest is not None:
+        if reply is None or reply.status == 404 or reply.blocks is not None:
             return None
         reply.headers["vary"] = "Origin"
         return reply
@@ -153,8 +157,8 @@ class Application:
     def _admission(self, query: bytes, headers: Mapping[str, str], server: Any) -> str | None:
         """Return which part of a request holds the right token, or ``None`` if none does."""
         offered = offered_tokens(query, headers, cookie_name(server))
-        places = [place for place, value in offered if token_matches(value, self._token or "")]
-        return places[-1] if places else None
+        parts = [part for part, value in offered if token_matches(value, self._token or "")]
+        return parts[-1] if parts else None
 
 
 def _waits() -> int:
@@ -165,5 +169,5 @@ def _waits() -> int:
     if _USAGE is None:
         return time.monotonic_ns()
     usage, thread = _USAGE
-    found: int = usage(thread).ru_nvcsw
-    return found
+    switches: int = usage(thread).ru_nvcsw
+    return switches

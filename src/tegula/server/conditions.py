@@ -75,8 +75,8 @@ def matches(header: str, tag: str, *, strong: bool) -> bool:
     """
     if header.strip() == "*":
         return True
-    found = _TAG.findall(header)
-    return tag in found or (not strong and f"W/{tag}" in found)
+    tags = _TAG.findall(header)
+    return tag in tags or (not strong and f"W/{tag}" in tags)
 
 
 def precondition(headers: Mapping[str, str], tag: str) -> int | None:

@@ -22,7 +22,7 @@ from tegula.formats import find_format
 from tegula.hierarchy.group import Group, open_node
 from tegula.hierarchy.opening import open_table
 from tegula.metadata.nodes import GroupMetadata
-from tegula.server.moments import Watch, decoding_cost
+from tegula.server.consistency import Watch, decoding_cost
 from tegula.stores.arguments import is_key
 from tegula.stores.names import is_no_name
 from tegula.tables.table import Table
@@ -30,7 +30,7 @@ from tegula.zarr3_view.casting import CASTS, CastArray
 from tegula.zarr3_view.nodes import DOCUMENT, ShownArray, ShownGroup
 from tegula.zarr3_view.view import Zarr3View
 
-__all__ = ["CAST_PREFIX", "Content", "Passed", "Ready", "Worked", "split_cast"]
+__all__ = ["CAST_PREFIX", "ComputedValue", "Content", "Document", "StoredValue", "split_cast"]
 
 T = TypeVar("T")
 _ZARR3: Final = find_format("zarr3")
@@ -47,7 +47,7 @@ CAST_PREFIX: Final = "as/"
 
 
 @dataclass(frozen=True, slots=True)
-class Passed:
+class StoredValue:
     """A stored value that is passed on as it is.
 
     Parameters
@@ -63,7 +63,7 @@ class Passed:
 
 
 @dataclass(frozen=True, slots=True)
-class Worked:
+class ComputedValue:
     """A value that is computed from a stored one on request.
 
     Parameters
@@ -91,8 +91,8 @@ class Worked:
 
 
 @dataclass(frozen=True, slots=True)
-class Ready:
-    """A document."""
+class Document:
+    """A document of Zarr v3, made by the server or stored as it is."""
 
     value: bytes
 
@@ -112,14 +112,14 @@ class Content:
     >>> g["x"] = [1.0, 2.0]
     >>> content = Content(g)
     >>> content.find("x/c/0"), content.find("x/c/1/1"), content.kind("x")
-    (Passed(key='x/0'), None, 'array')
+    (StoredValue(key='x/0'), None, 'array')
     """
 
     def __init__(self, node: Any) -> None:
         self.root = node
         self.store = node.store
         self.view = Zarr3View(node.store, node.path, writable=False)
-        self._made: dict[tuple[str, str | None], tuple[float, bytes]] = {}
+        self._consolidated: dict[tuple[str, str | None], tuple[float, bytes]] = {}
         self._casts: dict[tuple[str, str], CastArray] = {}
         self._watches: WeakKeyDictionary[ShownArray, Watch] = WeakKeyDictionary()
 
@@ -131,8 +131,8 @@ class Content:
         self._casts.clear()
         self._watches.clear()
 
-    def place(self, path: str) -> str:
-        """Return the path in the store of a path below the node."""
+    def store_path(self, path: str) -> str:
+        """Return the path in the store for a path below the served node."""
         return "/".join(part for part in (self.root.path, path) if part)
 
     def open(self, path: str) -> Array | Group | Table:
@@ -145,25 +145,25 @@ class Content:
         """
         if not path and isinstance(self.root, Table):  # it may be a table in a format without tables
             return open_table(self.store, path=self.root.path)
-        found = None
+        node = None
         if not path or is_key(path):
             try:
-                found = self._seen(path, lambda: open_node(self.store, self.place(path), read_only=True))
+                node = self._look_twice(path, lambda: open_node(self.store, self.store_path(path), read_only=True))
             except StoreError as error:
                 if not is_no_name(error):
                     raise
-        if found is None:
+        if node is None:
             raise NotFoundError("there is no node at this path", path=f"/{path}")
-        return found
+        return node
 
-    def _seen(self, path: str, look: Callable[[], T]) -> T:
-        """Look for a node, and once more if nothing or half a node is found where one was, since it may be replaced."""
+    def _look_twice(self, path: str, look: Callable[[], T]) -> T:
+        """Look for a node; look again if nothing or half a node is found where a node was: it may be being replaced."""
         known = not path or self.view.knows(path)
         try:
-            found = look()
+            node = look()
         except MetadataError:
             return look()
-        return look() if found is None and known else found
+        return look() if node is None and known else node
 
     def watch(self, *nodes: Array | Group | Table) -> Watch:
         """Return the state of nodes that were opened just now, to see later whether it has changed.
@@ -185,7 +185,7 @@ class Content:
             return "group"  # a node exists, and its listing reports the error
 
     def members(self, node: Group) -> Group:
-        """Return a group whose members are known: from its consolidated metadata if the store can't be listed.
+        """Return a group with known members: those of its consolidated metadata if the store can't be listed.
 
         Raises
         ------
@@ -201,7 +201,7 @@ class Content:
 
     # --- keys
 
-    def find(self, key: str, to: str | None = None) -> Passed | Worked | Ready | None:
+    def find(self, key: str, to: str | None = None) -> StoredValue | ComputedValue | Document | None:
         """Return what a key of Zarr v3 stands for; with `to`, elements are cast to that type where possible.
 
         Raises
@@ -218,7 +218,7 @@ class Content:
                 raise
             return None
 
-    def find_known(self, key: str) -> Passed | None:
+    def find_known(self, key: str) -> StoredValue | None:
         """Return a stored value that is passed on, if its array is known already; makes no request to the store."""
         match = _CHUNK(key)
         array = None if match is None else self.view.known_array(match[1] or "")
@@ -226,27 +226,27 @@ class Content:
             return None
         coords = array.coords(match[2])
         stored = "" if coords is None else array.key(coords)
-        return Passed(stored) if stored else None
+        return StoredValue(stored) if stored else None
 
-    def _find(self, key: str, to: str | None) -> Passed | Worked | Ready | None:
+    def _find(self, key: str, to: str | None) -> StoredValue | ComputedValue | Document | None:
         path, _, name = key.rpartition("/")
         if name == DOCUMENT:
             return self._document(path, to)
         if to is not None:
-            found = self._cast_chunk(key, to)
-            if found is not None:
-                return found
+            cast_chunk = self._cast_chunk(key, to)
+            if cast_chunk is not None:
+                return cast_chunk
         chunk = self.view.chunk(key)
         if chunk is None or (to is not None and self._cast(chunk[0], to) is not None):
             self._check_above(key)
             return None
         array, coords, stored = chunk
         if array.is_passed_on:
-            return Passed(stored, partial(self._check, array))
-        # it is decoded, filled up if it ends with the array, and encoded
+            return StoredValue(stored, partial(self._check, array))
+        # the chunk is decoded, padded if it ends with the array, and encoded
         cost = 2 * decoding_cost(array.stored) + _LEAST
         mark = _digest(array)
-        return Worked(stored, mark, cost, lambda data: array.show(data, coords), True, self._checking(array))
+        return ComputedValue(stored, mark, cost, lambda data: array.show(data, coords), True, self._checking(array))
 
     # --- changes
 
@@ -254,48 +254,48 @@ class Content:
         """Return a function that raises `ConflictError` if the documents of an array have changed since this call."""
         watch = self._watches.get(array)
         if watch is None:
-            watch = self._of_now(array, lambda: Watch(self.store, [(array.path, array.metadata)]))
+            watch = self._look_at_documents(array, lambda: Watch(self.store, [(array.path, array.metadata)]))
             self._watches[array] = watch
-        return partial(self._of_now, array, watch.check)
+        return partial(self._look_at_documents, array, watch.check)
 
     def _check(self, array: ShownArray) -> None:
         """Raise `ConflictError` if the documents of an array have changed since it was looked up."""
         self._checking(array)()
 
-    def _of_now(self, array: ShownArray, look: Callable[[], T]) -> T:
-        """Return the result of looking at the documents of an array; if they have changed, it is looked up again."""
+    def _look_at_documents(self, array: ShownArray, look: Callable[[], T]) -> T:
+        """Return what a function finds in the documents of an array; if they have changed, look the array up again."""
         try:
             return look()
         except ConflictError:
             self._watches.pop(array, None)
             with suppress(MetadataError, UnsupportedError):
-                self.view.node(self._below(array.path), again=True)
+                self.view.node(self._path_below(array.path), again=True)
             raise
 
-    def _below(self, place: str) -> str:
-        """Return the path below the node of a path in the store."""
-        return place[len(self.root.path) :].lstrip("/")
+    def _path_below(self, store_path: str) -> str:
+        """Return the path below the served node for a path in the store."""
+        return store_path[len(self.root.path) :].lstrip("/")
 
     def _check_above(self, key: str) -> None:
-        """Check the known arrays above a key that stands for nothing, which may be a chunk of what they are now."""
+        """Check the known arrays above a key without a value: if their documents have changed, it may name a chunk."""
         parts = key.split("/")
         for cut in range(len(parts)):
             array = self.view.known_array("/".join(parts[:cut]))
             if array is not None:
                 self._check(array)
 
-    def _document(self, path: str, to: str | None) -> Ready | None:
+    def _document(self, path: str, to: str | None) -> Document | None:
         try:
-            node = self._seen(path, lambda: self.view.node(path, again=True))
+            node = self._look_twice(path, lambda: self.view.node(path, again=True))
         except UnsupportedError:
             return None  # Zarr v3 can't represent it
         if node is None:
             return None
         if isinstance(node, ShownGroup):
-            return Ready(self._group_document(path, node, to))
-        self._check(node)  # of several documents, all belong to one state
+            return Document(self._group_document(path, node, to))
+        self._check(node)  # all documents of the array must belong to one state
         cast = None if to is None else self._cast(node, to)
-        return Ready(node.document if cast is None else cast.document)
+        return Document(node.document if cast is None else cast.document)
 
     # --- casts
 
@@ -307,15 +307,15 @@ class Content:
         if known is not None and known.array.metadata == node.metadata:
             return known
         try:
-            found = CastArray(Array(node.stored, node.path, read_only=True), to)
+            cast = CastArray(Array(node.stored, node.path, read_only=True), to)
         except UnsupportedError:
             return None
         if len(self._casts) >= _MOST_CASTS:
             self._casts.clear()
-        self._casts[node.path, to] = found
-        return found
+        self._casts[node.path, to] = cast
+        return cast
 
-    def _cast_chunk(self, key: str, to: str) -> Worked | None:
+    def _cast_chunk(self, key: str, to: str) -> ComputedValue | None:
         start = key.rfind("/c/")
         path, inner = ("", key) if start < 0 else (key[:start], key[start + 1 :])
         if start < 0 and inner.endswith("/c"):
@@ -327,12 +327,12 @@ class Content:
         if cast is None or coords is None or not stored:
             return None
         assert node is not None  # there is a cast of it
-        mark, at, needs_value = _digest(node, to), coords, cast.is_read_whole
+        mark, chunk_coords, needs_value = _digest(node, to), coords, cast.is_read_whole
 
         def make(data: bytes) -> bytes:
-            return cast.chunk(at, data if needs_value else None)
+            return cast.chunk(chunk_coords, data if needs_value else None)
 
-        return Worked(stored, mark, _cast_cost(cast), make, needs_value, self._checking(node))
+        return ComputedValue(stored, mark, _cast_cost(cast), make, needs_value, self._checking(node))
 
     # --- consolidated metadata
 
@@ -341,7 +341,7 @@ class Content:
         stored = node.metadata.documents.get(DOCUMENT) if node.metadata.format == _ZARR3.name else None
         if stored is not None and node.metadata.consolidated is not None and to is None:
             return stored
-        until, document = self._made.get((path, to), (0.0, b""))
+        until, document = self._consolidated.get((path, to), (0.0, b""))
         start = time.monotonic()
         if start < until:
             return document
@@ -349,36 +349,37 @@ class Content:
             own = node.metadata
         else:
             own = GroupMetadata(attributes=node.metadata.attributes, format=_ZARR3.name)
-        members = self._copies(path, to, start + _MOST_SECONDS)
+        members = self._member_documents(path, to, start + _MOST_SECONDS)
         if members is None:
             document = stored if stored is not None else _ZARR3.serialize(own)[DOCUMENT]
         else:
             assert _ZARR3.consolidate is not None  # Zarr v3 has consolidated metadata
             document = _ZARR3.consolidate(own, members.items())[DOCUMENT]
         now = time.monotonic()
-        if len(self._made) >= _MOST_CASTS:
-            self._made.clear()
-        self._made[path, to] = now + max(_LIFETIME, 5 * (now - start)), document
+        if len(self._consolidated) >= _MOST_CASTS:
+            self._consolidated.clear()
+        self._consolidated[path, to] = now + max(_LIFETIME, 5 * (now - start)), document
         return document
 
-    def _copies(self, path: str, to: str | None, until: float) -> dict[str, dict[str, bytes]] | None:
+    def _member_documents(self, path: str, to: str | None, until: float) -> dict[str, dict[str, bytes]] | None:
         """Return the documents of all nodes below a group, or ``None`` if there are too many to list."""
-        found: dict[str, dict[str, bytes]] = {}
+        documents: dict[str, dict[str, bytes]] = {}
         size = 0
         try:
             for below, _ in islice(self.below(path), _MOST_NODES + 1):
                 inner = f"{path}/{below}".lstrip("/")
-                document = self._copy(inner, to)
+                document = self._member_document(inner, to)
                 size += len(document or b"")
-                if len(found) >= _MOST_NODES or size > _MOST_BYTES or time.monotonic() > until:
+                if len(documents) >= _MOST_NODES or size > _MOST_BYTES or time.monotonic() > until:
                     return None
                 if document is not None:
-                    found[below] = {DOCUMENT: document}
+                    documents[below] = {DOCUMENT: document}
         except UnsupportedError:  # the store can't be listed
             return None
-        return found
+        return documents
 
-    def _copy(self, path: str, to: str | None) -> bytes | None:
+    def _member_document(self, path: str, to: str | None) -> bytes | None:
+        """Return the document of one node in consolidated metadata; ``None`` if there is none."""
         try:
             node = self.view.node(path)
             if isinstance(node, ShownGroup):
@@ -398,8 +399,8 @@ class Content:
             If the members are not known, since the store can't be listed.
         """
         node = self.open(path)
-        found = self.members(node).walk({}) if isinstance(node, Group) else iter([("", node)])
-        for inner, member in found:
+        nodes = self.members(node).walk({}) if isinstance(node, Group) else iter([("", node)])
+        for inner, member in nodes:
             if inner:
                 yield inner, member
             for name in member.names if isinstance(member, Table) else ():
@@ -429,8 +430,8 @@ def kind_of(node: Node) -> str:
 def _cast_cost(cast: CastArray) -> int:
     """Return the bytes that a chunk takes while it is read and decoded, while it is cast, and while it is encoded."""
     decoding = decoding_cost(cast.array.stored)
-    made = prod(cast.described.grid.largest_chunk()) * cast.dtype.itemsize
-    return max(decoding, decoding // 2 + made, 3 * made) + _LEAST
+    cast_nbytes = prod(cast.described.grid.largest_chunk()) * cast.dtype.itemsize
+    return max(decoding, decoding // 2 + cast_nbytes, 3 * cast_nbytes) + _LEAST
 
 
 def _digest(array: ShownArray, to: str = "") -> bytes:

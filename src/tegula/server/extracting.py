@@ -20,11 +20,11 @@ from tegula.extracts.writing import WRITERS
 from tegula.hierarchy.group import Group
 from tegula.hierarchy.opening import open_table
 from tegula.jobs.statistics.statistics import statistics_of_blocks
+from tegula.server.consistency import Watch, Work, element_bytes, reading_cost
 from tegula.server.content import Content
-from tegula.server.moments import Watch, Work, element_bytes, reading_cost
 from tegula.tables.table import Table
 
-__all__ = ["COST", "Download", "download", "measured", "measured_work", "rows", "rows_work"]
+__all__ = ["COST", "Download", "download", "rows", "rows_work", "selection_statistics", "selection_statistics_work"]
 
 COST: Final = 2**25
 """Bytes of memory to hold while elements are read."""
@@ -34,7 +34,7 @@ _MOST_CELLS: Final = 100_000
 _MOST_BYTES: Final = 2**24  # of the rows in memory
 _LONGEST_CELL: Final = 2000  # letters
 _MOST_ITEMS: Final = 64  # in a cell that is an array
-_MOST_MEASURED: Final = 2**28
+_MOST_STATISTICS: Final = 2**28
 _BLOCK: Final = 2**24
 _FIRST: Final = 2**18  # bytes that are read before the answer begins
 _TYPES: Final = {"npy": "application/octet-stream", "csv": "text/csv; charset=utf-8", "json": "application/json"}
@@ -47,7 +47,7 @@ def _table_at(content: Content, path: str) -> Table | Array:
     node = content.open(path)
     if isinstance(node, Group):
         try:
-            return open_table(content.store, path=content.place(path))
+            return open_table(content.store, path=content.store_path(path))
         except TegulaError as error:
             raise SelectionError("this group is not a table: its members are not arrays of equal length") from error
     if isinstance(node, Array) and not node.shape:
@@ -86,7 +86,7 @@ def rows(content: Content, path: str, columns: list[str] | None, start: int, sto
 
 
 def rows_work(content: Content, path: str, columns: list[str] | None, start: int, stop: int | None) -> Work[Json]:
-    """Return the work of `rows`; raises as it does, and `ConflictError` if the table is being replaced."""
+    """Return the work of `rows`; also raises `ConflictError` if the table is being replaced."""
     node = _table_at(content, path)
     total = len(node)
     start = max(0, min(start, total))
@@ -133,15 +133,15 @@ def _columns(node: Table | Array, wanted: list[str] | None) -> dict[str, tuple[n
     unknown = [name for name in chosen if name not in names]
     if unknown:
         raise SelectionError(f"there is no column {unknown[0]!r:.80}")
-    found = {}
+    columns = {}
     for name in chosen:
         if isinstance(node, Table):
             column = node[name]
-            found[name] = column.dtype, column.shape[1:]
+            columns[name] = column.dtype, column.shape[1:]
         else:
             dtype = node.dtype[name] if name else node.dtype
-            found[name] = dtype.base, (*node.shape[1:], *dtype.shape)
-    return found
+            columns[name] = dtype.base, (*node.shape[1:], *dtype.shape)
+    return columns
 
 
 def _type_name(node: Table | Array, name: str, dtype: np.dtype[Any]) -> str:
@@ -155,13 +155,13 @@ def _column(node: Table | Array, name: str, start: int, stop: int) -> list[Any]:
     is_field = name and not isinstance(node, Table)
     values = np.asarray(column[name, start:stop] if is_field else column[start:stop])
     if values.ndim > 1 and prod(values.shape[1:]) > _MOST_ITEMS:
-        return [_shortened(item) for item in values]
-    return [_cell(item) for item in array_to_json(values)]
+        return [_shortened(row) for row in values]
+    return [_cell(row) for row in array_to_json(values)]
 
 
-def _shortened(item: Any) -> Any:
-    first = array_to_json(item.reshape(-1)[:_MOST_ITEMS])
-    return {"values": [_cell(value) for value in first], "shape": [*item.shape]}
+def _shortened(row: Any) -> Any:
+    first = array_to_json(row.reshape(-1)[:_MOST_ITEMS])
+    return {"values": [_cell(value) for value in first], "shape": [*row.shape]}
 
 
 def _cell(value: Any) -> Any:
@@ -174,7 +174,7 @@ def _window(node: Array | Table, selection: str) -> Window:
     return window(node, parse_selection(selection) if selection.strip() else (...,), block_bytes=_BLOCK)
 
 
-def measured(content: Content, path: str, selection: str) -> Json:
+def selection_statistics(content: Content, path: str, selection: str) -> Json:
     """Return minimum, maximum, mean, missing values and a histogram of a selection.
 
     Raises
@@ -189,15 +189,15 @@ def measured(content: Content, path: str, selection: str) -> Json:
     >>> import tegula
     >>> g = tegula.create_group({})
     >>> g["x"] = [1.0, float("nan"), 4.0, 9.0]
-    >>> found = measured(Content(g), "x", "0:3")
-    >>> found["count"], found["missing"], found["max"], found["mean"]
+    >>> result = selection_statistics(Content(g), "x", "0:3")
+    >>> result["count"], result["missing"], result["max"], result["mean"]
     (2, 1, 4.0, 2.5)
     """
-    return measured_work(content, path, selection).run()
+    return selection_statistics_work(content, path, selection).run()
 
 
-def measured_work(content: Content, path: str, selection: str) -> Work[Json]:
-    """Return the work of `measured`; raises as it does, and `ConflictError` if the array is being replaced."""
+def selection_statistics_work(content: Content, path: str, selection: str) -> Work[Json]:
+    """Return the work of `selection_statistics`; also raises `ConflictError` if the array is being replaced."""
     node = content.open(path)
     if not isinstance(node, Array):
         raise SelectionError(
@@ -205,13 +205,13 @@ def measured_work(content: Content, path: str, selection: str) -> Work[Json]:
         )
     part = _window(node, selection)
     nbytes = prod(part.shape) * element_bytes(part.dtype)
-    if nbytes > _MOST_MEASURED:
-        raise UnsupportedError(f"the selection has {nbytes} bytes; at most {_MOST_MEASURED} are measured at once")
+    if nbytes > _MOST_STATISTICS:
+        raise UnsupportedError(f"the selection has {nbytes} bytes; at most {_MOST_STATISTICS} are measured at once")
     watch = content.watch(node)
 
     def run() -> Json:
-        found = statistics_of_blocks(node, part.pieces())
-        return {**to_json(found.as_dict()), "path": path, "selection": selection, "shape": [*part.shape]}
+        result = statistics_of_blocks(node, part.pieces())
+        return {**to_json(result.as_dict()), "path": path, "selection": selection, "shape": [*part.shape]}
 
     return Work(COST + reading_cost(node, part.axes), partial(watch.guard, run))
 
@@ -224,7 +224,7 @@ class Download:
     media_type: str
     size: int | None
     first: bytes
-    rest: Iterator[bytes] | None
+    blocks: Iterator[bytes] | None
 
 
 def download(content: Content, path: str, selection: str, format: str) -> Work[Download]:
@@ -242,8 +242,8 @@ def download(content: Content, path: str, selection: str, format: str) -> Work[D
     >>> import tegula
     >>> g = tegula.create_group({})
     >>> g["x"] = [[1, 2], [3, 4]]
-    >>> found = download(Content(g), "x", ":, 1", "csv").run()
-    >>> found.name, found.first, found.rest
+    >>> file = download(Content(g), "x", ":, 1", "csv").run()
+    >>> file.name, file.first, file.blocks
     ('x.csv', b'2\\n4\\n', None)
     """
     if format not in _TYPES:
@@ -273,7 +273,7 @@ def download(content: Content, path: str, selection: str, format: str) -> Work[D
 
 
 def _watched(pieces: Iterator[bytes], watch: Watch) -> Iterator[bytes]:
-    """Yield pieces that belong to what the nodes were at the start."""
+    """Yield the pieces; raise `ConflictError` if the nodes are no longer those of the start."""
     with closing(pieces):  # type: ignore[type-var]  # a generator
         while (piece := watch.guard(partial(next, pieces, None))) is not None:
             yield piece

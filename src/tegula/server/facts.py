@@ -69,18 +69,18 @@ def entry(name: str, node: Array | Group | Table) -> Json:
 
 
 def _conventions(array: Array) -> Json | None:
-    """Return what the elements stand for; ``None`` if for themselves, and nothing names them."""
-    found = array.conventions
-    if found.is_plain and not found.title and not found.units:
+    """Return what the elements stand for; ``None`` if they stand for themselves, without a title or units."""
+    conventions = array.conventions
+    if conventions.is_plain and not conventions.title and not conventions.units:
         return None
-    dates = time_units(array.metadata.attributes) if found.stored.kind in "iuf" else None
+    dates = time_units(array.metadata.attributes) if conventions.stored.kind in "iuf" else None
     return {
-        "missing": [to_json(mask) for mask in found.masks],
-        "scale": 1 if found.scale is None else to_json(found.scale),
-        "offset": 0 if found.offset is None else to_json(found.offset),
-        "read_as": None if found.read_as == found.stored else found.read_as.name,
-        "title": found.title,
-        "units": found.units,
+        "missing": [to_json(mask) for mask in conventions.masks],
+        "scale": 1 if conventions.scale is None else to_json(conventions.scale),
+        "offset": 0 if conventions.offset is None else to_json(conventions.offset),
+        "read_as": None if conventions.read_as == conventions.stored else conventions.read_as.name,
+        "title": conventions.title,
+        "units": conventions.units,
         "dates": dates is not None and dates.reference is not None,
     }
 
@@ -122,7 +122,7 @@ def listing(content: Content, path: str, after: str, limit: int) -> Json:
     (['x'], True)
     """
     node = content.open(path)
-    found = {
+    facts = {
         "path": path,
         **entry(path.rpartition("/")[2] or node.name, node),
         "attributes": to_json(node.attrs.asdict()),
@@ -137,9 +137,9 @@ def listing(content: Content, path: str, after: str, limit: int) -> Json:
             node = content.members(node)
             names = sorted(name for name in node if name > after)
         except UnsupportedError as error:
-            found["error"] = message(error)
+            facts["error"] = message(error)
     members = [_member(node, name) for name in names[:limit]]
-    return {**found, "members": members, "truncated": len(names) > limit}
+    return {**facts, "members": members, "truncated": len(names) > limit}
 
 
 def _member(node: Any, name: str) -> Json:
@@ -167,27 +167,27 @@ def info(content: Content, path: str) -> Json:
     (2, 1, 2, 2.0)
     """
     node = content.open(path)
-    found: Json = {
+    facts: Json = {
         "path": path,
         **entry(path.rpartition("/")[2] or node.name, node),
         "attributes": to_json(node.attrs.asdict()),
         "store": message(node.store.url),
     }
     if isinstance(node, Array):
-        return found | content.watch(node).guard(partial(_array_facts, node))
+        return facts | content.watch(node).guard(partial(_array_facts, node))
     if isinstance(node, Table):
         columns = [_member(node, name) for name in node.names[:_MOST_COLUMNS]]
-        return found | {"columns": columns, "ncolumns": len(node.names)}
+        return facts | {"columns": columns, "ncolumns": len(node.names)}
     try:
-        found["nmembers"] = sum(1 for _ in islice(iter(content.members(node)), _MOST_VISITED))
+        facts["nmembers"] = sum(1 for _ in islice(iter(content.members(node)), _MOST_VISITED))
     except UnsupportedError as error:
-        found |= {"nmembers": None, "error": message(error)}
-    return found
+        facts |= {"nmembers": None, "error": message(error)}
+    return facts
 
 
 def _array_facts(array: Array) -> Json:
     grid = array.metadata.grid.counts(array.shape)
-    found: Json = {
+    facts: Json = {
         "nchunks": array.nchunks,
         "nshards": array.nshards,
         "grid": [*(array.cdata_shape if array.nshards is not None else grid)],
@@ -196,15 +196,15 @@ def _array_facts(array: Array) -> Json:
         "ratio": None,
     }
     if not array.store.listable or (array.store.is_remote and prod(grid) > _MOST_COUNTED):
-        return found
+        return facts
     count = size = 0
     until = time.monotonic() + _MOST_SECONDS
     for _, _, nbytes in array.stored.sized_chunks():
         count, size = count + 1, size + nbytes
         if count > _MOST_COUNTED or time.monotonic() > until:
-            return found
+            return facts
     ratio = array.nbytes / size if size and not array.metadata.data_type.variable else None
-    return found | {"stored_chunks": count, "stored_nbytes": size, "ratio": ratio and round(ratio, 3)}
+    return facts | {"stored_chunks": count, "stored_nbytes": size, "ratio": ratio and round(ratio, 3)}
 
 
 def tree(content: Content, under: str, search: str, limit: int) -> Json:
@@ -221,19 +221,19 @@ def tree(content: Content, under: str, search: str, limit: int) -> Json:
     limit = max(1, min(limit, _MOST_MEMBERS))
     words = search.casefold().split()
     until = time.monotonic() + _MOST_SECONDS
-    found: list[Json] = []
+    matches: list[Json] = []
     visited = 0
     truncated = False
     nodes: Iterator[tuple[str, Any]] = content.below(under)
     for below, node in nodes:
         visited += 1
-        if len(found) >= limit or visited > _MOST_VISITED or time.monotonic() > until:
+        if len(matches) >= limit or visited > _MOST_VISITED or time.monotonic() > until:
             truncated = True
             break
         path = f"{under}/{below}".lstrip("/")
         folded = below.casefold()
         if all(word in folded for word in words):
             facts = entry(path.rpartition("/")[2], node)
-            kept = ("name", "kind", "format", "shape", "dtype", "dimension_names", "rows")
-            found.append({"path": path, **{name: facts[name] for name in kept if name in facts}})
-    return {"under": under, "search": search, "nodes": found, "visited": visited, "truncated": truncated}
+            shown = ("name", "kind", "format", "shape", "dtype", "dimension_names", "rows")
+            matches.append({"path": path, **{name: facts[name] for name in shown if name in facts}})
+    return {"under": under, "search": search, "nodes": matches, "visited": visited, "truncated": truncated}

@@ -14,9 +14,9 @@ LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 
 
 def combined(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str] | None:
-    """Return the headers of a request by name, lists that were sent in parts put together; ``None`` with two hosts.
+    """Return the headers of a request by name, repeated headers joined to one list; ``None`` if there are two hosts.
 
-    Two readers of such a request may each believe another host (RFC 9112, section 3.2).
+    Two readers of a request with two hosts may take different ones for its host (RFC 9112, section 3.2).
 
     Examples
     --------
@@ -25,16 +25,16 @@ def combined(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str] | None:
     >>> combined([(b"host", b"x"), (b"host", b"x")]) is None
     True
     """
-    found: dict[str, str] = {}
+    by_name: dict[str, str] = {}
     for raw, value in headers:
         name, text = raw.decode("latin-1"), value.decode("latin-1")
-        if name not in found:
-            found[name] = text
+        if name not in by_name:
+            by_name[name] = text
         elif name == "host":
             return None
         else:
-            found[name] += ("; " if name == "cookie" else ", ") + text
-    return found
+            by_name[name] += ("; " if name == "cookie" else ", ") + text
+    return by_name
 
 
 def is_known_host(header: str | None, allowed: Sequence[str]) -> bool:
@@ -62,31 +62,31 @@ def cookie_name(server: object) -> str:
 
 
 def offered_tokens(query: bytes, headers: Mapping[str, str], cookie: str) -> list[tuple[str, str]]:
-    """Return the tokens of a request, each with its place: ``query``, ``bearer`` or ``cookie``.
+    """Return the tokens of a request, each with the part that holds it: ``query``, ``bearer`` or ``cookie``.
 
     Examples
     --------
     >>> offered_tokens(b"token=a&x=1", {"authorization": "Bearer b", "cookie": "tegula-8000=c"}, "tegula-8000")
     [('query', 'a'), ('bearer', 'b'), ('cookie', 'c')]
     """
-    found = []
+    tokens = []
     if b"token=" in query:
         try:
             values = parse_qs(query.decode("latin-1"), max_num_fields=100).get("token", [])
         except ValueError:
             values = []
-        found += [("query", value) for value in values[:1]]
+        tokens += [("query", value) for value in values[:1]]
     scheme, _, value = headers.get("authorization", "").partition(" ")
     if scheme.lower() == "bearer":
-        found.append(("bearer", value.strip()))
+        tokens.append(("bearer", value.strip()))
     if cookie in headers.get("cookie", ""):
         try:
             morsel = SimpleCookie(headers["cookie"]).get(cookie)
         except CookieError:
             morsel = None
         if morsel is not None:
-            found.append(("cookie", morsel.value))
-    return found
+            tokens.append(("cookie", morsel.value))
+    return tokens
 
 
 def token_matches(offered: str, token: str) -> bool:

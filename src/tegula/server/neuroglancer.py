@@ -21,8 +21,8 @@ import numpy as np
 from tegula.arrays.array import Array
 from tegula.errors import NotFoundError, SelectionError, TegulaError, UnsupportedError
 from tegula.runtime.optional import how_to_install
+from tegula.server.consistency import Work, reading_cost
 from tegula.server.content import Content
-from tegula.server.moments import Work, reading_cost
 from tegula.server.pages import file_reply
 from tegula.server.values import Reply, not_found
 from tegula.zarr3_view.casting import cast, suggested_cast
@@ -31,7 +31,7 @@ __all__ = ["neuroglancer"]
 
 _PLAIN: Final = frozenset("uint8 int8 uint16 int16 uint32 int32 uint64 float32".split())
 _MOST_AXES: Final = 8
-_HERE: Final = "/-/neuroglancer/"
+_ROUTE: Final = "/-/neuroglancer/"
 _SAMPLE: Final = 2**18  # elements
 _SAMPLE_BYTES: Final = 2**24  # of memory, together with their copies as floats
 _GENERATION: Final = "1"  # generation of the state, which the server never changes
@@ -50,16 +50,18 @@ def neuroglancer(
     if name == "open":
         path = query.get("path", "").strip("/")
         _source(content, path)  # raises the error here if the array can't be shown
-        place = f"v/{base64.urlsafe_b64encode(path.encode()).decode().rstrip('=') or '-'}/"
-        return Reply(307, {"location": place, "content-length": "0", "cache-control": "no-store"})
-    kind, _, rest = name.partition("/")
-    view, slash, file = rest.partition("/")
+        location = f"v/{base64.urlsafe_b64encode(path.encode()).decode().rstrip('=') or '-'}/"
+        return Reply(307, {"location": location, "content-length": "0", "cache-control": "no-store"})
+    kind, _, view_path = name.partition("/")
+    view, slash, file = view_path.partition("/")
     if kind == "v" and slash:
         return file_reply(folder, file or "index.html", headers)
     if kind == "events" and not slash:
         array, source = _source(content, _path(view))
         watch, part = content.watch(array), _middle(array)
-        cost = _SAMPLE_BYTES + reading_cost(array, [range(*one.indices(size)) for one, size in zip(part, array.shape)])
+        cost = _SAMPLE_BYTES + reading_cost(
+            array, [range(*chosen.indices(size)) for chosen, size in zip(part, array.shape)]
+        )
 
         def run() -> Reply:
             return _events(_state(array, part, f"{_base(headers)}/{source}"), query)
@@ -79,8 +81,8 @@ def _path(view: str) -> str:
 
 def _base(headers: Mapping[str, str]) -> str:
     """Return the address of the server as the browser knows it, which a proxy may have changed."""
-    before, found, _ = headers.get("referer", "").partition(_HERE)
-    return before if found and before.startswith("http") else f"http://{headers.get('host', 'localhost')}"
+    before, route, _ = headers.get("referer", "").partition(_ROUTE)
+    return before if route and before.startswith("http") else f"http://{headers.get('host', 'localhost')}"
 
 
 def _events(state: dict[str, Any], query: Mapping[str, str]) -> Reply:
@@ -106,9 +108,9 @@ def _source(content: Content, path: str) -> tuple[Array, str]:
     return array, "/".join(part for part in ("" if is_plain else f"-/as/{to}", quote(path)) if part)
 
 
-def _state(array: Array, part: tuple[slice, ...], place: str) -> dict[str, Any]:
+def _state(array: Array, part: tuple[slice, ...], address: str) -> dict[str, Any]:
     """Return the state of neuroglancer's client that shows an array."""
-    layer: dict[str, Any] = {"type": "image", "name": array.name or "array", "source": f"{place}/|zarr3:"}
+    layer: dict[str, Any] = {"type": "image", "name": array.name or "array", "source": f"{address}/|zarr3:"}
     limits = _limits(array, part)
     if limits is not None:
         layer["shaderControls"] = {"normalized": {"range": limits}}
@@ -136,6 +138,6 @@ def _limits(array: Array, part: tuple[slice, ...]) -> list[float] | None:
 def _client() -> Path | None:
     """Return the folder of neuroglancer's client, if the package is installed, without importing it."""
     spec = find_spec("neuroglancer")
-    places = [] if spec is None else [*(spec.submodule_search_locations or [])]
-    found = [Path(place) / "static" / "client" for place in places]
-    return next((folder for folder in found if (folder / "index.html").is_file()), None)
+    locations = [] if spec is None else [*(spec.submodule_search_locations or [])]
+    candidates = [Path(location) / "static" / "client" for location in locations]
+    return next((folder for folder in candidates if (folder / "index.html").is_file()), None)

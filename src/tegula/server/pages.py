@@ -55,22 +55,22 @@ def page(content: Content, path: str) -> Reply:
 def _listing(content: Content, path: str, up: str) -> str:
     """Return a page without scripts: the members of a node, or its facts."""
     try:
-        found = facts.listing(content, path, "", _MOST_LISTED)
+        node_facts = facts.listing(content, path, "", _MOST_LISTED)
     except TegulaError as error:
-        found = {"error": facts.message(error), "members": []}
+        node_facts = {"error": facts.message(error), "members": []}
     rows = []
-    for member in found.pop("members"):
+    for member in node_facts.pop("members"):
         href = up + quote(f"{path}/{member['name']}".lstrip("/"))
         shape = " × ".join(map(str, member.get("shape", [])))
         cells = [escape(str(cell)) for cell in (member["kind"], shape, member.get("dtype", ""))]
         cells.insert(0, f'<a href="{href}">{escape(member["name"])}</a>')
         rows.append("".join(f"<td>{cell}</td>" for cell in cells))
-    known = json.dumps(found, indent=1, ensure_ascii=False)
+    text = json.dumps(node_facts, indent=1, ensure_ascii=False)
     table = "".join(f"<tr>{row}</tr>" for row in rows)
     title = escape(f"/{path}")
     return (
         f'<!doctype html><html lang="en"><head><base href="{up}"><meta charset="utf-8"><title>{title}</title></head>'
-        f'<body><h1>{title}</h1><p><a href="{up}">/</a></p><table>{table}</table><pre>{escape(known)}</pre></body>'
+        f'<body><h1>{title}</h1><p><a href="{up}">/</a></p><table>{table}</table><pre>{escape(text)}</pre></body>'
         "</html>"
     )
 
@@ -95,12 +95,12 @@ def file_reply(folder: Path, name: str, headers: Mapping[str, str]) -> Reply:
             return not_found()
         tag = _digest(path, path.stat().st_mtime_ns)
         kind = "text/javascript" if path.suffix in (".js", ".mjs") else mimetypes.guess_type(path.name)[0]
-        known = {"etag": tag, "cache-control": "no-cache", **_SECURITY}
+        reply_headers = {"etag": tag, "cache-control": "no-cache", **_SECURITY}
         status = precondition(headers, tag)
         if status is not None:
-            return Reply(status, known)
+            return Reply(status, reply_headers)
         body = path.read_bytes()
     except OSError:  # a name that is too long
         return not_found()
-    known["content-type"] = kind or "application/octet-stream"
-    return Reply(200, {**known, "content-length": str(len(body))}, body)
+    reply_headers["content-type"] = kind or "application/octet-stream"
+    return Reply(200, {**reply_headers, "content-length": str(len(body))}, body)

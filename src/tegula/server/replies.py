@@ -81,50 +81,50 @@ async def send_reply(reply: Reply, scope: Scope, receive: Receive, send: Send, r
     client sees that it is incomplete.
     """
     headers = [(name.encode(_LATIN), value.encode(_LATIN, "replace")) for name, value in reply.headers.items()]
-    is_whole = scope["method"] == "HEAD" or (reply.rest is None and len(reply.body) <= BLOCK and not reply.stays_open)
+    is_whole = scope["method"] == "HEAD" or (reply.blocks is None and len(reply.body) <= BLOCK and not reply.stays_open)
     await send({"type": "http.response.start", "status": reply.status, "headers": headers})
     if is_whole:
         await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else reply.body})
         return
-    gone = asyncio.ensure_future(_disconnected(receive))
+    disconnected = asyncio.ensure_future(_disconnected(receive))
     try:
         if reply.stays_open:
             await send({"type": "http.response.body", "body": reply.body, "more_body": True})
-            await gone
-        elif reply.rest is None:
+            await disconnected
+        elif reply.blocks is None:
             async with asyncio.timeout(_PATIENCE + len(reply.body) / 2**18):
-                await _send_blocks(reply.body, gone, send)
+                await _send_blocks(reply.body, disconnected, send)
         else:
-            await _send_blocks(reply.body, gone, send)
-            while not gone.done():
+            await _send_blocks(reply.body, disconnected, send)
+            while not disconnected.done():
                 async with reply.turn():
-                    piece = await awaited(partial(next, reply.rest, None), requests)
+                    piece = await awaited(partial(next, reply.blocks, None), requests)
                 if piece is None:
                     break
-                await _send_blocks(piece, gone, send)
-        if not gone.done():
+                await _send_blocks(piece, disconnected, send)
+        if not disconnected.done():
             await send({"type": "http.response.body", "body": b""})
     except (TegulaError, TimeoutError, BusyError):
         abort = scope.get("extensions", {}).get(ABORT)
         if abort is None:
             raise
         abort()
-        await gone
+        await disconnected
     finally:
-        gone.cancel()
-        await _close(reply.rest)
+        disconnected.cancel()
+        await _close(reply.blocks)
 
 
-async def _send_blocks(data: bytes, gone: asyncio.Future[None], send: Send) -> None:
+async def _send_blocks(data: bytes, disconnected: asyncio.Future[None], send: Send) -> None:
     for start in range(0, len(data), BLOCK):
-        if gone.done():
+        if disconnected.done():
             return
         part = data[start : start + BLOCK] if len(data) > BLOCK else data
         await send({"type": "http.response.body", "body": part, "more_body": True})
 
 
-async def _close(rest: Iterator[bytes] | None) -> None:
-    close = getattr(rest, "close", None)
+async def _close(blocks: Iterator[bytes] | None) -> None:
+    close = getattr(blocks, "close", None)
     if close is not None:
         await awaited(close)
 

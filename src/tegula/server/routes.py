@@ -18,8 +18,8 @@ from tegula.errors import ConflictError, NotFoundError, SelectionError
 from tegula.jobs.rewriting.memory import release
 from tegula.server import extracting, facts, pages
 from tegula.server.budget import Budget
-from tegula.server.content import CAST_PREFIX, Content, Worked, split_cast
-from tegula.server.moments import Work
+from tegula.server.consistency import Work
+from tegula.server.content import CAST_PREFIX, ComputedValue, Content, split_cast
 from tegula.server.neuroglancer import neuroglancer
 from tegula.server.replies import as_json
 from tegula.server.values import Reply, Values, not_found
@@ -32,9 +32,9 @@ _WORK_BYTES: Final = 2**26
 """Bytes that requests hold together while chunks are decoded and rows are read."""
 _MOST_WORK: Final = 2**32
 _SHARE: Final = 4  # a request may take up to one in so many bytes of the machine's memory
-_ATTEMPTS: Final = 10  # of an answer, until a writer leaves alone what it depends on
+_ATTEMPTS: Final = 10  # to answer, while writers change what the answer depends on
 _DOWNLOAD_BYTES: Final = 4 * extracting.COST
-_NAMED: Final = "-/"
+_ROUTE_PREFIX: Final = "-/"
 _AS_LIFETIME: Final = 5.0  # seconds to remember whether the node has a member "as"
 
 
@@ -64,18 +64,18 @@ class Request:
     def parameters(self) -> dict[str, str]:
         """The parameters of the query; of several with one name, the first."""
         try:
-            found = parse_qs(self.query.decode("latin-1"), keep_blank_values=True, max_num_fields=100)
+            parsed = parse_qs(self.query.decode("latin-1"), keep_blank_values=True, max_num_fields=100)
         except ValueError as error:
             raise SelectionError("the query has too many parameters") from error
-        return {name: values[0] for name, values in found.items()}
+        return {name: values[0] for name, values in parsed.items()}
 
     async def hold(self, budget: Budget, nbytes: int) -> None:
         """Wait for room in a budget, and hold it until it is released, or the answer is sent."""
         await budget.acquire(nbytes)
         self._held.append((budget, nbytes))
 
-    def hold_only(self, nbytes: int) -> None:
-        """Release all but `nbytes` of the bytes that were held last."""
+    def release_all_but(self, nbytes: int) -> None:
+        """Release all but `nbytes` of the bytes that were acquired last."""
         budget, held = self._held.pop()
         if nbytes:
             self._held.append((budget, min(nbytes, held)))
@@ -84,7 +84,7 @@ class Request:
     def release(self) -> None:
         """Release all that is held."""
         while self._held:
-            self.hold_only(0)
+            self.release_all_but(0)
 
 
 class Routes:
@@ -100,7 +100,7 @@ class Routes:
         self.content = content
         self._values = values
         self._requests = content.store.concurrency
-        self._budget, self._downloads = Budget(_WORK_BYTES, _most(), release), Budget(_DOWNLOAD_BYTES)
+        self._budget, self._downloads = Budget(_WORK_BYTES, _most_bytes(), release), Budget(_DOWNLOAD_BYTES)
         self._has_as = (0.0, False)
 
     async def reply(self, request: Request) -> Reply:
@@ -111,11 +111,11 @@ class Routes:
         TegulaError, BusyError, TooLargeError
             If there is no answer.
         """
-        if request.path.startswith(_NAMED):
-            name, _, rest = request.path[len(_NAMED) :].partition("/")
+        if request.path.startswith(_ROUTE_PREFIX):
+            name, _, path = request.path[len(_ROUTE_PREFIX) :].partition("/")
             route = self._routes.get(name)
             if route is not None:
-                return await route(self, request, rest)
+                return await route(self, request, path)
         return await self._key(request)
 
     async def _key(self, request: Request) -> Reply:
@@ -124,11 +124,11 @@ class Routes:
         key, to = split_cast(request.path, is_reserved)
         return await self._value(request, key, to)
 
-    async def _at_one_moment(self, request: Request, plan: Callable[[], T | Work[T]]) -> T:
+    async def _consistent(self, request: Request, plan: Callable[[], T | Work[T]]) -> T:
         """Return the result of a plan, or of the work that it returns; every answer is made here.
 
-        What is read belongs to one state of the stored values. Where a writer comes between, everything is done again.
-        The memory of the work is held first, and then what the bytes of an answer take.
+        All that is read belongs to one state of the stored values: if a writer changes it meanwhile, everything is done
+        again. While the work runs, its memory is held; after it, the bytes of the answer.
         """
         for attempt in count(1):
             try:
@@ -138,11 +138,11 @@ class Routes:
                 await request.hold(self._budget, planned.cost)
                 size = 0
                 try:
-                    found: T = await awaited(planned.run, self._requests)
-                    size = len(found.body) if isinstance(found, Reply) else 0
+                    result: T = await awaited(planned.run, self._requests)
+                    size = len(result.body) if isinstance(result, Reply) else 0
                 finally:
-                    request.hold_only(size)
-                return found
+                    request.release_all_but(size)
+                return result
             except ConflictError:
                 if attempt >= _ATTEMPTS:
                     raise
@@ -154,25 +154,25 @@ class Routes:
         raise AssertionError
 
     async def _value(self, request: Request, key: str, to: str | None) -> Reply:
-        found = await self._at_one_moment(request, partial(self._planned, request, key, to))
-        return await self._node(request, key.strip("/")) if found is None else found
+        reply = await self._consistent(request, partial(self._plan_value, request, key, to))
+        return await self._node(request, key.strip("/")) if reply is None else reply
 
-    def _planned(self, request: Request, key: str, to: str | None) -> Reply | Work[Reply | None] | None:
+    def _plan_value(self, request: Request, key: str, to: str | None) -> Reply | Work[Reply | None] | None:
         """Answer for a key if that takes little memory, else return the work; ``None`` if it is not a key."""
-        found = self.content.find(key, to)
-        if found is None:
+        value = self.content.find(key, to)
+        if value is None:
             return None
-        answer = partial(self._values.answer, request.method, request.headers, f"{to}:{key}", found)
-        return Work(found.cost, answer) if isinstance(found, Worked) else answer()
+        answer = partial(self._values.answer, request.method, request.headers, f"{to}:{key}", value)
+        return Work(value.cost, answer) if isinstance(value, ComputedValue) else answer()
 
     async def _reserves_as(self) -> bool:
-        """Return whether the node has a member of the name "as", whose keys come first."""
-        until, found = self._has_as
+        """Return whether the node has a member named "as", whose keys take precedence over those of cast elements."""
+        until, exists = self._has_as
         if time.monotonic() >= until:
             kind = await awaited(partial(self.content.kind, "as"), self._requests)
-            found = kind is not None
-            self._has_as = time.monotonic() + _AS_LIFETIME, found
-        return found
+            exists = kind is not None
+            self._has_as = time.monotonic() + _AS_LIFETIME, exists
+        return exists
 
     async def _node(self, request: Request, path: str) -> Reply:
         """Answer for the path of a node: with the page for a browser, with a listing for a program."""
@@ -181,7 +181,7 @@ class Routes:
             if not path or is_key(path):
                 after, limit = asked.get("after", ""), _number(asked, "limit", 1000)
                 plan = partial(facts.listing, self.content, path, after, limit)
-                return as_json(await self._at_one_moment(request, plan), vary=True)
+                return as_json(await self._consistent(request, plan), vary=True)
             return not_found()
         if path and not is_key(path):
             return not_found()
@@ -191,39 +191,39 @@ class Routes:
 
     # --- routes below /-/
 
-    async def _page(self, request: Request, rest: str) -> Reply:
-        return await awaited(partial(pages.asset, rest, request.headers))
+    async def _page(self, request: Request, path: str) -> Reply:
+        return await awaited(partial(pages.asset, path, request.headers))
 
-    async def _neuroglancer(self, request: Request, rest: str) -> Reply:
-        plan = partial(neuroglancer, self.content, rest, request.parameters, request.headers)
-        return await self._at_one_moment(request, plan)
+    async def _neuroglancer(self, request: Request, path: str) -> Reply:
+        plan = partial(neuroglancer, self.content, path, request.parameters, request.headers)
+        return await self._consistent(request, plan)
 
-    async def _info(self, request: Request, rest: str) -> Reply:
-        return as_json(await self._at_one_moment(request, partial(facts.info, self.content, rest.strip("/"))))
+    async def _info(self, request: Request, path: str) -> Reply:
+        return as_json(await self._consistent(request, partial(facts.info, self.content, path.strip("/"))))
 
-    async def _tree(self, request: Request, rest: str) -> Reply:
+    async def _tree(self, request: Request, path: str) -> Reply:
         asked = request.parameters
         under, search = asked.get("under", "").strip("/"), asked.get("search", "")
         plan = partial(facts.tree, self.content, under, search, _number(asked, "limit", 200))
-        return as_json(await self._at_one_moment(request, plan))
+        return as_json(await self._consistent(request, plan))
 
-    async def _rows(self, request: Request, rest: str) -> Reply:
+    async def _rows(self, request: Request, path: str) -> Reply:
         asked = request.parameters
         start, stop = _number(asked, "start", 0), _number(asked, "stop", -1)
         columns = asked.get("columns")
         names = None if columns is None else _names(columns)
         last = None if stop < 0 else stop
-        plan = partial(extracting.rows_work, self.content, rest.strip("/"), names, start, last)
-        return as_json(await self._at_one_moment(request, plan))
+        plan = partial(extracting.rows_work, self.content, path.strip("/"), names, start, last)
+        return as_json(await self._consistent(request, plan))
 
-    async def _stats(self, request: Request, rest: str) -> Reply:
+    async def _stats(self, request: Request, path: str) -> Reply:
         selection = request.parameters.get("selection", "")
-        plan = partial(extracting.measured_work, self.content, rest.strip("/"), selection)
-        return as_json(await self._at_one_moment(request, plan))
+        plan = partial(extracting.selection_statistics_work, self.content, path.strip("/"), selection)
+        return as_json(await self._consistent(request, plan))
 
-    async def _download(self, request: Request, rest: str) -> Reply:
+    async def _download(self, request: Request, tail: str) -> Reply:
         asked = request.parameters
-        path, selection, format = rest.strip("/"), asked.get("selection", ""), asked.get("format", "npy")
+        path, selection, format = tail.strip("/"), asked.get("selection", ""), asked.get("format", "npy")
         await request.hold(self._downloads, extracting.COST)  # for blocks that wait for the client
         cost = 0
 
@@ -233,17 +233,17 @@ class Routes:
             cost = work.cost
             return work
 
-        found: extracting.Download = await self._at_one_moment(request, plan)
-        name = "".join(letter if letter.isalnum() or letter in "._-" else "_" for letter in found.name)
-        plain = name.encode("ascii", "replace").decode().replace("?", "_")
-        out = {"content-type": found.media_type, "content-disposition": f'attachment; filename="{plain}"'}
-        if found.size is not None:
-            out["content-length"] = str(found.size)
+        file: extracting.Download = await self._consistent(request, plan)
+        name = "".join(letter if letter.isalnum() or letter in "._-" else "_" for letter in file.name)
+        ascii_name = name.encode("ascii", "replace").decode().replace("?", "_")
+        headers = {"content-type": file.media_type, "content-disposition": f'attachment; filename="{ascii_name}"'}
+        if file.size is not None:
+            headers["content-length"] = str(file.size)
         turn = partial(self._budget.turn, cost)
-        return Reply(200, {**out, "cache-control": "no-store"}, found.first, found.rest, turn=turn)
+        return Reply(200, {**headers, "cache-control": "no-store"}, file.first, file.blocks, turn=turn)
 
-    async def _as(self, request: Request, rest: str) -> Reply:
-        to, _, key = rest.partition("/")
+    async def _as(self, request: Request, path: str) -> Reply:
+        to, _, key = path.partition("/")
         return await self._value(request, key, to)
 
     _routes: Final = {
@@ -258,7 +258,7 @@ class Routes:
     }
 
 
-def _most() -> int:
+def _most_bytes() -> int:
     """Return the most bytes of memory that the work for one request may take."""
     return min(_MOST_WORK, physical_memory() // _SHARE)
 
@@ -276,10 +276,10 @@ def _names(text: str) -> list[str]:
     """Return names of columns: a JSON list, or names between commas."""
     if text.startswith("["):
         try:
-            found = json.loads(text)
+            names = json.loads(text)
         except (ValueError, RecursionError):
-            found = None
-        if not isinstance(found, list) or not all(isinstance(name, str) for name in found):
+            names = None
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             raise SelectionError("columns must be names between commas, or a JSON list of names")
-        return found
+        return names
     return [name for name in text.split(",") if name]

@@ -13,8 +13,8 @@ from typing import Final
 
 from tegula.errors import ConflictError
 from tegula.server.conditions import Span, UnsatisfiableError, matches, precondition, wanted_span
-from tegula.server.content import Content, Passed, Ready, Worked
-from tegula.server.moments import read_part, unless_changed
+from tegula.server.consistency import read_part, unless_changed
+from tegula.server.content import ComputedValue, Content, Document, StoredValue
 from tegula.stores import Generation, Store
 from tegula.stores.capabilities import Ranged
 
@@ -23,8 +23,8 @@ __all__ = ["BLOCK", "Reply", "Values", "not_found"]
 BLOCK: Final = 2**18
 """Bytes that are read and sent at once; four times as many from remote storage."""
 
-_MOST_KEPT: Final = 2**25  # bytes of computed values that are kept for requests of further ranges
-_LARGEST_KEPT: Final = 2**22
+_MOST_CACHED: Final = 2**25  # bytes of computed values that are cached for requests of further ranges
+_LARGEST_CACHED: Final = 2**22
 _MOST_SIZES: Final = 4096
 
 Headers = dict[str, str]
@@ -32,15 +32,15 @@ Headers = dict[str, str]
 
 @dataclass(slots=True)
 class Reply:
-    """A response: its status, headers, first bytes, and the rest block by block; it may stay open after these.
+    """A response: its status, headers, first bytes, and further blocks; it may stay open after these.
 
-    Each block of the rest is read in a `turn`, which waits for the memory that it takes.
+    Each further block is read in a `turn`, which waits for the memory that it takes.
     """
 
     status: int
     headers: Headers = field(default_factory=dict)
     body: bytes = b""
-    rest: Iterator[bytes] | None = None
+    blocks: Iterator[bytes] | None = None
     stays_open: bool = False
     turn: Callable[[], AbstractAsyncContextManager[None]] = nullcontext
 
@@ -68,7 +68,7 @@ class Values:
     >>> a = tegula.create_array({}, shape=4, chunks=2, dtype="u1", codecs=[])
     >>> a[:] = [1, 2, 3, 4]
     >>> values = Values(Content(a))
-    >>> reply = values.answer("GET", {"range": "bytes=1-"}, "c/1", Passed("c/1"))
+    >>> reply = values.answer("GET", {"range": "bytes=1-"}, "c/1", StoredValue("c/1"))
     >>> reply.status, reply.headers["content-range"], reply.body
     (206, 'bytes 1-1/2', b'\\x04')
     """
@@ -78,11 +78,13 @@ class Values:
         self._block = 4 * BLOCK if content.store.is_remote else BLOCK
         self._cache_control = cache_control
         self._sizes: dict[str, tuple[Generation, int]] = {}
-        self._kept: OrderedDict[tuple[str, str], bytes] = OrderedDict()
-        self._kept_bytes = 0
+        self._cached: OrderedDict[tuple[str, str], bytes] = OrderedDict()
+        self._cached_bytes = 0
         self._lock = Lock()
 
-    def answer(self, method: str, headers: Mapping[str, str], key: str, found: Passed | Worked | Ready) -> Reply:
+    def answer(
+        self, method: str, headers: Mapping[str, str], key: str, value: StoredValue | ComputedValue | Document
+    ) -> Reply:
         """Return the answer to a request for something that `Content.find` has found.
 
         Raises
@@ -92,16 +94,16 @@ class Values:
         TegulaError
             If it can't be read.
         """
-        if isinstance(found, Passed):
-            return self._passed(method, headers, found)
-        if isinstance(found, Ready):
-            tag = f'"{blake2b(found.value, digest_size=12).hexdigest()}"'
-            return self._whole(method, headers, tag, found.value, "application/json")
-        return self._worked(method, headers, key, found)
+        if isinstance(value, StoredValue):
+            return self._stored_value(method, headers, value)
+        if isinstance(value, Document):
+            tag = f'"{blake2b(value.value, digest_size=12).hexdigest()}"'
+            return self._from_memory(method, headers, tag, value.value, "application/json")
+        return self._computed_value(method, headers, key, value)
 
     # --- values in memory
 
-    def _whole(self, method: str, headers: Mapping[str, str], tag: str, value: bytes, kind: str) -> Reply:
+    def _from_memory(self, method: str, headers: Mapping[str, str], tag: str, value: bytes, kind: str) -> Reply:
         """Answer with a value that is in memory."""
         status = precondition(headers, tag)
         if status is not None:
@@ -110,72 +112,72 @@ class Values:
         if span is None:
             return self._unsatisfiable(tag, len(value))
         body = value[slice(*span)] if len(value) != span.stop - span.start else value
-        return self._found(method, tag, span, len(value), kind, body)
+        return self._reply(method, tag, span, len(value), kind, body)
 
-    def _worked(self, method: str, headers: Mapping[str, str], key: str, found: Worked) -> Reply:
+    def _computed_value(self, method: str, headers: Mapping[str, str], key: str, source: ComputedValue) -> Reply:
         """Answer with a value that is computed from a stored one, in one state of this and of the documents."""
-        if not self._store.fresh_generations:  # documents that were replaced and are back look the same
-            found.check()
+        if not self._store.fresh_generations:  # documents that were replaced and restored look the same
+            source.check()
         data: bytes | None
-        probes = not found.needs_value or self._probes(headers)
+        probes = not source.needs_value or self._probes(headers)
         if probes:
-            data, generation = read_part(self._store, found.key, 0, 0)
+            data, generation = read_part(self._store, source.key, 0, 0)
         else:
-            data, generation = self._store.get(found.key, with_generation=True)
-        found.check()
+            data, generation = self._store.get(source.key, with_generation=True)
+        source.check()
         if data is None:
             return not_found()
-        tag = _tag(generation, found.mark)
+        tag = _tag(generation, source.mark)
         status = precondition(headers, tag)
         if status is not None:
             return self._empty(status, tag)
-        value = self._known(key, tag)
+        value = self._from_cache(key, tag)
         if value is None:
-            if probes and found.needs_value:
-                data, now = self._store.get(found.key, with_generation=True)
+            if probes and source.needs_value:
+                data, now = self._store.get(source.key, with_generation=True)
                 if data is None or now != generation:
-                    raise _changed(found.key)
-            value = unless_changed(partial(found.make, data), partial(self._check, found, generation))
-            self._keep(key, tag, value)
-        return self._whole(method, headers, tag, value, "application/octet-stream")
+                    raise _changed(source.key)
+            value = unless_changed(partial(source.make, data), partial(self._check, source, generation))
+            self._cache(key, tag, value)
+        return self._from_memory(method, headers, tag, value, "application/octet-stream")
 
     def _probes(self, headers: Mapping[str, str]) -> bool:
-        """Return whether to look for the generation before a value is read, which may turn out not to be needed."""
+        """Return whether to ask for the generation first, since it may show that the value need not be read."""
         if self._store.single_writer and isinstance(self._store, Ranged):
             return False  # generations of ranges may be other tokens
         return not self._store.is_remote or _is_conditional(headers)
 
-    def _check(self, found: Worked, generation: Generation) -> None:
-        """Check that what was read in several steps is that of one generation."""
-        if not found.needs_value and read_part(self._store, found.key, 0, 0)[1] != generation:
-            raise _changed(found.key)
+    def _check(self, source: ComputedValue, generation: Generation) -> None:
+        """Check that all that was read in several steps belongs to one generation."""
+        if not source.needs_value and read_part(self._store, source.key, 0, 0)[1] != generation:
+            raise _changed(source.key)
 
-    def _known(self, key: str, tag: str) -> bytes | None:
+    def _from_cache(self, key: str, tag: str) -> bytes | None:
         with self._lock:
-            value = self._kept.get((key, tag))
+            value = self._cached.get((key, tag))
             if value is not None:
-                self._kept.move_to_end((key, tag))
+                self._cached.move_to_end((key, tag))
             return value
 
-    def _keep(self, key: str, tag: str, value: bytes) -> None:
-        if len(value) > _LARGEST_KEPT:
+    def _cache(self, key: str, tag: str, value: bytes) -> None:
+        if len(value) > _LARGEST_CACHED:
             return
         with self._lock:
-            old = self._kept.pop((key, tag), b"")
-            self._kept[key, tag] = value
-            self._kept_bytes += len(value) - len(old)
-            while self._kept_bytes > _MOST_KEPT:
-                self._kept_bytes -= len(self._kept.popitem(last=False)[1])
+            old = self._cached.pop((key, tag), b"")
+            self._cached[key, tag] = value
+            self._cached_bytes += len(value) - len(old)
+            while self._cached_bytes > _MOST_CACHED:
+                self._cached_bytes -= len(self._cached.popitem(last=False)[1])
 
     # --- stored values
 
-    def _passed(self, method: str, headers: Mapping[str, str], found: Passed) -> Reply:
+    def _stored_value(self, method: str, headers: Mapping[str, str], source: StoredValue) -> Reply:
         """Answer with a stored value; no more than a block of it is in memory."""
-        key = found.key
+        key = source.key
         is_plain = method == "GET" and "range" not in headers and not _is_conditional(headers)
         first, generation = read_part(self._store, key, 0, self._block if is_plain else 0)
         if first is None:
-            found.check()
+            source.check()
             return not_found()
         tag = _tag(generation)
         status = precondition(headers, tag)
@@ -199,7 +201,7 @@ class Values:
         return value
 
     def _size(self, key: str, generation: Generation) -> int:
-        """Return the length of a value in one state, which the last byte must belong to and end."""
+        """Return the length of a value in one state; its last byte is read to check that it belongs to this state."""
         known = self._sizes.get(key)
         if known is not None and known[0] == generation:
             return known[1]
@@ -217,15 +219,15 @@ class Values:
     def _streamed(
         self, method: str, tag: str, span: Span, size: int, key: str, generation: Generation, first: bytes
     ) -> Reply:
-        reply = self._found(method, tag, span, size, "application/octet-stream", first)
+        reply = self._reply(method, tag, span, size, "application/octet-stream", first)
         if method != "HEAD" and span.start + len(first) < span.stop:
             starts = range(span.start + len(first), span.stop, self._block)
-            reply.rest = (self._part(key, generation, start, span.stop) for start in starts)
+            reply.blocks = (self._part(key, generation, start, span.stop) for start in starts)
         return reply
 
     # --- answers
 
-    def _found(self, method: str, tag: str, span: Span, size: int, kind: str, body: bytes) -> Reply:
+    def _reply(self, method: str, tag: str, span: Span, size: int, kind: str, body: bytes) -> Reply:
         headers = self._headers(tag)
         headers["content-type"] = kind
         headers["accept-ranges"] = "bytes"
@@ -256,7 +258,7 @@ def _changed(key: str) -> ConflictError:
 
 
 def _tag(generation: Generation, mark: bytes = b"") -> str:
-    """Return a strong entity tag for a state of a stored value, and whatever else the bytes depend on."""
+    """Return a strong entity tag for a state of a stored value, and for `mark`, on which the bytes depend, too."""
     return f'"{blake2b(repr((generation, mark)).encode(errors="replace"), digest_size=12).hexdigest()}"'
 
 

@@ -12,9 +12,9 @@ import numpy.typing as npt
 
 from tegula.arrays.array import Array
 from tegula.arrays.chunking import whole_chunks
-from tegula.arrays.selecting import from_the_start
 from tegula.engine.concurrency.pool import gather
 from tegula.errors import MetadataError, NotFoundError, SelectionError, TegulaError, UnsupportedError
+from tegula.indexing.normalise import as_slice
 
 __all__ = [
     "BlockMatches",
@@ -165,10 +165,9 @@ def chosen_rows(selection: Any, length: int) -> int | slice | npt.NDArray[np.int
         return slice(0, length, 1)
     if isinstance(selection, slice):
         try:
-            rows: slice = from_the_start(selection, length)
+            return as_slice(range(length)[selection])
         except (TypeError, ValueError) as error:
             raise SelectionError(f"{selection!r:.80} is not a selection of rows: {error}") from error
-        return rows
     if isinstance(selection, tuple):
         raise SelectionError("rows have one axis; select rows, or columns by name")
     try:

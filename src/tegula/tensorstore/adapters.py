@@ -256,13 +256,13 @@ def stack(
     array([[1, 7],
            [2, 8]], dtype=uint32)
     """
-    given = _layers(layers, "stack")
-    rank = _domains(given, "stack")[0].rank
+    checked = _layers(layers, "stack")
+    rank = _domains(checked, "stack")[0].rank
     if not -rank - 1 <= axis <= rank:
         raise invalid(f"Dimension index {axis} is outside valid range [{-rank - 1}, {rank + 1})")
     new = d[axis][newaxis].mark_bounds_implicit[False]
-    placed = [layer[new.translate_to[number]] for number, layer in enumerate(given)]
-    return _stacked(placed, (read, write), context, transaction, constraints)
+    translated = [layer[new.translate_to[number]] for number, layer in enumerate(checked)]
+    return _stacked(translated, (read, write), context, transaction, constraints)
 
 
 def concat(
@@ -293,15 +293,15 @@ def concat(
     >>> ts.concat([a, b], axis=0).read().result()
     array([1, 2, 7, 8, 9], dtype=uint32)
     """
-    given = _layers(layers, "concat")
-    domains = _domains(given, "concat")
-    at = _axis(axis, domains)
-    start = domains[0].inclusive_min[at]
-    placed = []
-    for layer, domain in zip(given, domains):
-        placed.append(layer if domain.inclusive_min[at] == start else layer[d[at].translate_to[start]])
-        start += domain.shape[at]
-    return _stacked(placed, (read, write), context, transaction, constraints)
+    checked = _layers(layers, "concat")
+    domains = _domains(checked, "concat")
+    dim = _axis(axis, domains)
+    start = domains[0].inclusive_min[dim]
+    translated = []
+    for layer, domain in zip(checked, domains):
+        translated.append(layer if domain.inclusive_min[dim] == start else layer[d[dim].translate_to[start]])
+        start += domain.shape[dim]
+    return _stacked(translated, (read, write), context, transaction, constraints)
 
 
 def _axis(axis: int | str, domains: list[IndexDomain]) -> int:
@@ -318,11 +318,11 @@ def _axis(axis: int | str, domains: list[IndexDomain]) -> int:
 
 
 def _layers(layers: Iterable[Any], function: str) -> list[Any]:
-    given = list(layers)
-    for layer in given:
+    checked = list(layers)
+    for layer in checked:
         if not isinstance(layer, (TensorStore, Spec)):
             raise type_error(f"{function}(): incompatible function arguments: {layer!r} is not a TensorStore or Spec")
-    return given
+    return checked
 
 
 def _domains(layers: list[Any], function: str) -> list[IndexDomain]:
@@ -351,11 +351,11 @@ def _stacked(
     _check(context, transaction)
     schema = Schema(**constraints)
     sources = [layer if isinstance(layer, Spec) else Viewed(layer._driver, layer._transform()) for layer in layers]
-    made = checked_layers(sources, schema, "Layer dtype of {} does not match existing dtype of {}")
+    stacked = checked_layers(sources, schema, "Layer dtype of {} does not match existing dtype of {}")
     shared = _shared_transaction(layers, transaction)
-    driver = StackDriver(made, schema, context or default_context(), shared)
+    driver = StackDriver(stacked, schema, context or default_context(), shared)
     read, write = mode
-    allowed = set("".join("rw" if layer.opened is None else layer.opened.driver.mode for layer in made) or "rw")
+    allowed = set("".join("rw" if layer.opened is None else layer.opened.driver.mode for layer in stacked) or "rw")
     for wanted, letter, name in ((read, "r", "Read"), (write, "w", "Write")):
         if wanted and letter not in allowed:
             raise invalid(f"{name} mode not supported")
@@ -366,11 +366,13 @@ def _stacked(
 
 def _shared_transaction(layers: list[Any], wanted: Transaction | None) -> Transaction | None:
     """Return the transaction that all arrays among the layers share; it must be `wanted` if both are given."""
-    found = [(number, layer._transaction) for number, layer in enumerate(layers) if isinstance(layer, TensorStore)]
-    if not found:
+    transactions = [
+        (number, layer._transaction) for number, layer in enumerate(layers) if isinstance(layer, TensorStore)
+    ]
+    if not transactions:
         return wanted
-    shared = found[0][1]
-    for number, transaction in found:
+    shared = transactions[0][1]
+    for number, transaction in transactions:
         if transaction is not shared:
             raise invalid(f"Layer {number}: Transaction mismatch")
     if shared is not None and wanted is not None and wanted is not shared:

@@ -22,7 +22,7 @@ from tegula.tensorstore.memory_keys import MemoryKeys
 
 __all__ = ["Bindings", "Context", "ResourceSpec", "SpecBuilder"]
 
-_making = threading.RLock()
+_creating = threading.RLock()
 _MEMORY = "memory_key_value_store"
 
 
@@ -43,7 +43,7 @@ class ResourceSpec:
         self.kind = kind
         if json is None:
             raise invalid("Expected non-null value, but received: null")
-        # reprs show a bound resource as a list of one item
+        # reprs show a bound resource as a list of one element
         self.json = split_reference(kind, json[0] if isinstance(json, list) and len(json) == 1 else json)
 
     def bind(self, context: Context) -> _Resource:
@@ -174,19 +174,19 @@ class Context:
     Spec: ClassVar[type[_Spec]] = _Spec
     Resource: ClassVar[type[_Resource]] = _Resource
 
-    __slots__ = ("__weakref__", "_made", "_parent", "_spec")
+    __slots__ = ("__weakref__", "_parent", "_resources", "_spec")
 
     def __init__(self, spec: Any = MISSING, parent: Context | None = None, *, json: Any = MISSING) -> None:
         if parent is not None and not isinstance(parent, Context):
             raise type_error(f"parent must be a Context, not {type(parent).__name__}")
-        given = json if spec is MISSING else spec
-        if given is MISSING and parent is not None:
+        source = json if spec is MISSING else spec
+        if source is MISSING and parent is not None:
             raise type_error("a context with a parent needs a spec")
         self._spec: _Spec | None = None
-        if given is not MISSING:
-            self._spec = given if isinstance(given, _Spec) else _Spec(given)
+        if source is not MISSING:
+            self._spec = source if isinstance(source, _Spec) else _Spec(source)
         self._parent = parent
-        self._made: dict[str, _Resource] = {}
+        self._resources: dict[str, _Resource] = {}
 
     @property
     def parent(self) -> Context | None:
@@ -201,16 +201,16 @@ class Context:
     def __getitem__(self, key: str) -> _Resource:
         if not isinstance(key, str):
             raise type_error(f"a resource identifier must be a string, not {type(key).__name__}")
-        found = self._made.get(key)
-        if found is None:
-            with _making:
-                found = self._find(key, ())
-        return found
+        resource = self._resources.get(key)
+        if resource is None:
+            with _creating:
+                resource = self._find(key, ())
+        return resource
 
     def _find(self, key: str, path: tuple[tuple[Context, str, str], ...]) -> _Resource:
-        found = self._made.get(key)
-        if found is not None:
-            return found
+        resource = self._resources.get(key)
+        if resource is not None:
+            return resource
         entries: Mapping[str, Any] = {} if self._spec is None else self._spec._entries
         if key not in entries and self._parent is not None:
             return self._parent._find(key, path)
@@ -225,13 +225,13 @@ class Context:
                 loop = [path[-1], *path[first:-1]]
                 cycle = " -> ".join(f'"{name}":"{target}"' for _, name, target in loop)
                 raise invalid(f"Context resource reference cycle: {cycle}")
-            found = self._find(entry, path)
+            resource = self._find(entry, path)
         elif entry is None and self._parent is not None:
-            found = self._parent._find(kind.name, path)
+            resource = self._parent._find(kind.name, path)
         else:
-            found = _Resource(kind, key, kind.default if entry is None else entry, self)
-        self._made[key] = found
-        return found
+            resource = _Resource(kind, key, kind.default if entry is None else entry, self)
+        self._resources[key] = resource
+        return resource
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), () if self._spec is None else (self._spec, self._parent)
@@ -252,11 +252,11 @@ class Bindings:
         The kind of resource of each member.
     """
 
-    __slots__ = ("_given", "_home", "_kinds", "context")
+    __slots__ = ("_explicit", "_home", "_kinds", "context")
 
     def __init__(self, kinds: Mapping[str, str]) -> None:
         self._kinds = kinds
-        self._given: dict[str, Binding] = {}
+        self._explicit: dict[str, Binding] = {}
         self._home: Context | None = None  # once bound: the context that provides the resources not given
         self.context: _Spec | None = None
 
@@ -265,18 +265,18 @@ class Bindings:
         """The resources by member name."""
         home = self._home
         if home is not None:
-            self._given = {name: self._given.get(name) or home[kind] for name, kind in self._kinds.items()}
+            self._explicit = {name: self._explicit.get(name) or home[kind] for name, kind in self._kinds.items()}
             self._home = None
-        return self._given
+        return self._explicit
 
-    def take(self, members: dict[str, Any], *, but: Set[str] = frozenset()) -> None:
+    def take(self, members: dict[str, Any], *, only_if_given: Set[str] = frozenset()) -> None:
         """Remove ``context`` and the resource members from JSON, and read them.
 
         Parameters
         ----------
         members : dict
             The JSON.
-        but : set of str
+        only_if_given : set of str
             Members that are resources of the spec only if they are given.
 
         Raises
@@ -288,11 +288,13 @@ class Bindings:
             self.context = take(members, "context", _Spec)
         for name, kind in self._kinds.items():
             if name in members:
-                found = take(members, name, partial(ResourceSpec, KINDS[kind]))
-                if found.json != kind:
-                    self._given[name] = found
-        if but and not but <= self._given.keys():
-            self._kinds = {name: self._kinds[name] for name in self._kinds if name not in but or name in self._given}
+                binding = take(members, name, partial(ResourceSpec, KINDS[kind]))
+                if binding.json != kind:
+                    self._explicit[name] = binding
+        if only_if_given and not only_if_given <= self._explicit.keys():
+            self._kinds = {
+                name: self._kinds[name] for name in self._kinds if name not in only_if_given or name in self._explicit
+            }
 
     def home(self, context: Context) -> Context:
         """Return the context to bind to: the spec's own with `context` as its parent, or else `context`."""
@@ -302,13 +304,13 @@ class Bindings:
         """Return the resources bound to a context that the method `home` has returned."""
         if self._home is not None:
             return self
-        other = Bindings(self._kinds)
-        for name, found in self._given.items():
-            other._given[name] = found.bind(home) if isinstance(found, ResourceSpec) else found
-        other._home = home
+        bindings = Bindings(self._kinds)
+        for name, binding in self._explicit.items():
+            bindings._explicit[name] = binding.bind(home) if isinstance(binding, ResourceSpec) else binding
+        bindings._home = home
         if home._spec is not None:  # find wrong references of its spec now; a default context has none
-            _ = other.resources
-        return other
+            _ = bindings.resources
+        return bindings
 
     def stripped(self) -> Bindings:
         """Return bindings of the same kinds without resources."""
@@ -316,12 +318,12 @@ class Bindings:
 
     def resource(self, name: str) -> _Resource:
         """Return a bound resource."""
-        found = self._given.get(name)
-        if found is None and self._home is not None:
+        binding = self._explicit.get(name)
+        if binding is None and self._home is not None:
             return self._home[self._kinds[name]]
-        if found is None or isinstance(found, ResourceSpec):
+        if binding is None or isinstance(binding, ResourceSpec):
             raise status("INTERNAL", f'Context resource "{name}" is not bound')
-        return found
+        return binding
 
     @property
     def is_bound(self) -> bool:
@@ -330,7 +332,7 @@ class Bindings:
 
     def value(self, name: str) -> Any:
         """Return the value of a bound resource, without creating a default resource."""
-        if self._home is not None and name not in self._given:
+        if self._home is not None and name not in self._explicit:
             kind = KINDS[self._kinds[name]]
             if kind.name != _MEMORY:
                 return kind.with_defaults(kind.default)
@@ -339,11 +341,11 @@ class Bindings:
     def write(self, json: dict[str, Any], builder: SpecBuilder, include_defaults: bool = False) -> None:
         """Add the resource members to the JSON of a spec; `builder` finishes them."""
         for name, kind in self._kinds.items():
-            found = self.resources.get(name)
-            if isinstance(found, _Resource):
-                json[name] = builder.add(name, found, include_defaults)
-            elif found is not None:
-                json[name] = found.to_json(include_defaults)
+            binding = self.resources.get(name)
+            if isinstance(binding, _Resource):
+                json[name] = builder.add(name, binding, include_defaults)
+            elif binding is not None:
+                json[name] = binding.to_json(include_defaults)
             elif include_defaults:
                 json[name] = kind
         context = {} if self.context is None else self.context.to_json(include_defaults)
@@ -352,11 +354,11 @@ class Bindings:
 
     def identity(self) -> tuple[Any, ...]:
         """Return the values by which specs are compared: descriptions of resources, and identities of bound ones."""
-        each = [
-            (name, id(found) if isinstance(found, _Resource) else found.to_json())
-            for name, found in sorted(self.resources.items())
+        entries = [
+            (name, id(binding) if isinstance(binding, _Resource) else binding.to_json())
+            for name, binding in sorted(self.resources.items())
         ]
-        return each, {} if self.context is None else self.context.to_json()
+        return entries, {} if self.context is None else self.context.to_json()
 
 
 class SpecBuilder:
@@ -365,7 +367,7 @@ class SpecBuilder:
     Parameters
     ----------
     marked : bool
-        Whether to show each bound resource as a list of one item, as reprs do.
+        Whether to show each bound resource as a list of one element, as reprs do.
     """
 
     def __init__(self, *, marked: bool = False) -> None:

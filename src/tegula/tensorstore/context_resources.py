@@ -50,16 +50,16 @@ class Kind:
         """
         if self.members is None:
             return boolean(json)
-        rest = obj(json)
+        members = obj(json)
         if self.opaque:
-            return rest
-        given = {}
+            return members
+        description = {}
         for name, (read, default) in self.members.items():
-            value = take(rest, name, read, default)
+            value = take(members, name, read, default)
             if value != default:
-                given[name] = value
-        known_only(rest)
-        return dict(sorted(given.items()))
+                description[name] = value
+        known_only(members)
+        return dict(sorted(description.items()))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return kind_of, (self.name,)
@@ -69,12 +69,12 @@ class Kind:
         """The description of a default resource."""
         return True if self.members is None else {}
 
-    def with_defaults(self, given: Any) -> Any:
+    def with_defaults(self, description: Any) -> Any:
         """Return the JSON with all defaults except those of ``None``."""
         if not self.members:
-            return given
+            return description
         shown = {name: default for name, (_, default) in self.members.items() if default is not None}
-        return dict(sorted({**shown, **given}.items()))
+        return dict(sorted({**shown, **description}.items()))
 
 
 _DURATION = re.compile(r"[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:ns|us|ms|s|m|h))+").fullmatch
@@ -86,23 +86,23 @@ def _duration(value: Any) -> str:
     """Read a duration and return its shortest form: ``90s`` is ``1m30s``."""
     if not isinstance(value, str) or not (value == "0" or _DURATION(value)):
         raise expected('Duration formatted as a string using time units "ns", "us" "ms", "s", "m", or "h".', value)
-    left = sum(round(float(number) * _UNITS[unit]) for number, unit in _PARTS(value))
-    sign = "-" if value.startswith("-") and left else ""
-    if left == 0:
+    remaining = sum(round(float(number) * _UNITS[unit]) for number, unit in _PARTS(value))
+    sign = "-" if value.startswith("-") and remaining else ""
+    if remaining == 0:
         return "0"
-    if left < _UNITS["s"]:
-        unit = next(unit for unit in ("ms", "us", "ns") if left >= _UNITS[unit])
-        return f"{sign}{_decimal(left, _UNITS[unit])}{unit}"
-    hours, left = divmod(left, _UNITS["h"])
-    minutes, left = divmod(left, _UNITS["m"])
-    parts = [f"{hours}h" if hours else "", f"{minutes}m" if minutes else "", f"{_decimal(left, _UNITS['s'])}s"]
+    if remaining < _UNITS["s"]:
+        unit = next(unit for unit in ("ms", "us", "ns") if remaining >= _UNITS[unit])
+        return f"{sign}{_decimal(remaining, _UNITS[unit])}{unit}"
+    hours, remaining = divmod(remaining, _UNITS["h"])
+    minutes, remaining = divmod(remaining, _UNITS["m"])
+    parts = [f"{hours}h" if hours else "", f"{minutes}m" if minutes else "", f"{_decimal(remaining, _UNITS['s'])}s"]
     return sign + "".join(part for part in parts if part != "0s")
 
 
 def _decimal(value: int, unit: int) -> str:
-    whole, fraction = divmod(value, unit)
+    integral, fraction = divmod(value, unit)
     digits = f"{fraction:0{len(str(unit)) - 1}d}".rstrip("0")
-    return f"{whole}.{digits}" if digits else str(whole)
+    return f"{integral}.{digits}" if digits else str(integral)
 
 
 def _locking_timeout(value: Any) -> str | None:

@@ -53,7 +53,7 @@ class Caught:
         self._error = error
         return True
 
-    def found(self) -> BaseException:
+    def error(self) -> BaseException:
         """Return the error."""
         assert self._error is not None
         return self._error
@@ -319,13 +319,14 @@ def immediate(function: Callable[..., T], *args: Any) -> Future[T]:
     caught = Caught()
     with caught:
         return ready(function(*args))
-    return failed(caught.found())
+    return failed(caught.error())
 
 
 def background(function: Callable[..., T], *args: Any, requests: int = 0) -> Future[T]:
     """Call a function in the thread pool; call it immediately if no thread is available.
 
-    `requests` is the `concurrency` of the store that the function waits for; calls for far stores have their own pool.
+    `requests` is the `concurrency` of the store that the function waits for; calls for remote stores have a pool
+    of their own.
     """
     waiting: _Waiting = futures.Future()
     _submit(waiting, Operation(requests=requests), function, args)
@@ -351,7 +352,7 @@ def _carry_out(waiting: _Waiting, operation: Operation, function: Callable[..., 
         with caught:
             waiting.set_result(operation.run(function, *args))
             return
-        error = caught.found()
+        error = caught.error()
         if isinstance(error, Pending):
             error.future.add_done_callback(lambda _: _submit(waiting, operation, function, args))
         else:
@@ -373,8 +374,8 @@ def _pending(waiting: _Waiting) -> Future[Any]:
 
 def _seconds(timeout: float | None, deadline: float | None) -> float | None:
     limits = [timeout, None if deadline is None else deadline - time.time()]
-    given = [limit for limit in limits if limit is not None]
-    return max(min(given), 0.0) if given else None
+    finite = [limit for limit in limits if limit is not None]
+    return max(min(finite), 0.0) if finite else None
 
 
 def _call(callback: Callable[[Any], Any], future: Any) -> None:
@@ -382,5 +383,5 @@ def _call(callback: Callable[[Any], Any], future: Any) -> None:
     with caught:
         callback(future)
         return
-    error = caught.found()  # a callback has no caller to raise it in
+    error = caught.error()  # a callback has no caller that could handle it
     sys.excepthook(type(error), error, error.__traceback__)

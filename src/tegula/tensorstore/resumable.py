@@ -18,7 +18,7 @@ _thread = threading.local()
 
 
 class Pending(BaseException):
-    """Raised to end a call of an operation that has to wait for a future."""
+    """A signal that ends a call of an operation which has to wait for a future."""
 
     def __init__(self, future: Any) -> None:
         super().__init__()
@@ -80,8 +80,8 @@ class _Started:
 
 def running() -> Operation | None:
     """Return the operation that runs in this thread."""
-    found: Operation | None = getattr(_thread, "operation", None)
-    return found
+    operation: Operation | None = getattr(_thread, "operation", None)
+    return operation
 
 
 def alone(function: Callable[..., T], *args: Any) -> T:

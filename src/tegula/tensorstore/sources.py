@@ -64,8 +64,8 @@ def as_source(source: Any, dtype: dtypes.dtype, rank: int) -> _Values:
     return values
 
 
-def _too_deep(found: int, rank: int, text: str) -> StatusError:
-    return invalid(text if rank else f"Expected array of rank {rank}, but received array of rank {found}")
+def _too_deep(ndim: int, rank: int, text: str) -> StatusError:
+    return invalid(text if rank else f"Expected array of rank {rank}, but received array of rank {ndim}")
 
 
 def _objects(source: Any, dtype: dtypes.dtype, rank: int) -> _Values:
@@ -85,12 +85,12 @@ def _nested(source: Any, rank: int) -> _Values:
     """Return nested lists as an array with a dimension for each level, up to ``rank``."""
     shape: list[int] = []
     level = [source]
-    while len(shape) < rank and level and all(isinstance(item, (list, tuple)) for item in level):
-        lengths = {len(item) for item in level}
+    while len(shape) < rank and level and all(isinstance(element, (list, tuple)) for element in level):
+        lengths = {len(element) for element in level}
         if len(lengths) > 1:
             break
         shape.append(lengths.pop())
-        level = [inner for item in level for inner in item]
+        level = [inner for element in level for inner in element]
     values = np.empty(len(level), object)
     values[:] = level
     if not shape:
@@ -129,20 +129,20 @@ def align(source: IndexDomain, target: IndexDomain) -> tuple[int, ...]:
     matches = _matches(source, target)
     wrong = []
     for number in range(source.rank):
-        place = matches.get(number)
+        match = matches.get(number)
         size = source.shape[number]
-        if place is None:
+        if match is None:
             if size != 1:
                 wrong.append(f"unmatched source dimension {_dimension(source, number)} does not have a size of 1")
-        elif size not in (1, target.shape[place]):
+        elif size not in (1, target.shape[match]):
             wrong.append(
                 f"source dimension {_dimension(source, number)} mismatch with target dimension "
-                f"{_dimension(target, place)}"
+                f"{_dimension(target, match)}"
             )
     if wrong:
         raise invalid("Error aligning dimensions: " + ", ".join(wrong))
-    places = {place: number for number, place in matches.items()}
-    return tuple(places.get(place, -1) for place in range(target.rank))
+    numbers = {match: number for number, match in matches.items()}
+    return tuple(numbers.get(match, -1) for match in range(target.rank))
 
 
 def _matches(source: IndexDomain, target: IndexDomain) -> dict[int, int]:
@@ -167,7 +167,7 @@ def _dimension(domain: IndexDomain, number: int) -> str:
 def spread(values: _Values, axes: Sequence[int], shape: tuple[int, ...]) -> _Values:
     """Broadcast values to the shape of a target; `axes` is the result of `align`."""
     unused = tuple(axis for axis in range(values.ndim) if axis not in axes)
-    kept = values.reshape([size for axis, size in enumerate(values.shape) if axis not in unused]) if unused else values
-    order = [axis - sum(1 for gone in unused if gone < axis) for axis in axes if axis >= 0]
-    placed = kept.transpose(order)[tuple(slice(None) if axis >= 0 else None for axis in axes)]
-    return np.broadcast_to(placed, shape)
+    used = values.reshape([size for axis, size in enumerate(values.shape) if axis not in unused]) if unused else values
+    order = [axis - sum(1 for dropped in unused if dropped < axis) for axis in axes if axis >= 0]
+    aligned = used.transpose(order)[tuple(slice(None) if axis >= 0 else None for axis in axes)]
+    return np.broadcast_to(aligned, shape)

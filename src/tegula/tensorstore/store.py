@@ -215,8 +215,8 @@ class TensorStore(Indexable):
     def base(self) -> TensorStore | None:
         """The underlying array of a cast or downsampled one; None for other arrays, or if no view of it corresponds."""
         base = getattr(self._driver, "base_view", None)
-        found: tuple[Driver, IndexTransform] | None = None if base is None else base(self._transform())
-        return None if found is None else TensorStore._of(found[0], found[1], self._transaction)
+        base_and_view: tuple[Driver, IndexTransform] | None = None if base is None else base(self._transform())
+        return None if base_and_view is None else TensorStore._of(base_and_view[0], base_and_view[1], self._transaction)
 
     @property
     def url(self) -> str:
@@ -238,10 +238,10 @@ class TensorStore(Indexable):
         NotImplementedError
             If the driver does not support them.
         """
-        found = getattr(self._driver, "attributes", None)
-        if found is None:
+        attributes = getattr(self._driver, "attributes", None)
+        if attributes is None:
             raise status("UNIMPLEMENTED", f'"{self._driver.name}" driver has no attributes')
-        return found
+        return attributes
 
     def spec(
         self,
@@ -431,11 +431,11 @@ class TensorStore(Indexable):
 
     def _write_from(self, source: TensorStore) -> None:
         self._check_writable()
-        found, wanted = source.dtype, self._driver.dtype
+        source_dtype, wanted = source.dtype, self._driver.dtype
         _check_source(source, wanted)
         source, target = source._latest(), self._latest()
         align(source.domain, target.domain)
-        values = convert(source._read_bounded("C"), found.name, wanted.name, wanted.numpy_dtype)
+        values = convert(source._read_bounded("C"), source_dtype.name, wanted.name, wanted.numpy_dtype)
         target._write_bounded(values, source.domain)
 
     def _check_writable(self) -> None:
@@ -458,8 +458,8 @@ class TensorStore(Indexable):
         def act() -> TensorStore:
             driver = self._driver.resolve(fix_resizable_bounds=fix_resizable_bounds, batch=batch)
             view = self._view and resolved_transform(self._view, driver.domain)
-            found = TensorStore._of(driver, view, self._transaction)
-            return found.mark_bounds_implicit[False] if fix_resizable_bounds and found.rank else found
+            resolved = TensorStore._of(driver, view, self._transaction)
+            return resolved.mark_bounds_implicit[False] if fix_resizable_bounds and resolved.rank else resolved
 
         if batch is not None:
             return checked_batch(batch)._defer(act)
@@ -565,22 +565,22 @@ def _reopen(spec: DriverSpec, view: IndexTransform, read: bool, write: bool) -> 
 
 
 def _check_source(source: TensorStore, wanted: dtypes.dtype) -> None:
-    found = source.dtype
+    source_dtype = source.dtype
     if not source.readable:
         raise invalid("Source does not support reading.")
-    if not convertible(found.name, wanted.name):
-        raise invalid(f"Cannot convert {found.name} -> {wanted.name}")
-    if not implicit(found.name, wanted.name):
-        raise invalid(f"Explicit data type conversion required to convert {found.name} -> {wanted.name}")
+    if not convertible(source_dtype.name, wanted.name):
+        raise invalid(f"Cannot convert {source_dtype.name} -> {wanted.name}")
+    if not implicit(source_dtype.name, wanted.name):
+        raise invalid(f"Explicit data type conversion required to convert {source_dtype.name} -> {wanted.name}")
 
 
 _UNCHANGED = -(2**63)
 
 
-def _bounds(given: Iterable[int | None] | None) -> tuple[int | None, ...] | None:
-    if given is None:
+def _bounds(values: Iterable[int | None] | None) -> tuple[int | None, ...] | None:
+    if values is None:
         return None
-    bounds = tuple(given)
+    bounds = tuple(values)
     for bound in bounds:
         if bound is not None and not hasattr(bound, "__index__"):
             raise type_error(f"resize(): incompatible function arguments: {bound!r} is not an integer")

@@ -33,7 +33,7 @@ class Selection:
     Attributes
     ----------
     indices : tuple
-        One item for each dimension of the base, as `Driver.read` takes them.
+        One term for each dimension of the base, as `Driver.read` takes them.
     shape : tuple of int
         Shape of the view.
     axes : tuple of int or None
@@ -53,10 +53,10 @@ class Selection:
         """Arrange the result of a driver's read in the axes of the view."""
         if self.axes is None:
             return values
-        kept = [axis for axis in self.axes if axis >= 0]
-        if len(kept) == len(self.axes):
-            return values.transpose(kept)
-        spread = values.transpose(kept)[tuple(slice(None) if axis >= 0 else None for axis in self.axes)]
+        used_axes = [axis for axis in self.axes if axis >= 0]
+        if len(used_axes) == len(self.axes):
+            return values.transpose(used_axes)
+        spread = values.transpose(used_axes)[tuple(slice(None) if axis >= 0 else None for axis in self.axes)]
         return np.broadcast_to(spread, self.shape)
 
     def arrange(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -65,9 +65,9 @@ class Selection:
             return values
         # if several elements of the view are the same element of the base, the last one wins; with the ellipsis, a
         # 0-d result is an array even for objects
-        once = values[(*(slice(None) if axis >= 0 else -1 for axis in self.axes), ...)]
-        kept = [axis for axis in self.axes if axis >= 0]
-        return once.transpose([kept.index(axis) for axis in range(len(kept))])
+        distinct = values[(*(slice(None) if axis >= 0 else -1 for axis in self.axes), ...)]
+        used_axes = [axis for axis in self.axes if axis >= 0]
+        return distinct.transpose([used_axes.index(axis) for axis in range(len(used_axes))])
 
 
 def whole(domain: IndexDomain) -> Selection:
@@ -153,8 +153,8 @@ def _select(transform: IndexTransform, base: IndexDomain) -> Selection:
     # the axes of the driver's result: the joint ones first, then the slices
     if result_axes == list(range(len(shape))):
         return Selection(tuple(indices), shape, None)
-    places = {axis: place for place, axis in enumerate(result_axes)}
-    return Selection(tuple(indices), shape, tuple(places.get(axis, -1) for axis in range(len(shape))))
+    positions = {axis: position for position, axis in enumerate(result_axes)}
+    return Selection(tuple(indices), shape, tuple(positions.get(axis, -1) for axis in range(len(shape))))
 
 
 def _joint_axes(maps: Any) -> list[int]:

@@ -84,11 +84,11 @@ class _Comparison:
         expected = np.isnan(given) if kinds[0] in "fc" else np.zeros(given.shape, bool)
         if self.is_new:  # the user has chosen the value
             expected = expected | (missing & ~expected & self._is_fill(encoded))
-        near = np.abs(decoded - given.astype(decoded.dtype)) <= self._tolerance(given, decoded, encoded.dtype)
+        close = np.abs(decoded - given.astype(decoded.dtype)) <= self._tolerance(given, decoded, encoded.dtype)
         equal = decoded == given
         if kinds[0] in "iu" and decoded.dtype.kind == "f":  # NumPy compares large integers as rounded numbers
             equal &= decoded.astype(given.dtype) == given
-        return np.asarray((missing & expected) | (~missing & ~expected & (equal | near)))
+        return np.asarray((missing & expected) | (~missing & ~expected & (equal | close)))
 
     def _is_fill(self, encoded: Values) -> npt.NDArray[np.bool_]:
         found = np.zeros(encoded.shape, bool)
@@ -114,14 +114,14 @@ class _Comparison:
 
     def _same_times(self, given: Values, decoded: Values, encoded: Values) -> npt.NDArray[np.bool_]:
         missing = np.isnat(given), np.isnat(decoded)
-        near = given == decoded
+        close = given == decoded
         units = time_units({**self.attributes, "dtype": "timedelta64"})
         if encoded.dtype.kind == "f" and units is not None:
             least, most = _NANOSECONDS
             limit = np.clip(np.abs(np.spacing(encoded)).astype("f8") * units.nanoseconds, least, most)
             error = (given - decoded).astype("m8[ns]").astype("f8")
-            near = near | (np.abs(error) <= np.where(np.isnan(limit), 0, limit))
-        return np.asarray((missing[0] & missing[1]) | (~missing[0] & ~missing[1] & near))
+            close = close | (np.abs(error) <= np.where(np.isnan(limit), 0, limit))
+        return np.asarray((missing[0] & missing[1]) | (~missing[0] & ~missing[1] & close))
 
     def _advice(self, given: np.dtype[Any], stored: np.dtype[Any]) -> str:
         units = self.attributes.get("units")

@@ -16,7 +16,6 @@ from xarray.core import indexing
 
 from tegula.arrays.array import Array
 from tegula.arrays.codec_parts import serializer_of
-from tegula.arrays.selecting import from_the_start
 from tegula.errors import UnsupportedError
 from tegula.metadata.conventions import FILL, fill_of, fill_of_attribute
 from tegula.runtime.optional import library
@@ -41,11 +40,12 @@ class LazyArray(BackendArray):
         The stored array.
     """
 
-    __slots__ = ("_array", "dtype", "shape")
+    __slots__ = ("_array", "_view", "dtype", "shape")
 
     def __init__(self, array: Array) -> None:
         self._array = array
-        self.shape = array.shape
+        self._view = array.lazy
+        self.shape = self._view.shape
         self.dtype = _dtype(array)
 
     def get_array(self) -> Array:
@@ -55,12 +55,12 @@ class LazyArray(BackendArray):
     def __getitem__(self, key: Any) -> Any:
         array = self._array
         if isinstance(key, indexing.VectorizedIndexer):
-            read = self._points
+            part = self._view.vindex[key.tuple]
         elif isinstance(key, indexing.OuterIndexer):
-            read = self._product
+            part = self._view.oindex[key.tuple]
         else:
-            read = self._part
-        found = read(key.tuple)  # as NumPy reads it, steps backwards included
+            part = self._view[key.tuple] if key.tuple else self._view
+        found = part[()]
         if array.metadata.data_type.variable == "string" and array.fill_value is None:
             found = _stated(found)
         if array.metadata.data_type.variable or np.ndim(found) == 0 or self.dtype != array.dtype:
@@ -70,19 +70,6 @@ class LazyArray(BackendArray):
     async def async_getitem(self, key: Any) -> Any:
         """Read in a thread."""
         return await asyncio.to_thread(self.__getitem__, key)
-
-    def _part(self, key: tuple[Any, ...]) -> Any:
-        return self._array[self._within(key)]
-
-    def _product(self, key: tuple[Any, ...]) -> Any:
-        return self._array.oindex[self._within(key)]
-
-    def _points(self, key: tuple[Any, ...]) -> Any:
-        return self._array.vindex[self._within(key)]
-
-    def _within(self, key: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Count from the beginning, since the stored array may have become longer."""
-        return tuple(from_the_start(item, size) for item, size in zip(key, self.shape))
 
 
 def _dtype(array: Array) -> np.dtype[Any]:

@@ -20,7 +20,7 @@ def check(*arguments: Any, code: int = 0) -> Any:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Path:
+def source(tmp_path: Path) -> Path:
     """A hierarchy with stale consolidated metadata, and files of a killed writer."""
     path = tmp_path / "x"
     group = tegula.create_group(path)
@@ -45,60 +45,60 @@ def test_a_hierarchy_without_faults(tmp_path: Path) -> None:
     assert check(tmp_path / "x", "--quiet").output == ""
 
 
-def test_findings_are_sorted_by_severity_with_remedies(place: Path) -> None:
-    (place / "a/b/c/1").write_bytes(b"x")
-    lines = check(place, code=1).stdout.splitlines()
+def test_findings_are_sorted_by_severity_with_remedies(source: Path) -> None:
+    (source / "a/b/c/1").write_bytes(b"x")
+    lines = check(source, code=1).stdout.splitlines()
     assert lines[0].startswith("error: damaged-chunk: a/b/c/1: ")
     assert lines[1] == "    Restore it from a backup, or write it again from the source of its values."
     assert [line.split(": ")[1] for line in lines[2:6:2]] == ["consolidated-differs", "temporary-file"]
     assert lines[3].startswith("    --repair: ")
     assert lines[5] == "    --repair: remove it"
     assert lines[6].endswith("2 groups, 1 array, 1 chunk: 1 error, 2 warnings")
-    quiet = check(place, "--quiet", code=1).stdout.splitlines()
+    quiet = check(source, "--quiet", code=1).stdout.splitlines()
     assert quiet == lines[:2]
 
 
-def test_repairs_are_announced(place: Path) -> None:
-    before = files(place)
-    dry = check(place, "--repair", "--dry-run")
+def test_repairs_are_announced(source: Path) -> None:
+    before = files(source)
+    dry = check(source, "--repair", "--dry-run")
     assert dry.stdout.count("would be repaired: ") == 2
     assert "tegula: repair" not in dry.stderr
-    assert files(place) == before
-    result = check(place, "--repair")
+    assert files(source) == before
+    result = check(source, "--repair")
     assert result.stderr.splitlines() == [
         "tegula: repair: zarr.json: write the consolidated metadata again",
         "tegula: repair: a/b/c/.tegula-1-0a.tmp: remove it",
     ]
     assert result.stdout.count("repaired: ") == 2
-    assert check(place).stdout.splitlines()[0].endswith("nothing wrong")
-    changed = {name for name, raw in files(place).items() if before[name] != raw}
-    assert changed == {str(place / "zarr.json")}
+    assert check(source).stdout.splitlines()[0].endswith("nothing wrong")
+    changed = {name for name, raw in files(source).items() if before[name] != raw}
+    assert changed == {str(source / "zarr.json")}
 
 
-def test_json(place: Path) -> None:
-    found = json.loads(check(place, "--json", "--repair").stdout)
-    assert (found["ok"], found["warnings"], found["dry_run"], found["arrays"]) == (True, 0, False, 1)
-    assert [item["repaired"] for item in found["findings"]] == [True, True]
-    assert {*found["findings"][0]} == {
+def test_the_report_is_printed_as_json(source: Path) -> None:
+    output = json.loads(check(source, "--json", "--repair").stdout)
+    assert (output["ok"], output["warnings"], output["dry_run"], output["arrays"]) == (True, 0, False, 1)
+    assert [each["repaired"] for each in output["findings"]] == [True, True]
+    assert {*output["findings"][0]} == {
         "kind", "severity", "path", "key", "message", "remedy", "repair", "repaired",
     }  # fmt: skip
-    (place / "a/b/c/1").write_bytes(b"x")
-    assert json.loads(check(place, "--json", code=1).stdout)["counts"] == {"damaged-chunk": 1}
+    (source / "a/b/c/1").write_bytes(b"x")
+    assert json.loads(check(source, "--json", code=1).stdout)["counts"] == {"damaged-chunk": 1}
 
 
-def test_a_node_inside(place: Path) -> None:
-    (place / "stray").mkdir()
-    (place / "stray/file").write_bytes(b"")
-    assert "1 array, 2 chunks: 1 warning" in check(f"{place}::a/b").stdout
-    assert "stray-prefix" in check(place).stdout
+def test_a_check_of_a_node_inside_a_store_ignores_others(source: Path) -> None:
+    (source / "stray").mkdir()
+    (source / "stray/file").write_bytes(b"")
+    assert "1 array, 2 chunks: 1 warning" in check(f"{source}::a/b").stdout
+    assert "stray-prefix" in check(source).stdout
 
 
-def test_a_failed_repair_is_reported(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_repair_is_reported(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: Any) -> None:
         raise tegula.ConflictError("another process was faster")
 
     monkeypatch.setattr("tegula.hierarchy.group.Group.consolidate", refuse)
-    result = check(place, "--repair")
+    result = check(source, "--repair")
     assert "zarr.json could not be repaired: another process was faster" in result.stderr
     assert "warning: consolidated-differs" in result.stdout
 
@@ -111,7 +111,7 @@ def test_names_are_escaped(tmp_path: Path) -> None:
     assert lines[0].startswith("note: stray-key: \\x1b[31m\\nerror: lie: ")
 
 
-def test_invalid_command_lines(tmp_path: Path) -> None:
+def test_invalid_command_lines_are_refused(tmp_path: Path) -> None:
     check(tmp_path / "none", code=1)
     check(code=2)
     check(tmp_path, "--what", code=2)

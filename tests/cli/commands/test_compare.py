@@ -27,15 +27,15 @@ def pair(tmp_path: Path) -> tuple[Path, Path]:
     return tmp_path / "a", tmp_path / "b.zip"
 
 
-def test_equal(pair: tuple[Path, Path]) -> None:
+def test_equal_nodes_are_reported_as_equal(pair: tuple[Path, Path]) -> None:
     assert run(*pair).stdout == "1 group, 2 arrays, 7 elements: equal\n"
     assert run(*pair, "--quiet").output == ""
-    found = json.loads(run(*pair, "--json").stdout)
-    assert (found["equal"], found["arrays"], found["differences"]) == (True, 2, [])
+    output = json.loads(run(*pair, "--json").stdout)
+    assert (output["equal"], output["arrays"], output["differences"]) == (True, 2, [])
     assert run(f"{pair[0]}::x", f"{pair[1]}::x", "--exact").exit_code == 0
 
 
-def test_different(pair: tuple[Path, Path]) -> None:
+def test_each_difference_is_printed_on_a_line(pair: tuple[Path, Path]) -> None:
     with tegula.open(pair[1], "r+") as group:
         group["x"][4] = 9
         group["y"][0] = -0.0
@@ -50,7 +50,7 @@ def test_different(pair: tuple[Path, Path]) -> None:
     assert json.loads(run(*pair, "--json", code=1).stdout)["differences"][1]["index"] == [4]
 
 
-def test_failed_comparisons(pair: tuple[Path, Path], tmp_path: Path) -> None:
+def test_failed_comparisons_end_with_2(pair: tuple[Path, Path], tmp_path: Path) -> None:
     result = run(pair[0], tmp_path / "nothing", code=2)
     assert result.stderr.startswith("tegula: error: there is no array or group")
     (pair[0] / "x/0").write_bytes(b"damaged")

@@ -32,8 +32,8 @@ def test_the_number_of_copied_chunks_is_printed(tmp_path: Path) -> None:
     head, line, _ = convert(tmp_path / "x", tmp_path / "n", "--dry-run").stdout.splitlines()
     assert head.split()[-1] == "codecs"
     assert line.split()[-2:] == ["bytes,", "blosc"]
-    found = json.loads(convert(tmp_path / "x", tmp_path / "b", "--format", "bcolz", "--json").stdout)
-    assert found["arrays"][0]["chunks_copied"] == 3
+    output = json.loads(convert(tmp_path / "x", tmp_path / "b", "--format", "bcolz", "--json").stdout)
+    assert output["arrays"][0]["chunks_copied"] == 3
 
 
 def test_precision_and_a_file_with_the_report(tmp_path: Path) -> None:
@@ -44,8 +44,8 @@ def test_precision_and_a_file_with_the_report(tmp_path: Path) -> None:
         tmp_path / "x", tmp_path / "y", *options, "--report", tmp_path / "r.json"
     ).stdout.splitlines()
     assert head.endswith("largest error")
-    found = json.loads((tmp_path / "r.json").read_text("utf-8"))
-    errors = {item["path"]: item["max_error"] for item in found["arrays"]}
+    output = json.loads((tmp_path / "r.json").read_text("utf-8"))
+    errors = {each["path"]: each["max_error"] for each in output["arrays"]}
     assert 0 < errors["t"] <= 0.00501
     assert 0 < errors["p"] <= 2**-7
     for line in lines[:2]:
@@ -82,9 +82,9 @@ def test_a_table_there_and_back(tmp_path: Path) -> None:
     assert [line.split()[0] for line in result.stdout.splitlines()[1:3]] == ["/z", "/a"]
     assert result.stdout.splitlines()[-1].startswith("2 arrays and 1 group converted to zarr3")
     convert(tmp_path / "zarr", tmp_path / "back", "--format", "bcolz", "--verify")
-    found = tegula.open_table(tmp_path / "back")
-    assert found.names == ("z", "a")
-    assert found[:].tolist() == tegula.open_table(tmp_path / "t")[:].tolist()
+    actual = tegula.open_table(tmp_path / "back")
+    assert actual.names == ("z", "a")
+    assert actual[:].tolist() == tegula.open_table(tmp_path / "t")[:].tolist()
 
 
 # --- rules
@@ -124,8 +124,8 @@ def test_rules_by_dimension_and_by_array(tmp_path: Path) -> None:
     assert lines[0].split()[-2:] == ["codecs", "shards"]
     assert [line.split("  ")[-1].strip() for line in lines[1:5]] == ["-", "-", "(10, 3, 8)", "(10,)"]
     assert not (tmp_path / "x").exists()
-    found = json.loads(convert(source, tmp_path / "x", *options, "--dry-run", "--json").stdout)
-    assert {item["path"]: item["shards"] for item in found["arrays"]}["tas"] == [10, 3, 8]
+    output = json.loads(convert(source, tmp_path / "x", *options, "--dry-run", "--json").stdout)
+    assert {each["path"]: each["shards"] for each in output["arrays"]}["tas"] == [10, 3, 8]
 
 
 def test_rules_as_json_and_one_codec(tmp_path: Path) -> None:

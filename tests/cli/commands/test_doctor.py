@@ -43,19 +43,19 @@ def missing(monkeypatch):
     monkeypatch.setattr(executors, "_load", lambda: "was not built")
 
 
-def test_with_the_kernel(fake):
+def test_doctor_describes_the_kernel(fake):
     with config.configure(executor="auto", threads=3):
-        found, text = facts(), run()
-    assert found["executor"] == {"setting": "auto", "used": "kernel", "reason": "it is installed"}
-    assert found["kernel"] == {
+        output, text = facts(), run()
+    assert output["executor"] == {"setting": "auto", "used": "kernel", "reason": "it is installed"}
+    assert output["kernel"] == {
         "version": "1.2.3",
         "libraries": {"libdeflate": "1.2"},
         "processor_features": ["avx2", "bmi2"],
     }
-    assert (found["threads"], found["tegula"]) == (3, tegula.__version__)
-    assert found["packages"]["numpy"] == np.__version__
-    where = found["codecs"]
-    native = {name for name, place in where.items() if place == "kernel"}
+    assert (output["threads"], output["tegula"]) == (3, tegula.__version__)
+    assert output["packages"]["numpy"] == np.__version__
+    where = output["codecs"]
+    native = {name for name, executor in where.items() if executor == "kernel"}
     # packbits of Zarr v3 is a different codec
     assert native == {
         "bytes",
@@ -79,43 +79,43 @@ def test_with_the_kernel(fake):
 
 def test_the_executor_of_the_setting_is_used(fake):
     with config.configure(executor="reference"):
-        found = facts()
-    assert found["executor"] == {
+        output = facts()
+    assert output["executor"] == {
         "setting": "reference",
         "used": "reference",
         "reason": "chosen by the setting executor",
     }
-    assert {*found["codecs"].values()} == {"reference"}
+    assert {*output["codecs"].values()} == {"reference"}
     with config.configure(executor="kernel"):
         assert facts()["executor"]["used"] == "kernel"
 
 
-def test_without_the_kernel(missing):
+def test_doctor_says_how_to_build_a_missing_kernel(missing):
     with config.configure(executor="auto"):
-        found, text = facts(), run()
-    assert found["kernel"] is None
-    assert found["executor"]["used"] == "reference"
-    assert found["executor"]["reason"].startswith("the kernel was not built; to build it, install a Rust toolchain")
-    assert {*found["codecs"].values()} == {"reference"}
+        output, text = facts(), run()
+    assert output["kernel"] is None
+    assert output["executor"]["used"] == "reference"
+    assert output["executor"]["reason"].startswith("the kernel was not built; to build it, install a Rust toolchain")
+    assert {*output["codecs"].values()} == {"reference"}
     assert "Kernel" not in text
     assert text.splitlines()[-2].split() == ["In", "the", "kernel", "none"]
 
 
-def test_packages_that_are_missing(missing, monkeypatch):
+def test_doctor_lists_missing_packages(missing, monkeypatch):
     monkeypatch.setattr("tegula.cli.commands.doctor._OPTIONAL", ("typer", "no-such-package"))
     assert facts()["optional_packages"]["no-such-package"] is None
     lines = dict(line.split("  ", 1) for line in run().splitlines())
     assert lines["Missing"].strip() == "no-such-package"
 
 
-def test_the_real_kernel(kernel):
+def test_doctor_describes_the_compiled_kernel(kernel):
     with config.configure(executor="kernel"):
-        found = facts()
-    assert found["executor"]["used"] == "kernel"
-    assert found["kernel"]["version"] == tegula.__version__
-    assert found["kernel"]["libraries"]
+        output = facts()
+    assert output["executor"]["used"] == "kernel"
+    assert output["kernel"]["version"] == tegula.__version__
+    assert output["kernel"]["libraries"]
     needed = ["blosc", "zstd", "gzip", "crc32c", "blpk", *(f"numcodecs.{name}" for name in ("blosc", "lz4", "delta"))]
-    assert {found["codecs"][name] for name in needed} == {"kernel"}
+    assert {output["codecs"][name] for name in needed} == {"kernel"}
 
 
 @pytest.mark.slow

@@ -19,7 +19,7 @@ def run(*arguments: Any, code: int = 0) -> Any:
     return result
 
 
-def test_arrays(tmp_path: Path) -> None:
+def test_head_prints_the_first_rows_of_an_array(tmp_path: Path) -> None:
     tegula.save(tmp_path / "x", np.arange(40).reshape(20, 2))
     lines = run(tmp_path / "x").stdout.splitlines()
     assert len(lines) == 11
@@ -43,7 +43,7 @@ def _wide(tmp_path: Path) -> Path:
     return tmp_path / "wide"
 
 
-def test_tables(tmp_path: Path) -> None:
+def test_head_prints_the_first_rows_of_a_table(tmp_path: Path) -> None:
     columns = {"day": np.arange(30), "name": [f"n {number}" for number in range(30)], "x": np.arange(30) / 2}
     tegula.create_table(tmp_path / "t", columns)
     lines = run(tmp_path / "t", "-n", 2).stdout.splitlines()
@@ -51,7 +51,7 @@ def test_tables(tmp_path: Path) -> None:
     assert json.loads(run(tmp_path / "t", "-n", 1, "--json").stdout) == [{"day": 0, "name": "n 0", "x": 0.0}]
 
 
-def test_nodes_without_rows(tmp_path: Path) -> None:
+def test_head_refuses_groups_and_huge_rows(tmp_path: Path) -> None:
     tegula.create_group(tmp_path / "g")
     assert "PATH::INNER" in run(tmp_path / "g", code=1).stderr
     tegula.create_array(tmp_path / "huge", shape=(10, 10**12), chunks=(1, 10**6), dtype="u1")

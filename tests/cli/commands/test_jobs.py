@@ -11,10 +11,10 @@ import tegula
 from tegula.cli.program import app
 
 
-def test_a_place_without_jobs_is_told_from_one_that_is_not_there(tmp_path: Path) -> None:
+def test_a_path_without_jobs_differs_from_a_missing_path(tmp_path: Path) -> None:
     tegula.save(tmp_path / "x.zarr", [1, 2, 3])
-    found = CliRunner().invoke(app, ["jobs", "list", str(tmp_path / "x.zarr")])
-    assert (found.exit_code, found.stdout) == (0, "no job is under way or was interrupted there\n")
+    result = CliRunner().invoke(app, ["jobs", "list", str(tmp_path / "x.zarr")])
+    assert (result.exit_code, result.stdout) == (0, "no job is under way or was interrupted there\n")
     gone = CliRunner().invoke(app, ["jobs", "list", str(tmp_path / "y.zarr")])
     assert gone.exit_code != 0
     with pytest.raises(tegula.NotFoundError, match=r"y\.zarr"):
@@ -25,7 +25,7 @@ def test_a_place_without_jobs_is_told_from_one_that_is_not_there(tmp_path: Path)
 
 
 @pytest.mark.slow
-def test_a_pyramid_is_shown_gone_on_with_and_removed(tmp_path: Path) -> None:
+def test_an_interrupted_pyramid_is_shown_resumed_and_removed(tmp_path: Path) -> None:
     source, target = tmp_path / "x.zarr", tmp_path / "y.zarr"
     tegula.create_array(source, shape=(60, 60), chunks=(10, 10), dtype="i4")[...] = 1
 

@@ -49,7 +49,7 @@ def run(target: Any, file: Path, *options: str, code: int = 0) -> Any:
     return result
 
 
-def test_an_image(group: Any, tmp_path: Path) -> None:
+def test_two_axes_are_drawn_as_an_image(group: Any, tmp_path: Path) -> None:
     run(f"{tmp_path}/g.zarr::t[0]", tmp_path / "t.png")
     assert (tmp_path / "t.png").read_bytes().startswith(b"\x89PNG")
     figure = pyplot.gcf()
@@ -65,7 +65,7 @@ def test_an_image(group: Any, tmp_path: Path) -> None:
     assert (low < 20, high > 50) == (True, True)
 
 
-def test_a_line(group: Any, tmp_path: Path) -> None:
+def test_one_axis_is_drawn_as_a_line(group: Any, tmp_path: Path) -> None:
     run(f"{tmp_path}/g.zarr::t[1, ::-2, 3]", tmp_path / "t.svg")
     line = pyplot.gcf().axes[0].lines[0]
     assert [*line.get_xdata()] == [20, 40]
@@ -73,7 +73,7 @@ def test_a_line(group: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_table(tmp_path: Path) -> None:
+def test_numeric_columns_of_a_table_are_drawn_as_lines(tmp_path: Path) -> None:
     tegula.create_table(
         tmp_path / "t.bcolz", {"a": [1, 2, 3], "s": ["x", "y", "z"], "b": [0.5, 1.5, 2.5]}, format="bcolz"
     )
@@ -138,7 +138,7 @@ def test_a_failure_keeps_the_old_picture(group: Any, tmp_path: Path) -> None:
     assert (tmp_path / "x.png").read_text() == "old"
 
 
-def test_without_matplotlib(group: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_matplotlib_is_an_error(group: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     optional.library.cache_clear()
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     result = run(f"{tmp_path}/g.zarr::t[0]", tmp_path / "x.png", code=1)

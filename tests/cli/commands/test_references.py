@@ -30,12 +30,12 @@ def test_references_are_written_and_opened(form: str, tmp_path: Path) -> None:
     result = run(tmp_path / "t.bcolz", target, "--form", form)
     assert result.stdout == "2 arrays, 4 chunks referenced, 2 stored among the references\n"
     assert "pass --overwrite" in run(tmp_path / "t.bcolz", target, "--form", form, code=1).stderr
-    found = json.loads(
+    output = json.loads(
         run(tmp_path / "t.bcolz::z", target, "--form", form, "--path", "new", "--overwrite", "--json").stdout
     )
-    assert found == {"arrays": 1, "referenced": 2, "inlined": 1, "skipped": {}}
-    for place in (str(target), f"reference::{target}"):
-        printed = CliRunner().invoke(app, ["cat", f"{place}::new[-2:]", "--format", "json"])
+    assert output == {"arrays": 1, "referenced": 2, "inlined": 1, "skipped": {}}
+    for url in (str(target), f"reference::{target}"):
+        printed = CliRunner().invoke(app, ["cat", f"{url}::new[-2:]", "--format", "json"])
         assert json.loads(printed.stdout) == [23, 24]
 
 

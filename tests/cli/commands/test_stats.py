@@ -22,7 +22,7 @@ def run(*arguments: Any, code: int = 0) -> Any:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Path:
+def source(tmp_path: Path) -> Path:
     group = tegula.create_group(tmp_path / "x.zarr")
     group["station/temperature"] = np.linspace(-10, 20, 1001)
     group["station/day"] = np.array(["2020-01-01", "NaT"], "M8[D]")
@@ -30,27 +30,27 @@ def place(tmp_path: Path) -> Path:
     return tmp_path / "x.zarr"
 
 
-def test_an_array(place: Path) -> None:
-    lines = dict(line.split(None, 1) for line in run(f"{place}::station/temperature").stdout.splitlines()[1:])
+def test_statistics_of_an_array_are_printed_as_lines(source: Path) -> None:
+    lines = dict(line.split(None, 1) for line in run(f"{source}::station/temperature").stdout.splitlines()[1:])
     assert lines["Count"] == "1001"
     assert (lines["Min"], lines["Max"], lines["Mean"]) == ("-10", "20", "5")
     assert lines["Histogram"].startswith("-10 ")
     assert lines["Histogram"].endswith(" 20")
     assert "█" in lines["Histogram"]
-    lines = dict(line.split(None, 1) for line in run(f"{place}::station/day").stdout.splitlines()[1:])
+    lines = dict(line.split(None, 1) for line in run(f"{source}::station/day").stdout.splitlines()[1:])
     assert lines["Missing"] == "1 (50.0% of 2)"
     assert lines["Min"] == "2020-01-01"
-    assert "Mean" not in run(f"{place}::name").stdout
+    assert "Mean" not in run(f"{source}::name").stdout
 
 
-def test_a_line_for_each_array(place: Path) -> None:
-    titles, *lines = run(place).stdout.splitlines()
+def test_statistics_of_a_group_have_a_line_for_each_array(source: Path) -> None:
+    titles, *lines = run(source).stdout.splitlines()
     assert titles.split() == ["name", "count", "missing", "min", "max", "mean", "std", "histogram"]
     assert [line.split()[0] for line in lines] == ["name", "station/day", "station/temperature"]
-    found = json.loads(run(place, "--json").stdout)
-    assert found["parts"]["station/temperature"]["mean"] == pytest.approx(5)
-    assert found["parts"]["station/day"]["missing"] == 1
-    assert run(place, "--quiet").output == ""
+    output = json.loads(run(source, "--json").stdout)
+    assert output["parts"]["station/temperature"]["mean"] == pytest.approx(5)
+    assert output["parts"]["station/day"]["missing"] == 1
+    assert run(source, "--quiet").output == ""
 
 
 def test_a_table_and_a_group_without_arrays(tmp_path: Path) -> None:
@@ -60,25 +60,25 @@ def test_a_table_and_a_group_without_arrays(tmp_path: Path) -> None:
     assert run(tmp_path / "e").stdout == "there are no arrays in this group\n"
 
 
-def test_unreadable_arrays(place: Path) -> None:
-    chunk = next(item for item in (place / "station/temperature/c").rglob("*") if item.is_file())
+def test_unreadable_arrays_are_reported_and_others_printed(source: Path) -> None:
+    chunk = next(each for each in (source / "station/temperature/c").rglob("*") if each.is_file())
     chunk.write_bytes(b"damaged")
-    result = run(place, code=1)
+    result = run(source, code=1)
     assert "station/day" in result.stdout
     assert result.stderr.startswith("tegula: error: /station/temperature: ")
-    assert run(f"{place}::station/temperature", code=1).stdout == ""
-    run(place.parent / "nothing", code=1)
+    assert run(f"{source}::station/temperature", code=1).stdout == ""
+    run(source.parent / "nothing", code=1)
 
 
-def test_the_table_fits_a_terminal(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_table_fits_a_terminal(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Terminal:
         def isatty(self) -> bool:
             return True
 
-    found = tegula.statistics(place)
+    result = tegula.statistics(source)
     monkeypatch.setattr(stats_command.sys, "stdout", Terminal())
     for width in (120, 80, 60):
         monkeypatch.setenv("COLUMNS", str(width))
-        rows = stats_command._fitted(found)
+        rows = stats_command._fitted(result)
         assert stats_command._width(rows) <= max(width, 81)  # with names of 10 letters and histograms of 9
     assert rows[3][0] == "…mperature"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from far_stores import FarStore, RevalidatingStore
+from remote_stores import RemoteStore, RevalidatingStore
 from tests.waiting import exit_code
 
 import tegula
@@ -32,7 +32,7 @@ def behind(store: MemoryStore, key: str, old: bytes, new: bytes) -> None:
     store.set(key, value.replace(old, new))
 
 
-@pytest.mark.parametrize("kind", [FarStore, RevalidatingStore])
+@pytest.mark.parametrize("kind", [RemoteStore, RevalidatingStore])
 @pytest.mark.parametrize("format", FORMATS)
 def test_opening_again_takes_no_request_if_nothing_is_compared(kind: Any, format: str) -> None:
     store = kind()
@@ -79,7 +79,7 @@ def test_only_documents_that_decided_the_last_time_are_asked_for_again(format: s
 
 @pytest.mark.parametrize("rule", ["open", "always", "never", 0, 1000])
 def test_opening_sees_what_it_has_to(rule: Any) -> None:
-    for kind in (FarStore, RevalidatingStore):
+    for kind in (RemoteStore, RevalidatingStore):
         store = kind()
         with config.configure(recheck=rule):
             array = tegula.create_array(store, path="a", shape=4, dtype="i4", attributes={"x": 1})
@@ -116,7 +116,7 @@ def test_a_node_that_was_not_there_is_looked_for_again() -> None:
         assert tegula.open_array(store, mode="r").shape == (4,)
 
 
-def test_near_stores_keep_no_documents(tmp_path: Any) -> None:
+def test_documents_of_local_stores_are_not_cached(tmp_path: Any) -> None:
     with config.configure(recheck="never"):
         array = tegula.create_array(tmp_path, shape=4, dtype="i4")
         tegula.open(tmp_path)
@@ -141,7 +141,7 @@ def test_the_budget_holds(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_forked_child_opens_anew() -> None:
-    store = FarStore()
+    store = RemoteStore()
     tegula.create_array(store, shape=4, dtype="i4")
     with config.configure(recheck="never"):
         tegula.open(store)

@@ -90,7 +90,7 @@ def sharded(shards: Any, store: Store | None = None, **options: Any) -> tegula.A
     return tegula.create_array(MemoryStore() if store is None else store, shards=shards, format="zarr3", **options)
 
 
-def test_of_a_far_shard_the_index_and_one_range_are_read() -> None:
+def test_the_index_and_one_range_of_a_remote_shard_are_read() -> None:
     source = sharded((8, 8), Far())
     source[...] = np.arange(64).reshape(8, 8)
     source.store.asked.clear()

@@ -123,7 +123,7 @@ def test_a_kept_node_that_another_replaced_is_found(store_class: type[WaveStore]
     assert len(log) <= 2
 
 
-def test_an_array_takes_precedence_over_a_group_in_a_far_store() -> None:
+def test_an_array_takes_precedence_over_a_group_in_a_remote_store() -> None:
     for array, group in (("zarr2", "zarr3"), ("zarr3", "zarr2")):
         store = filled(WaveStore(), ZARR[f"{group} group"])
         filled(store, ZARR[f"{array} array"])
@@ -132,7 +132,7 @@ def test_an_array_takes_precedence_over_a_group_in_a_far_store() -> None:
 
 
 @pytest.mark.parametrize("kind", OTHERS)
-def test_a_far_group_of_a_common_format_hides_rare_formats(kind: str) -> None:
+def test_a_remote_group_of_a_common_format_hides_rare_formats(kind: str) -> None:
     store = WaveStore()
     memory = MemoryStore()
     OTHERS[kind](memory)
@@ -170,7 +170,7 @@ def test_after_failed_requests_each_document_is_asked_for_alone() -> None:
 
 
 @pytest.mark.parametrize("kind", [*ZARR, *OTHERS])
-def test_a_far_file_system_is_asked_for_the_same_documents(kind: str, tmp_path: Path) -> None:
+def test_a_remote_file_system_is_asked_for_the_same_documents(kind: str, tmp_path: Path) -> None:
     local = pytest.importorskip("fsspec").filesystem("file")
     {**ZARR, **OTHERS}[kind](tegula.store_of(tmp_path / "x"))
     waves: list[list[str]] = []

@@ -88,9 +88,9 @@ def test_old_chunks_are_never_seen(executor: str, concurrency: int, layout: str,
 def test_an_append_looks_beyond_what_earlier_ones_have_looked_at(concurrency: int, axis: int) -> None:
     store = Watched(concurrency=concurrency)
     array = tegula.create_array(store, shape=(4, 4), chunks=(4, 4), dtype="u1", fill_value=0)
-    far = "c/5/0" if axis == 0 else "c/0/5"
+    key_beyond = "c/5/0" if axis == 0 else "c/0/5"
     other = tegula.create_array(MemoryStore(), data=np.full((4, 4), OLD, "u1"), chunks=(4, 4), fill_value=0)
-    store.values.set(far, other.store.get("c/0/0"))
+    store.values.set(key_beyond, other.store.get("c/0/0"))
     store.watching = True
     for _ in range(8):
         array.append(np.ones((4, 3) if axis else (3, 4), "u1"), axis=axis)

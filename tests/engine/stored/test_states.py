@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from far_stores import RevalidatingStore
 from obstore.store import MemoryStore as Bucket
+from remote_stores import RevalidatingStore
 
 import tegula
 from tegula import config

@@ -375,7 +375,7 @@ def test_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.slow
-def test_far_away_many_chunks_take_as_many_waves_of_requests_as_few() -> None:
+def test_many_remote_chunks_take_as_many_waves_of_requests_as_few() -> None:
     counts = []
     for size in (16, 96):
         source, target = WaveStore(concurrency=256), WaveStore(concurrency=256)

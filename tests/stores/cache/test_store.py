@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from far_stores import FarStore, RevalidatingStore
 from hypothesis import given
 from hypothesis import strategies as st
+from remote_stores import RemoteStore, RevalidatingStore
 from tests.waiting import run_threads
 
 import tegula
@@ -28,7 +28,7 @@ from tegula.stores import ABSENT
 from tegula.stores.cache.disk import DiskCache
 
 
-class LastingStore(FarStore):
+class LastingStore(RemoteStore):
     """A store whose storage other objects share, by a name with a secret in it."""
 
     identity = "s3://key:SECRET@bucket"
@@ -39,12 +39,12 @@ class RevalidatingLastingStore(RevalidatingStore):
 
 
 @pytest.fixture(params=[LastingStore, RevalidatingLastingStore])
-def remote(request: pytest.FixtureRequest) -> FarStore:
-    made: FarStore = request.param()
+def remote(request: pytest.FixtureRequest) -> RemoteStore:
+    made: RemoteStore = request.param()
     return made
 
 
-def test_a_value_is_asked_for_once(remote: FarStore, tmp_path: Path) -> None:
+def test_a_value_is_asked_for_once(remote: RemoteStore, tmp_path: Path) -> None:
     remote.set("a", b"0123456789")
     store = CachedStore(remote, tmp_path, 10**6)
     for _ in range(3):
@@ -57,7 +57,7 @@ def test_a_value_is_asked_for_once(remote: FarStore, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("rule", "requests"), [("never", 0), (1000, 0), ("open", 1), ("always", 2), (0, 2)])
-def test_another_object_uses_what_is_kept(remote: FarStore, tmp_path: Path, rule: Any, requests: int) -> None:
+def test_another_object_uses_what_is_kept(remote: RemoteStore, tmp_path: Path, rule: Any, requests: int) -> None:
     remote.set("a", b"1")
     CachedStore(remote, tmp_path, 10**6, recheck=rule).get("a")
     remote.requests()
@@ -71,7 +71,7 @@ def test_another_object_uses_what_is_kept(remote: FarStore, tmp_path: Path, rule
 
 
 def test_seconds_are_those_since_any_process_compared(
-    remote: FarStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    remote: RemoteStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     remote.set("a", b"1")
     assert CachedStore(remote, tmp_path, 10**6, recheck=60).get("a") == b"1"
@@ -88,7 +88,7 @@ def test_seconds_are_those_since_any_process_compared(
 
 
 @pytest.mark.parametrize("rule", ["open", "never", 1000])
-def test_writes_are_seen_and_conditions_hold(remote: FarStore, tmp_path: Path, rule: Any) -> None:
+def test_writes_are_seen_and_conditions_hold(remote: RemoteStore, tmp_path: Path, rule: Any) -> None:
     store = CachedStore(remote, tmp_path, 10**6, recheck=rule)
     generation = store.set("a", b"1")
     assert store.get("a", with_generation=True) == (b"1", generation)
@@ -116,7 +116,7 @@ def test_storage_that_does_not_last_is_not_confused(tmp_path: Path) -> None:
         assert pickle.loads(pickle.dumps(store)).get("a") == b"%d" % number
 
 
-def test_no_name_is_written_to_disk(remote: FarStore, tmp_path: Path) -> None:
+def test_no_name_is_written_to_disk(remote: RemoteStore, tmp_path: Path) -> None:
     remote.set("token=SECRET", b"value")
     store = CachedStore(remote, tmp_path / "cache", 10**6)
     store.get("token=SECRET")
@@ -163,7 +163,7 @@ def used(directory: Path) -> int:
 
 
 @pytest.mark.slow
-def test_files_take_no_more_than_they_may(remote: FarStore, tmp_path: Path) -> None:
+def test_files_take_no_more_than_they_may(remote: RemoteStore, tmp_path: Path) -> None:
     for number in range(50):
         remote.set(f"k{number}", bytes([number]) * 1000)
     store = CachedStore(remote, tmp_path, 20_000)
@@ -193,7 +193,9 @@ def test_files_of_killed_writers_are_deleted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("fault", [errno.ENOSPC, errno.EACCES, errno.EROFS])
-def test_a_full_disk_is_no_error(remote: FarStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: int) -> None:
+def test_a_full_disk_is_no_error(
+    remote: RemoteStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: int
+) -> None:
     remote.set("a", b"1")
     store = CachedStore(remote, tmp_path / "cache", 10**6)
 
@@ -222,7 +224,7 @@ def test_a_directory_is_a_path(directory: Any) -> None:
         CachedStore(MemoryStore(), directory, 10)
 
 
-def test_an_array_over_it(remote: FarStore, tmp_path: Path) -> None:
+def test_an_array_over_it(remote: RemoteStore, tmp_path: Path) -> None:
     data = np.arange(1024).reshape(32, 32)
     layouts: dict[str, Any] = {"x": {"chunks": (8, 8)}, "y": {"chunks": (4, 4), "shards": (16, 16)}}
     for path, layout in layouts.items():
@@ -242,7 +244,7 @@ def test_an_array_over_it(remote: FarStore, tmp_path: Path) -> None:
         assert np.array_equal(array[:32], expected)
 
 
-def test_threads_write_and_read(remote: FarStore, tmp_path: Path) -> None:
+def test_threads_write_and_read(remote: RemoteStore, tmp_path: Path) -> None:
     store = CachedStore(remote, tmp_path, 10**5)
     errors: list[BaseException] = []
 

@@ -32,7 +32,7 @@ FILES = {"a.bin": bytes(range(200)), "b/c.bin": b"0123456789", "empty": b""}
 
 
 class Counted(MemoryStore):
-    """A far store that records requests."""
+    """A remote store that records requests."""
 
     concurrency = 8
 
@@ -77,9 +77,9 @@ def expected(value: Any) -> bytes:
     st.dictionaries(st.sampled_from(["a", "b/0", "b/1", "c/d/e"]), VALUES), st.lists(RANGES, max_size=6), st.booleans()
 )
 @settings(max_examples=150)
-def test_it_is_a_store_of_the_parts(refs: dict[str, Any], ranges: list[ByteRange | None], far: bool) -> None:
+def test_it_is_a_store_of_the_parts(refs: dict[str, Any], ranges: list[ByteRange | None], remote: bool) -> None:
     """Reading by references gives what a store of the values gives, alone and many at once."""
-    store = store_of({"version": 1, "refs": refs}, Counted(FILES) if far else None)
+    store = store_of({"version": 1, "refs": refs}, Counted(FILES) if remote else None)
     model = MemoryStore({key: expected(value) for key, value in refs.items()})
     assert sorted(store.list()) == sorted(model.list())
     assert store.list_dir("b/") == model.list_dir("b/")

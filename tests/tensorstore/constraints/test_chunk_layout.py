@@ -20,9 +20,9 @@ counts = st.sampled_from([0, 1, 100, 10**6, 2**62 - 2, -1, 2**62 - 1])
 origins = st.sampled_from([None, 0, 1, -5, 2**62 - 2, 2**62 - 1])
 
 
-def vectors(items: st.SearchStrategy[Any], rank: int, wrong: bool) -> st.SearchStrategy[list[Any]]:
+def vectors(elements: st.SearchStrategy[Any], rank: int, wrong: bool) -> st.SearchStrategy[list[Any]]:
     ranks = st.just(rank) if not wrong else st.sampled_from([rank, rank, rank, rank + 1, 0])
-    return ranks.flatmap(lambda size: st.lists(items, min_size=size, max_size=size))
+    return ranks.flatmap(lambda size: st.lists(elements, min_size=size, max_size=size))
 
 
 def grids(rank: int, wrong: bool) -> st.SearchStrategy[dict[str, Any]]:
@@ -56,13 +56,13 @@ def layouts_of_rank(rank: int, wrong: bool) -> st.SearchStrategy[dict[str, Any]]
 
 def outcome(call: Any, *args: Any, **kwargs: Any) -> Any:
     try:
-        made = call(*args, **kwargs)
+        created = call(*args, **kwargs)
     except (ValueError, TypeError) as error:
         kind = next(base for base in type(error).__mro__ if base in (ValueError, TypeError))
         return kind, str(error)
-    if isinstance(made, ChunkLayout):
-        assert ChunkLayout(made.to_json()) == made
-    return made.to_json(), repr(made)
+    if isinstance(created, ChunkLayout):
+        assert ChunkLayout(created.to_json()) == created
+    return created.to_json(), repr(created)
 
 
 @settings(deadline=None, max_examples=400)
@@ -151,9 +151,9 @@ def test_copies_and_pickles(json: dict[str, Any]) -> None:
         layout = ChunkLayout(json)
     except TegulaError:
         return
-    for made in (copy.copy(layout), copy.deepcopy(layout), pickle.loads(pickle.dumps(layout))):
-        assert made == layout
-        assert made.read_chunk == layout.read_chunk
+    for created in (copy.copy(layout), copy.deepcopy(layout), pickle.loads(pickle.dumps(layout))):
+        assert created == layout
+        assert created.read_chunk == layout.read_chunk
     grid = layout.write_chunk
     assert pickle.loads(pickle.dumps(grid)) == grid
 

@@ -25,8 +25,8 @@ sizes = st.sampled_from([0, 0, 0, 1, 2, 10, 64, -1])
 
 
 def constraints(rank: int) -> st.SearchStrategy[Any]:
-    def vector(items: st.SearchStrategy[Any]) -> st.SearchStrategy[list[Any]]:
-        return st.lists(items, min_size=rank, max_size=rank)
+    def vector(elements: st.SearchStrategy[Any]) -> st.SearchStrategy[list[Any]]:
+        return st.lists(elements, min_size=rank, max_size=rank)
 
     return st.tuples(vector(sizes), vector(ratios), counts)
 
@@ -99,9 +99,9 @@ def outcome(call: Any, *arguments: Any) -> Any:
 def test_open_dimensions_keep_within_limits(problem: Any) -> None:
     (shape, aspect_ratio, elements), extent = problem
     chosen = choose_shape(shape, aspect_ratio, elements, extent)
-    for size, asked, whole in zip(chosen, shape, extent, strict=True):
-        assert size == (asked if asked > 0 else max(1, whole) if asked else size)
-        assert asked or 1 <= size <= max(1, whole)
+    for size, asked, full in zip(chosen, shape, extent, strict=True):
+        assert size == (asked if asked > 0 else max(1, full) if asked else size)
+        assert asked or 1 <= size <= max(1, full)
     fixed = math.prod(size for size, asked in zip(chosen, shape, strict=True) if asked)
     assert math.prod(chosen) <= max(1 << 20 if elements is None else elements, fixed)
 

@@ -36,8 +36,10 @@ zarr = st.fixed_dictionaries(
 
 
 def configured(name: str, options: dict[str, Any]) -> st.SearchStrategy[Any]:
-    configuration = st.fixed_dictionaries({}, optional={key: st.sampled_from(items) for key, items in options.items()})
-    return st.just(name) | st.builds(lambda found: {"name": name, "configuration": found}, configuration)
+    configuration = st.fixed_dictionaries(
+        {}, optional={key: st.sampled_from(elements) for key, elements in options.items()}
+    )
+    return st.just(name) | st.builds(lambda options: {"name": name, "configuration": options}, configuration)
 
 
 buffers = st.one_of(
@@ -69,12 +71,12 @@ specs = (
 
 def outcome(build: Any, library: Any) -> Any:
     try:
-        made = build(library)
+        created = build(library)
     except TegulaError as error:
         return str(error)
     except ValueError as error:
         return str(error) if library is tensorstore else error
-    return made.to_json(), made.to_json(include_defaults=True), repr(made)
+    return created.to_json(), created.to_json(include_defaults=True), repr(created)
 
 
 @settings(deadline=None, max_examples=500)

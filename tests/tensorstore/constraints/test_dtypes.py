@@ -17,7 +17,7 @@ NAMES = [name for name in dir(real) if isinstance(getattr(real, name), real.dtyp
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_names(name: str) -> None:
+def test_names_mean_the_same(name: str) -> None:
     mine, theirs = getattr(dtypes, name), getattr(real, name)
     assert (repr(mine), mine.name, mine.to_json(), mine.type) == (
         repr(theirs),
@@ -46,7 +46,7 @@ def test_what_numpy_knows(given: Any) -> None:
 @pytest.mark.parametrize(
     "given", ["i4", ">i4", "float", "", "longlong", "<x4", "[[", object, np.float128, None, 5, b"int8"]
 )
-def test_unknown(given: Any) -> None:
+def test_unknown_types_are_refused_the_same(given: Any) -> None:
     with pytest.raises((ValueError, TypeError)) as theirs:
         real.dtype(given)
     with pytest.raises(theirs.type) as mine:
@@ -56,7 +56,7 @@ def test_unknown(given: Any) -> None:
 
 
 @pytest.mark.parametrize("text", ["M8[ns]", "m8[3D]", "U4"])
-def test_carried(text: str) -> None:
+def test_types_that_only_numpy_has_are_carried(text: str) -> None:
     carried = dtype(np.dtype(text).newbyteorder(">"))
     assert carried.numpy_dtype == np.dtype(text)
     assert carried == dtype(carried.name) == pickle.loads(pickle.dumps(carried))
@@ -64,7 +64,7 @@ def test_carried(text: str) -> None:
     assert carried != dtypes.int32
 
 
-def test_structures() -> None:
+def test_structures_are_carried() -> None:
     fields = np.dtype([("a", "<i4", (2,)), ("b", ">M8[s]"), ("c", [("d", "S3")])])
     carried = dtype(fields)
     assert carried.numpy_dtype == fields
@@ -72,7 +72,7 @@ def test_structures() -> None:
     assert hash(dtype(carried.name)) == hash(carried)
 
 
-def test_values() -> None:
+def test_calling_a_type_converts_values() -> None:
     assert dtypes.int32(5.5) == np.int32(5)
     assert dtypes.ustring(5) == "5"
     assert dtypes.int8 != 5

@@ -45,16 +45,16 @@ def test_broadcasting_is_that_of_numpy(array: np.ndarray[Any, Any], shape: tuple
 @given(arrays, numbers)
 def test_values_are_kept_or_refused(array: np.ndarray[Any, Any], target: np.dtype[Any]) -> None:
     try:
-        found = fill_values.as_dtype(array, dtypes.dtype(target))
+        result = fill_values.as_dtype(array, dtypes.dtype(target))
     except TegulaError:
         inexact = target.kind in "fc" and (target.kind == "c" or array.dtype.kind != "c")
         assert not inexact
         assert array.dtype != target
         return
-    assert found.dtype == target
+    assert result.dtype == target
     if target.kind in "biu":
         # exact, as far as Python's numbers can tell
-        assert found.tolist() == array.tolist()
+        assert result.tolist() == array.tolist()
 
 
 @pytest.mark.parametrize(

@@ -72,12 +72,12 @@ def outcomes(build: Any) -> list[Any]:
     results: list[Any] = []
     for library in BOTH:
         try:
-            made = build(library)
+            created = build(library)
         except (ValueError, TypeError, IndexError) as error:
             kind = next(base for base in type(error).__mro__ if base in (ValueError, TypeError, IndexError))
             results.append((kind, str(error).split(" [")[0]))
         else:
-            results.append((made.to_json(), repr(made)) if hasattr(made, "to_json") else made)
+            results.append((created.to_json(), repr(created)) if hasattr(created, "to_json") else created)
     return results
 
 
@@ -123,18 +123,18 @@ def test_arguments_mean_the_same(json: dict[str, Any]) -> None:
     json.pop("fill_value", None)
 
     def build(library: Any) -> Any:
-        given = dict(json)
-        if "domain" in given:
-            given["domain"] = library.IndexDomain(json=given["domain"])
-        if "chunk_layout" in given:
-            given["chunk_layout"] = library.ChunkLayout(given["chunk_layout"])
-        if "codec" in given:
-            given["codec"] = library.CodecSpec(given["codec"])
-        if "dimension_units" in given:
-            given["dimension_units"] = [
-                None if unit is None else library.Unit(json=unit) for unit in given["dimension_units"]
+        keywords = dict(json)
+        if "domain" in keywords:
+            keywords["domain"] = library.IndexDomain(json=keywords["domain"])
+        if "chunk_layout" in keywords:
+            keywords["chunk_layout"] = library.ChunkLayout(keywords["chunk_layout"])
+        if "codec" in keywords:
+            keywords["codec"] = library.CodecSpec(keywords["codec"])
+        if "dimension_units" in keywords:
+            keywords["dimension_units"] = [
+                None if unit is None else library.Unit(json=unit) for unit in keywords["dimension_units"]
             ]
-        return library.Schema(**given)
+        return library.Schema(**keywords)
 
     mine, theirs = outcomes(build)
     assert mine == theirs
@@ -208,8 +208,8 @@ def test_views_mean_the_same(expression: str, layout: dict[str, Any]) -> None:
     }
 
     def build(library: Any) -> Any:
-        found: Any = eval(expression, {"s": library.Schema(json), "ts": library})
-        return found
+        result: Any = eval(expression, {"s": library.Schema(json), "ts": library})
+        return result
 
     mine, theirs = outcomes(build)
     assert mine == theirs
@@ -277,5 +277,5 @@ def test_a_rank_too_small_for_the_fill_value(update: dict[str, Any]) -> None:
 @pytest.mark.parametrize("layout", [{}, {"rank": 2}, {"write_chunk": {}}, {"codec_chunk": {"shape": [None, None]}}])
 @pytest.mark.parametrize("members", [{}, {"rank": 2}])
 def test_defaults_of_chunk_layouts(layout: dict[str, Any], members: dict[str, Any]) -> None:
-    found, wanted = (kind.Schema({"chunk_layout": layout, **members}).to_json(include_defaults=True) for kind in BOTH)
-    assert found == wanted
+    actual, wanted = (kind.Schema({"chunk_layout": layout, **members}).to_json(include_defaults=True) for kind in BOTH)
+    assert actual == wanted

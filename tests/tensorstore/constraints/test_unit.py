@@ -18,7 +18,7 @@ pytestmark = pytest.mark.once(executors="none")
 
 
 @pytest.mark.parametrize("case", recorded("golden_units")["cases"], ids=lambda case: repr(case["in"]))
-def test_recorded(case: dict[str, Any]) -> None:
+def test_recorded_units_are_parsed(case: dict[str, Any]) -> None:
     if "error" in case:
         with pytest.raises(TypeError):
             Unit(*case["in"])
@@ -37,7 +37,7 @@ spaces = st.sampled_from(["", " ", "  ", "\t", "\n"])
 
 
 @given(st.builds("".join, st.tuples(spaces, numbers, spaces, st.text('abemnu µ+-.0159"\\', max_size=5), spaces)))
-def test_texts(text: str) -> None:
+def test_texts_are_parsed_the_same(text: str) -> None:
     assert described(Unit(text)) == described(real.Unit(text))
     assert described(Unit(json=text)) == described(real.Unit(json=text))
 
@@ -47,7 +47,7 @@ def test_texts(text: str) -> None:
     st.text("abc µ\"'\n", max_size=4),
     st.floats(allow_nan=False, allow_infinity=False),
 )
-def test_numbers(multiplier: float, base_unit: str, factor: float) -> None:
+def test_arithmetic_means_the_same(multiplier: float, base_unit: str, factor: float) -> None:
     mine, theirs = Unit(multiplier, base_unit), real.Unit(multiplier, base_unit)
     assert described(mine) == described(theirs)
     assert described(Unit((multiplier, base_unit))) == described(theirs)
@@ -58,7 +58,7 @@ def test_numbers(multiplier: float, base_unit: str, factor: float) -> None:
 
 
 @pytest.mark.parametrize("value", [5, [5], ["5", "m"], [5, 6], None, {}, True, [5, "m", 1], ["nan", "m"], [5, "m"]])
-def test_json(value: Any) -> None:
+def test_json_means_the_same(value: Any) -> None:
     answers = []
     for kind in (real.Unit, Unit):
         try:
@@ -76,7 +76,7 @@ def test_wrong_arguments(args: tuple[Any, ...]) -> None:
         Unit("m") * args[0]
 
 
-def test_keywords_and_zero() -> None:
+def test_keywords_and_division_by_zero() -> None:
     assert Unit() == Unit(1) == Unit(multiplier=1) == Unit(unit="")
     assert Unit(multiplier=np.float32(0.5), base_unit="m") == Unit(unit=(0.5, "m"))
     assert (Unit("5 m") / 0).multiplier == math.inf

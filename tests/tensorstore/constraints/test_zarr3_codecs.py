@@ -83,22 +83,22 @@ def real_codec(chain: Any) -> Any:
 
 @settings(deadline=None, max_examples=200)
 @given(chains() | JUNK | st.lists(JUNK, max_size=2))
-def test_reading(chain: Any) -> None:
+def test_chains_are_read_the_same(chain: Any) -> None:
     try:
         wanted = real_codec(chain).to_json()["codecs"]
     except ValueError as error:
         wanted = text(error)
     try:
-        found: Any = chain_from_json(chain).to_json()
+        actual: Any = chain_from_json(chain).to_json()
     except ValueError as error:
-        found = 'Error parsing object member "codecs": ' + text(error)
+        actual = 'Error parsing object member "codecs": ' + text(error)
     # the error for a missing member is the same for every kind
-    assert found == wanted or "member is missing" in str(found)
+    assert actual == wanted or "member is missing" in str(actual)
 
 
 @settings(deadline=None, max_examples=200)
 @given(chains(), chains())
-def test_merging(first: Any, second: Any) -> None:
+def test_chains_are_merged_the_same(first: Any, second: Any) -> None:
     schema = tensorstore.Schema(codec=real_codec(first))
     try:
         schema.update(codec=real_codec(second))
@@ -109,12 +109,12 @@ def test_merging(first: Any, second: Any) -> None:
     try:
         merged = merge_chains(chain_from_json(first), chain_from_json(second))
         assert merged is not None
-        found: Any = merged.to_json()
+        actual: Any = merged.to_json()
     except ValueError as error:
-        found = text(error)
+        actual = text(error)
     if isinstance(wanted, str) and "sharding_indexed" in wanted:  # shows how far merging within shards has come
-        found, wanted = str(found).rsplit(": ", 1)[-1], wanted.rsplit(": ", 1)[-1]
-    assert found == wanted
+        actual, wanted = str(actual).rsplit(": ", 1)[-1], wanted.rsplit(": ", 1)[-1]
+    assert actual == wanted
 
 
 @settings(deadline=None, max_examples=150)
@@ -125,7 +125,7 @@ def test_merging(first: Any, second: Any) -> None:
     st.sampled_from([(2, 2), (2, 4), (4, 4)]),
     st.sampled_from([(1, 1), (1, 2), (2, 2)]),
 )
-def test_completing(chain: Any, kind: Any, order: Any, read: Any, factor: Any) -> None:
+def test_chains_are_completed_the_same(chain: Any, kind: Any, order: Any, read: Any, factor: Any) -> None:
     name, bits, ordered = kind
     write = tuple(a * b for a, b in zip(read, factor))
     layout: dict[str, Any] = {"read_chunk": {"shape": read}, "write_chunk": {"shape": write}}
@@ -144,26 +144,26 @@ def test_completing(chain: Any, kind: Any, order: Any, read: Any, factor: Any) -
         if read != write and not given_chain.sharding_height:
             shard = Codec("sharding_indexed", {"chunk_shape": [*read], "codecs": given_chain})
             given_chain = Chain(serializer=shard)
-        whole = resolve_chain(given_chain, Element(name, bits, ordered), RANK, Layout(order, read))
-        check_shapes(whole, write, bits // 8)
-        found: Any = whole.to_json(stored=True)
+        full = resolve_chain(given_chain, Element(name, bits, ordered), RANK, Layout(order, read))
+        check_shapes(full, write, bits // 8)
+        actual: Any = full.to_json(stored=True)
     except ValueError as error:
-        found = text(error)
+        actual = text(error)
     if isinstance(wanted, str) and "Error setting" in wanted:  # what the codecs say contradicts the layout
         return
-    assert found == wanted
+    assert actual == wanted
     if not isinstance(wanted, str):
-        shown = decoded_layout(whole, RANK, write)
+        shown = decoded_layout(full, RANK, write)
         assert shown.inner_order == real.chunk_layout.inner_order
         assert shown.read_shape == real.chunk_layout.read_chunk.shape
 
 
 @given(chains())
-def test_what_is_complete_stays_so(chain: Any) -> None:
+def test_completing_a_complete_chain_changes_nothing(chain: Any) -> None:
     try:
-        whole = resolve_chain(chain_from_json(chain), Element("uint16", 16, True), RANK, Layout(None, (2, 2)))
+        full = resolve_chain(chain_from_json(chain), Element("uint16", 16, True), RANK, Layout(None, (2, 2)))
     except ValueError:
         return
-    again = chain_from_json(whole.to_json(stored=True), constraints=False)
-    assert resolve_chain(again, Element("uint16", 16, True), RANK, constraints=False).to_json() == whole.to_json()
-    assert merge_chains(whole, chain_from_json(whole.to_json()), strict=True) == whole
+    again = chain_from_json(full.to_json(stored=True), constraints=False)
+    assert resolve_chain(again, Element("uint16", 16, True), RANK, constraints=False).to_json() == full.to_json()
+    assert merge_chains(full, chain_from_json(full.to_json()), strict=True) == full

@@ -55,48 +55,48 @@ def stored(dtype: Any, seed: int) -> tegula.Array:
 def indices(draw: Any, shape: tuple[int, ...]) -> tuple[Any, ...]:
     """Draw indices as drivers get them; no index array names an element twice."""
     joint = draw(st.integers(1, 2))
-    found: list[Any] = []
+    results: list[Any] = []
     for size in shape:
         kind = draw(st.sampled_from(["slice", "slice", "int", "array"]))
         if kind == "int":
-            found.append(draw(st.integers(0, size - 1)))
+            results.append(draw(st.integers(0, size - 1)))
         elif kind == "array":
             numbers = draw(st.permutations(range(size)))[: draw(st.integers(1, size))]
             lengths = [1] * joint
             lengths[draw(st.integers(0, joint - 1))] = len(numbers)
-            found.append(np.array(numbers).reshape(lengths))
+            results.append(np.array(numbers).reshape(lengths))
         else:
             start = draw(st.integers(0, size))
             part = slice(start, draw(st.integers(start, size)), draw(st.sampled_from([1, 1, 2])))
             covered = range(size)[part]
             backwards = draw(st.booleans()) and len(covered) > 0
-            found.append(slice(covered[-1], covered[0] - 1, -part.step) if backwards else part)
+            results.append(slice(covered[-1], covered[0] - 1, -part.step) if backwards else part)
     try:
-        np.broadcast_shapes(*(item.shape for item in found if isinstance(item, np.ndarray)))
+        np.broadcast_shapes(*(each.shape for each in results if isinstance(each, np.ndarray)))
     except ValueError:
         return tuple(slice(0, size, 1) for size in shape)
-    return tuple(found)
+    return tuple(results)
 
 
 def mesh(chosen: tuple[Any, ...]) -> tuple[Any, ...]:
     """The same as index arrays only, whose joint axes NumPy puts first."""
-    arrays = [item for item in chosen if isinstance(item, np.ndarray)]
-    joint = np.broadcast_shapes(*(item.shape for item in arrays))
-    rank = len(joint) + sum(isinstance(item, slice) for item in chosen)
+    arrays = [each for each in chosen if isinstance(each, np.ndarray)]
+    joint = np.broadcast_shapes(*(each.shape for each in arrays))
+    rank = len(joint) + sum(isinstance(each, slice) for each in chosen)
     axis = len(joint)
-    found: list[Any] = []
-    for item in chosen:
-        if isinstance(item, slice):
+    results: list[Any] = []
+    for each in chosen:
+        if isinstance(each, slice):
             lengths = [1] * rank
-            covered = np.arange(item.start, item.stop, item.step)
+            covered = np.arange(each.start, each.stop, each.step)
             lengths[axis] = covered.size
             axis += 1
-            found.append(covered.reshape(lengths))
-        elif isinstance(item, np.ndarray):
-            found.append(np.broadcast_to(item, joint).reshape(joint + (1,) * (rank - len(joint))))
+            results.append(covered.reshape(lengths))
+        elif isinstance(each, np.ndarray):
+            results.append(np.broadcast_to(each, joint).reshape(joint + (1,) * (rank - len(joint))))
         else:
-            found.append(np.int64(item))
-    return tuple(found)
+            results.append(np.int64(each))
+    return tuple(results)
 
 
 @settings(deadline=None, max_examples=150)
@@ -111,9 +111,9 @@ def test_parts_of_elements(case: Any, seed: int, data: Any) -> None:
     assert wanted.shape == driver.domain.shape
     chosen = data.draw(indices(wanted.shape))
     part = wanted[mesh(chosen)]
-    found = driver.read(chosen)
-    assert found.shape == part.shape
-    assert np.array_equal(found, part)
+    actual = driver.read(chosen)
+    assert actual.shape == part.shape
+    assert np.array_equal(actual, part)
     new = np.random.default_rng(seed + 1).permutation(wanted.ravel())[: part.size].reshape(part.shape)
     driver.write(chosen, new)
     wanted[mesh(chosen)] = new
@@ -145,14 +145,14 @@ def test_missing_chunks_are_refused_if_asked_for() -> None:
         driver.read((slice(0, 4, 1),))
 
 
-def test_statistics() -> None:
+def test_statistics_say_whether_chunks_are_stored() -> None:
     array = tegula.create_array(tegula.MemoryStore(), shape=(400, 400), chunks=(2, 2), dtype="u1", format="zarr2")
     array[10, 20] = 1
     driver = Plain(array)
 
     def asked(*indices: Any) -> tuple[bool, bool]:
-        found = driver.storage_statistics(indices, query_not_stored=True, query_fully_stored=True)
-        return found["not_stored"], found["fully_stored"]
+        result = driver.storage_statistics(indices, query_not_stored=True, query_fully_stored=True)
+        return result["not_stored"], result["fully_stored"]
 
     assert asked(slice(0, 400, 1), slice(0, 400, 1)) == (False, False)
     assert asked(slice(0, 400, 1), 21) == (False, False)

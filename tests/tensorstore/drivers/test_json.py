@@ -50,8 +50,8 @@ def test_what_an_array_says() -> None:
     ],
 )
 def test_refused_specs(members: dict[str, Any]) -> None:
-    found = [message(lambda package=package: package.Spec({**SPEC, **members})) for package in (ts, tensorstore)]
-    assert found[0] == found[1]
+    results = [message(lambda package=package: package.Spec({**SPEC, **members})) for package in (ts, tensorstore)]
+    assert results[0] == results[1]
 
 
 def test_reading_and_writing() -> None:
@@ -91,14 +91,14 @@ def test_several_values_of_one_document() -> None:
 
 def test_in_a_transaction() -> None:
     context = ts.Context()
-    whole = ts.open(SPEC, context=context).result()
-    whole.write({"a": 1}).result()
+    full = ts.open(SPEC, context=context).result()
+    full.write({"a": 1}).result()
     with ts.Transaction() as transaction:
         inner = ts.open({**SPEC, "json_pointer": "/b"}, context=context).result().with_transaction(transaction)
         inner.write(2).result()
         assert inner.read().result()[()] == 2
-        assert whole.read().result()[()] == {"a": 1}
-    assert whole.read().result()[()] == {"a": 1, "b": 2}
+        assert full.read().result()[()] == {"a": 1}
+    assert full.read().result()[()] == {"a": 1, "b": 2}
 
 
 @pytest.mark.parametrize(

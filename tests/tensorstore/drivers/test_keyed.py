@@ -36,9 +36,9 @@ def test_assumed_metadata_meet_the_schema(driver: str, assumed: str, others: dic
         {"chunk_layout": {"codec_chunk": {"shape": [3]}}},
         {"codec": {"driver": driver}},
     ):
-        found = [
+        results = [
             refusal(package, {**spec, "schema": schema}, {assumed: True, **others}) for package in (ts, tensorstore)
         ]
-        assert found[0] == found[1]
-        accepted.append(found[0] is None)
+        assert results[0] == results[1]
+        accepted.append(results[0] is None)
     assert accepted == [True, False, False, False, False, True]

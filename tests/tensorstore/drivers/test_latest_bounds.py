@@ -13,9 +13,9 @@ import pytest
 import tegula.tensorstore as ts
 
 
-def opened(module: ModuleType, driver: str, place: Path | None = None) -> Any:
+def opened(module: ModuleType, driver: str, directory: Path | None = None) -> Any:
     layout = module.ChunkLayout(chunk_shape=[2, 2])
-    spec = {"driver": driver, "kvstore": "memory://" if place is None else f"file://{place}/"}
+    spec = {"driver": driver, "kvstore": "memory://" if directory is None else f"file://{directory}/"}
     return module.open(spec, create=True, dtype=module.int32, shape=[3, 3], chunk_layout=layout).result()
 
 

@@ -36,16 +36,16 @@ def opened(driver: str, directory: Path, style: Any = None) -> ts.TensorStore:
 
 
 def whole(document: dict[str, Any], parse: Any) -> Metadata:
-    found: Metadata = parse(json.dumps(document).encode())
-    return found
+    result: Metadata = parse(json.dumps(document).encode())
+    return result
 
 
 def test_odd_forms_mean_what_the_usual_ones_do() -> None:
-    found = whole(V2, zarr2_metadata.parse_stored)
-    assert (found.json["shape"], found.json["fill_value"]) == ([3], "YWJjZA==")
-    node = zarr2_metadata.node_of(found, "/")
+    result = whole(V2, zarr2_metadata.parse_stored)
+    assert (result.json["shape"], result.json["fill_value"]) == ([3], "YWJjZA==")
+    node = zarr2_metadata.node_of(result, "/")
     assert (node.shape, node.keys.separator, node.fill_value) == ((3,), "/", np.array(b"abcd"))
-    assert zarr2_metadata.node_of(found, "/") is node
+    assert zarr2_metadata.node_of(result, "/") is node
     other = whole(V3, zarr3_metadata.parse_stored)
     assert other.json["chunk_key_encoding"] == {"name": "default"}
     fill = zarr3_metadata.node_of(other).fill_value

@@ -15,49 +15,49 @@ import tegula.tensorstore as ts
 DRIVERS = ("zarr", "zarr3", "zarr1", "bcolz")
 
 
-def spec(driver: str, place: Path, **members: Any) -> dict[str, Any]:
-    return {"driver": driver, "kvstore": f"file://{place}/", **members}
+def spec(driver: str, directory: Path, **members: Any) -> dict[str, Any]:
+    return {"driver": driver, "kvstore": f"file://{directory}/", **members}
 
 
-def create(driver: str, place: Path, **options: Any) -> ts.TensorStore:
+def create(driver: str, directory: Path, **options: Any) -> ts.TensorStore:
     members = {name: options.pop(name) for name in ("metadata_key",) if name in options}
-    return ts.open(spec(driver, place, **members), create=True, dtype=ts.int32, shape=[4], **options).result()
+    return ts.open(spec(driver, directory, **members), create=True, dtype=ts.int32, shape=[4], **options).result()
 
 
-def files(place: Path) -> list[str]:
-    return sorted(str(path.relative_to(place)) for path in place.rglob("*") if path.is_file())
+def files(directory: Path) -> list[str]:
+    return sorted(str(path.relative_to(directory)) for path in directory.rglob("*") if path.is_file())
 
 
 @pytest.mark.parametrize("driver", ["zarr", "zarr3"])
 @pytest.mark.parametrize("opens", [False, True])
 def test_chunks_of_an_array_that_is_gone_are_not_taken_over(driver: str, opens: bool, tmp_path: Path) -> None:
-    place = tmp_path / "a"
-    create(driver, place)[...] = 7
-    (place / (".zarray" if driver == "zarr" else "zarr.json")).unlink()
-    before = files(place)
+    directory = tmp_path / "a"
+    create(driver, directory)[...] = 7
+    (directory / (".zarray" if driver == "zarr" else "zarr.json")).unlink()
+    before = files(directory)
     assert before
     with pytest.raises(ValueError, match=r"^ALREADY_EXISTS: .* chunks of a deleted array.*delete_existing=True"):
-        create(driver, place, open=opens)
-    assert files(place) == before
-    again = create(driver, place, delete_existing=True)
+        create(driver, directory, open=opens)
+    assert files(directory) == before
+    again = create(driver, directory, delete_existing=True)
     assert again.read().result().tolist() == [0] * 4
 
 
 @pytest.mark.parametrize("driver", DRIVERS)
-@pytest.mark.parametrize("there", ["zarr1", "zarr2", "zarr3", "bcolz"])
-def test_one_place_holds_one_array(driver: str, there: str, tmp_path: Path) -> None:
-    place = tmp_path / "a"
-    tegula.create_array(place, shape=4, dtype="i4", format=there)[:] = 3
-    before = files(place)
+@pytest.mark.parametrize("other_format", ["zarr1", "zarr2", "zarr3", "bcolz"])
+def test_a_path_holds_one_array_whatever_its_format(driver: str, other_format: str, tmp_path: Path) -> None:
+    directory = tmp_path / "a"
+    tegula.create_array(directory, shape=4, dtype="i4", format=other_format)[:] = 3
+    before = files(directory)
     with pytest.raises(ValueError, match=r"^ALREADY_EXISTS: "):
-        create(driver, place)
-    if driver.removesuffix("2") != there.removesuffix("2"):
+        create(driver, directory)
+    if driver.removesuffix("2") != other_format.removesuffix("2"):
         with pytest.raises(ValueError, match=r"^ALREADY_EXISTS: "):
-            create(driver, place, open=True)
-    assert files(place) == before
-    create(driver, place, delete_existing=True)
-    assert tegula.open_array(place).format == {"zarr": "zarr2"}.get(driver, driver)
-    assert ts.open(spec(driver, place)).result().read().result().tolist() == [0] * 4
+            create(driver, directory, open=True)
+    assert files(directory) == before
+    create(driver, directory, delete_existing=True)
+    assert tegula.open_array(directory).format == {"zarr": "zarr2"}.get(driver, driver)
+    assert ts.open(spec(driver, directory)).result().read().result().tolist() == [0] * 4
 
 
 @pytest.mark.parametrize("driver", DRIVERS)
@@ -84,8 +84,8 @@ def test_a_document_of_another_name_is_no_way_around(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"^ALREADY_EXISTS: "):
         create("zarr", tmp_path / "b")
     assert files(tmp_path / "b") == ["0", "document"]
-    found = ts.open(spec("zarr", tmp_path / "b", metadata_key="document")).result()
-    assert found.read().result().tolist() == [7, 7, 0, 0]
+    result = ts.open(spec("zarr", tmp_path / "b", metadata_key="document")).result()
+    assert result.read().result().tolist() == [7, 7, 0, 0]
 
 
 @pytest.mark.parametrize("driver", ["zarr", "zarr3"])
@@ -109,19 +109,19 @@ def test_the_rules_hold_in_transactions(driver: str, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_of_several_creators_one_wins(tmp_path: Path) -> None:
     for number in range(20):
-        place, won, failures = tmp_path / str(number), [], []
+        directory, won, failures = tmp_path / str(number), [], []
         start = threading.Barrier(6)
 
         def act(
             driver: str,
-            place: Path = place,
+            directory: Path = directory,
             won: list[str] = won,
             failures: list[str] = failures,
             start: threading.Barrier = start,
         ) -> None:
             start.wait(60)
             try:
-                create(driver, place)
+                create(driver, directory)
                 won.append(driver)
             except ValueError as error:
                 failures.append(str(error))
@@ -131,7 +131,7 @@ def test_of_several_creators_one_wins(tmp_path: Path) -> None:
         assert len(won) <= 1  # writers that see each other may all give up
         assert all(failure.startswith("ALREADY_EXISTS: ") for failure in failures)
         if won:
-            assert tegula.open_array(place).format == {"zarr": "zarr2"}.get(won[0], won[0])
+            assert tegula.open_array(directory).format == {"zarr": "zarr2"}.get(won[0], won[0])
 
 
 @pytest.mark.parametrize("driver", ["zarr", "zarr3"])

@@ -38,7 +38,7 @@ def test_life_of_an_array(driver: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("driver", ["zarr1", "bcolz"])
-def test_opening_modes(driver: str) -> None:
+def test_open_modes_mean_the_same(driver: str) -> None:
     context = ts.Context()
     spec = {"driver": driver, "kvstore": "memory://a/"}
     with pytest.raises(ValueError, match=r"^NOT_FOUND: "):
@@ -93,7 +93,7 @@ def test_columns_of_a_table(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("driver", ["zarr1", "bcolz", "zarr", "zarr3"])
-def test_attributes(driver: str, tmp_path: Path) -> None:
+def test_attributes_are_stored_with_the_array(driver: str, tmp_path: Path) -> None:
     spec = {"driver": driver, "kvstore": where(tmp_path / "a")}
     array = ts.open(spec, create=True, dtype=ts.int32, shape=[4]).result()
     assert dict(array.attributes) == {}
@@ -140,7 +140,7 @@ def test_formats_found_out() -> None:
         ts.open("memory://zarr/", context=context).result()
 
 
-def test_plain_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plain_paths_open_arrays_of_any_format(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tegula.save(tmp_path / "a", VALUES, format="zarr3")
     tegula.save(tmp_path / "b.zip", VALUES, format="zarr2")
     monkeypatch.chdir(tmp_path)

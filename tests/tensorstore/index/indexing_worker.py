@@ -17,7 +17,7 @@ def outcome(ts: Any, source: str, x: Any) -> tuple[list[str], Any]:
     try:
         value = eval(source, {"ts": ts, "np": np, "x": x})
     except (IndexError, ValueError, TypeError) as error:
-        kind = next(item for item in (IndexError, ValueError, TypeError) if isinstance(error, item)).__name__
+        kind = next(each for each in (IndexError, ValueError, TypeError) if isinstance(error, each)).__name__
         text = re.sub(r" \[(transform|domain|left_transform)='.*", "", str(error), flags=re.DOTALL)
         return [kind, "incompatible arguments" if kind == "TypeError" else text], None
     return ["value", json.dumps(value.to_json(), sort_keys=True), repr(value)], value
@@ -25,13 +25,13 @@ def outcome(ts: Any, source: str, x: Any) -> tuple[list[str], Any]:
 
 def outcomes(ts: Any, sources: list[str]) -> list[list[str]]:
     """Evaluate expressions, each on the result of the one before."""
-    found, x = [], None
+    results, x = [], None
     for source in sources:
         result, x = outcome(ts, source, x)
-        found.append(result)
+        results.append(result)
         if x is None:
             break
-    return found
+    return results
 
 
 if __name__ == "__main__":

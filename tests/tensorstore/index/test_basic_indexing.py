@@ -55,9 +55,9 @@ FIRST = np.array([1, 2, 1, 2])
 
 
 def described(pair: Any) -> tuple[str, Any]:
-    made = IndexTransform._make(*pair)
-    arrays = [item._array for item in made._maps if item._array is not None]
-    return repr(made), [(array.dtype, array.shape, array.tolist()) for array in arrays]
+    created = IndexTransform._make(*pair)
+    arrays = [each._array for each in created._maps if each._array is not None]
+    return repr(created), [(array.dtype, array.shape, array.tolist()) for array in arrays]
 
 
 @given(
@@ -69,11 +69,11 @@ def described(pair: Any) -> tuple[str, Any]:
 def test_the_fast_path_does_what_the_general_one_does(key: Any, mode: Mode, outer: IndexTransform, first: Any) -> None:
     if first is not None:
         outer = outer[first].translate_by[1]
-    found = index_basic(outer._domain, outer._maps, key, mode)
-    if found is not None:
-        assert not any(item._array is not None and item._array.flags.writeable for item in found[1])
+    result = index_basic(outer._domain, outer._maps, key, mode)
+    if result is not None:
+        assert not any(each._array is not None and each._array.flags.writeable for each in result[1])
         inner = index_directly(outer._domain, parse_expression(key, mode))
-        assert described(found) == described(compose(outer._pair(), inner))
+        assert described(result) == described(compose(outer._pair(), inner))
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -94,9 +94,9 @@ def test_the_fast_path_does_what_the_general_one_does(key: Any, mode: Mode, oute
 )
 def test_arrays_of_integers_take_the_fast_path(key: Any, mode: Mode) -> None:
     outer = IndexTransform(input_shape=[6, 6, 6])
-    found = index_basic(outer._domain, outer._maps, key, mode)
-    assert found is not None
-    assert described(found) == described(
+    result = index_basic(outer._domain, outer._maps, key, mode)
+    assert result is not None
+    assert described(result) == described(
         compose(outer._pair(), index_directly(outer._domain, parse_expression(key, mode)))
     )
 
@@ -104,9 +104,9 @@ def test_arrays_of_integers_take_the_fast_path(key: Any, mode: Mode) -> None:
 @pytest.mark.parametrize("key", [slice(1, 3), 2, slice(None, None, -1), (slice(0, 4, 2), 3), (..., 1, slice(1, 3))])
 def test_views_of_views_by_arrays_take_the_fast_path(key: Any) -> None:
     outer = IndexTransform(input_shape=[6, 6, 6])[np.array([5, 1, 3, 0])]
-    found = index_basic(outer._domain, outer._maps, key, "default")
-    assert found is not None
-    assert described(found) == described(compose(outer._pair(), index_directly(outer._domain, parse_expression(key))))
+    result = index_basic(outer._domain, outer._maps, key, "default")
+    assert result is not None
+    assert described(result) == described(compose(outer._pair(), index_directly(outer._domain, parse_expression(key))))
 
 
 def test_a_view_keeps_the_indices_that_it_was_made_with() -> None:

@@ -70,7 +70,7 @@ def described(dim: Any) -> tuple[Any, ...]:
 
 
 @given(arguments())
-def test_dims(given: dict[str, Any]) -> None:
+def test_dims_mean_the_same(given: dict[str, Any]) -> None:
     mine, theirs = made(Dim, given), made(real.Dim, given)
     if theirs[0] != "value":
         assert mine == theirs
@@ -84,8 +84,8 @@ def test_dims(given: dict[str, Any]) -> None:
 
 @given(arguments(), arguments())
 def test_pairs_of_dims(first: dict[str, Any], second: dict[str, Any]) -> None:
-    mine = [made(Dim, item) for item in (first, second)]
-    theirs = [made(real.Dim, item) for item in (first, second)]
+    mine = [made(Dim, each) for each in (first, second)]
+    theirs = [made(real.Dim, each) for each in (first, second)]
     if any(kind != "value" for kind, _ in theirs):
         return
     (_, a), (_, b) = mine
@@ -117,22 +117,22 @@ items = st.one_of(st.integers(-2, 5), st.sampled_from([-inf, inf, inf + 1]))
 @st.composite
 def domain_arguments(draw: Any) -> dict[str, Any]:
     rank = draw(st.integers(0, 3))
-    found: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     for name in VECTORS:
         if draw(st.integers(0, 2)) == 0:
             length = rank if draw(st.integers(0, 9)) else rank + 1
-            found[name] = draw(st.lists(items, min_size=length, max_size=length))
+            result[name] = draw(st.lists(items, min_size=length, max_size=length))
     if draw(st.booleans()):
-        found["implicit_lower_bounds"] = draw(st.lists(st.booleans(), min_size=rank, max_size=rank))
+        result["implicit_lower_bounds"] = draw(st.lists(st.booleans(), min_size=rank, max_size=rank))
     if draw(st.booleans()):
-        found["labels"] = draw(st.lists(st.sampled_from(["x", "y", "", None]), min_size=rank, max_size=rank))
+        result["labels"] = draw(st.lists(st.sampled_from(["x", "y", "", None]), min_size=rank, max_size=rank))
     if draw(st.booleans()):
-        found["rank"] = rank
-    return found
+        result["rank"] = rank
+    return result
 
 
 @given(domain_arguments())
-def test_domains(given: dict[str, Any]) -> None:
+def test_domains_mean_the_same(given: dict[str, Any]) -> None:
     mine, theirs = made(IndexDomain, given), made(real.IndexDomain, given)
     if theirs[0] != "value":
         assert mine == theirs
@@ -167,7 +167,7 @@ json_members = st.dictionaries(
     st.one_of(st.none(), st.integers(0, 3), st.sampled_from([33, -1, "a", 2.0])),
     st.booleans(),
 )
-def test_json(members: dict[str, Any], labels: Any, rank: Any, extra: bool) -> None:
+def test_json_means_the_same(members: dict[str, Any], labels: Any, rank: Any, extra: bool) -> None:
     document = dict(members)
     if labels is not None:
         document["labels"] = labels
@@ -185,8 +185,8 @@ def test_json(members: dict[str, Any], labels: Any, rank: Any, extra: bool) -> N
 
 @pytest.mark.parametrize("exclusive_max", [0, -5, 5, inf + 1])
 def test_index_exp(exclusive_max: int) -> None:
-    given = {"exclusive_max": [exclusive_max], "inclusive_min": [min(exclusive_max, 0)]}
-    mine, theirs = made(IndexDomain, given), made(real.IndexDomain, given)
+    inputs = {"exclusive_max": [exclusive_max], "inclusive_min": [min(exclusive_max, 0)]}
+    mine, theirs = made(IndexDomain, inputs), made(real.IndexDomain, inputs)
     assert answer(lambda: mine[1].index_exp) == answer(lambda: theirs[1].index_exp)
 
 
@@ -195,8 +195,8 @@ domain_pairs = st.tuples(domain_arguments(), domain_arguments())
 
 @given(domain_pairs)
 def test_merging_agrees_with_schemas(pair: tuple[dict[str, Any], dict[str, Any]]) -> None:
-    mine = [made(IndexDomain, item) for item in pair]
-    theirs = [made(real.IndexDomain, item) for item in pair]
+    mine = [made(IndexDomain, each) for each in pair]
+    theirs = [made(real.IndexDomain, each) for each in pair]
     if any(kind != "value" for kind, _ in theirs):
         return
     schema = real.Schema(domain=theirs[0][1])
@@ -218,7 +218,7 @@ def test_keywords_that_can_not_be_printed() -> None:
 @pytest.mark.parametrize("how", ["translate_by", "translate_backward_by", "translate_to"])
 @pytest.mark.parametrize("amount", [3, None, 2**62])
 @pytest.mark.parametrize("bounds", [{}, {"exclusive_max": 3}, {"inclusive_min": 0, "exclusive_max": 3}])
-def test_translations(how: str, amount: int | None, bounds: dict[str, int]) -> None:
+def test_translations_reach_the_same_bounds(how: str, amount: int | None, bounds: dict[str, int]) -> None:
     def moved(domain: Any, dim: Any) -> str:
         try:
             return repr(getattr(domain([dim(**bounds)]), how)[amount])

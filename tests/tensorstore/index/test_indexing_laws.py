@@ -77,12 +77,12 @@ def index_expressions(draw: Any, terms: Any = terms) -> str:
 
 @st.composite
 def dim_lists(draw: Any) -> str:
-    item = st.one_of(
+    each = st.one_of(
         st.integers(-3, 3).map(str),
         st.sampled_from(["x", "y", "z"]).map(repr),
         st.sampled_from([":", "1:", ":2", "::-1", ":-1", "::2"]),
     )
-    return ", ".join(draw(st.lists(item, min_size=1, max_size=3)))
+    return ", ".join(draw(st.lists(each, min_size=1, max_size=3)))
 
 
 vectors = st.one_of(
@@ -208,7 +208,7 @@ def _masks_of_any_length() -> Iterator[None]:
 @pytest.mark.slow
 @settings(max_examples=300)
 @given(start=domains(), chain=st.lists(operations(), min_size=1, max_size=4))
-def test_transforms(real: RealPackage, start: str, chain: list[str]) -> None:
+def test_chains_of_operations_on_transforms_mean_the_same(real: RealPackage, start: str, chain: list[str]) -> None:
     sources = [f"ts.IndexTransform({start})", *chain]
     theirs = real.outcomes(sources)
     if theirs is not None:
@@ -218,7 +218,7 @@ def test_transforms(real: RealPackage, start: str, chain: list[str]) -> None:
 @pytest.mark.slow
 @settings(max_examples=150)
 @given(start=domains(), chain=st.lists(domain_operations(), min_size=1, max_size=4))
-def test_domains(real: RealPackage, start: str, chain: list[str]) -> None:
+def test_chains_of_operations_on_domains_mean_the_same(real: RealPackage, start: str, chain: list[str]) -> None:
     sources = [start, *chain]
     theirs = real.outcomes(sources)
     if theirs is not None:
@@ -282,7 +282,7 @@ def documents(draw: Any, rank: int, outputs: int) -> dict[str, Any]:
 @pytest.mark.slow
 @settings(max_examples=300)
 @given(st.data(), st.integers(0, 3), st.integers(0, 2))
-def test_compositions(real: RealPackage, data: Any, rank: int, inner_rank: int) -> None:
+def test_compositions_mean_the_same(real: RealPackage, data: Any, rank: int, inner_rank: int) -> None:
     outer, inner = data.draw(documents(rank, 2)), data.draw(documents(inner_rank, rank))
     sources = [f"ts.IndexTransform(json={outer})", f"x[ts.IndexTransform(json={inner})]"]
     assert outcomes(here, sources) == real.outcomes(sources)
@@ -333,8 +333,8 @@ def test_slices_of_explicit_bounds(
 def test_backward_slices_of_implicit_bounds(expression: str, values: list[int]) -> None:
     bounds = domain.IndexDomain(shape=[6], implicit_lower_bounds=[True], implicit_upper_bounds=[True])
     for x in (transform.identity(bounds), transform.identity(bounds).translate_by[0]):
-        found = eval(expression, {"x": x})
-        assert [found((index,))[0] for index in found.domain[0]] == values
+        result = eval(expression, {"x": x})
+        assert [result((index,))[0] for index in result.domain[0]] == values
 
 
 # marking bounds changes a transform, and is no transform itself

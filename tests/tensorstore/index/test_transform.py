@@ -55,32 +55,34 @@ DOCUMENTS: list[Any] = [
 
 def described(kind: Any, document: Any) -> Any:
     try:
-        made = kind(json=document)
+        created = kind(json=document)
     except ValueError as error:
         return str(error)
-    return made.to_json(), repr(made), repr(made.output), repr(made.domain)
+    return created.to_json(), repr(created), repr(created.output), repr(created.domain)
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=str)
-def test_json(document: Any) -> None:
+def test_json_means_the_same(document: Any) -> None:
     assert described(IndexTransform, document) == described(real.IndexTransform, document)
 
 
-def test_constructors() -> None:
-    made = IndexTransform(IndexDomain(shape=[2, 3]), [OutputIndexMap(5), OutputIndexMap(input_dimension=1, stride=2)])
-    assert isinstance(made, Indexable)
-    assert made == IndexTransform(input_shape=[2, 3], output=list(made.output))
-    assert made == pickle.loads(pickle.dumps(made)) == copy.deepcopy(made) == copy.copy(made)
-    assert hash(made) == hash(copy.deepcopy(made))
-    assert made != made[:1]
-    assert made != 5
+def test_transforms_are_made_of_domains_bounds_or_json() -> None:
+    created = IndexTransform(
+        IndexDomain(shape=[2, 3]), [OutputIndexMap(5), OutputIndexMap(input_dimension=1, stride=2)]
+    )
+    assert isinstance(created, Indexable)
+    assert created == IndexTransform(input_shape=[2, 3], output=list(created.output))
+    assert created == pickle.loads(pickle.dumps(created)) == copy.deepcopy(created) == copy.copy(created)
+    assert hash(created) == hash(copy.deepcopy(created))
+    assert created != created[:1]
+    assert created != 5
     assert IndexTransform([Dim(3)]).domain == IndexDomain([Dim(3)])
-    assert (made.input_rank, made.output_rank, made.ndim, made.size, made.shape) == (2, 2, 2, 6, (2, 3))
-    assert (made.input_inclusive_max, made.input_exclusive_max) == ((1, 2), (2, 3))
-    assert made((1, 2)) == (5, 4)
+    assert (created.input_rank, created.output_rank, created.ndim, created.size, created.shape) == (2, 2, 2, 6, (2, 3))
+    assert (created.input_inclusive_max, created.input_exclusive_max) == ((1, 2), (2, 3))
+    assert created((1, 2)) == (5, 4)
     for wrong in ((1,), (2, 0)):
         with pytest.raises(ValueError, match=r"input rank|not contained"):
-            made(wrong)
+            created(wrong)
     with pytest.raises(TypeError):
         IndexTransform(IndexDomain(2), input_shape=[1, 2])
     with pytest.raises(TypeError):
@@ -107,7 +109,7 @@ def test_calls_go_beyond_implicit_bounds_only(flags: tuple[bool, bool], index: i
     assert called(IndexTransform) == called(real.IndexTransform)
 
 
-def test_output_maps() -> None:
+def test_output_maps_have_their_properties() -> None:
     array = OutputIndexMap([1, 2], 2, 3, Dim(0, 5))
     assert (array.method, array.stride, array.offset) == (OutputIndexMethod.array, 3, 2)
     assert array.index_array is not None
@@ -116,7 +118,7 @@ def test_output_maps() -> None:
     assert OutputIndexMap(5).method is OutputIndexMethod.constant
     assert (OutputIndexMap(5).stride, OutputIndexMap(5).input_dimension) == (None, None)
     assert OutputIndexMap(1, 2) == OutputIndexMap(input_dimension=1, offset=2) != OutputIndexMap(1, 3)
-    assert [pickle.loads(pickle.dumps(item)) for item in (array, OutputIndexMap(1, 2), OutputIndexMap(3))] == [
+    assert [pickle.loads(pickle.dumps(each)) for each in (array, OutputIndexMap(1, 2), OutputIndexMap(3))] == [
         array,
         OutputIndexMap(1, 2),
         OutputIndexMap(3),
@@ -187,7 +189,7 @@ def test_views_of_large_index_arrays() -> None:
 def test_a_diagonal_may_be_infinite_beside_an_index_array(bounds: dict[str, int]) -> None:
     def diagonals(module: Any) -> list[Any]:
         outer = module.Dim(**bounds)
-        made = module.IndexTransform(module.IndexDomain([outer, module.Dim(size=3), outer]))[:, [1, 2]]
-        return [made[module.d[dims].diagonal].to_json() for dims in (0, (2, 0), (2, 1), ())]
+        created = module.IndexTransform(module.IndexDomain([outer, module.Dim(size=3), outer]))[:, [1, 2]]
+        return [created[module.d[dims].diagonal].to_json() for dims in (0, (2, 0), (2, 1), ())]
 
     assert diagonals(tensorstore) == diagonals(real)

@@ -54,8 +54,8 @@ def perform(package: Any, store: Any, operation: tuple[Any, ...]) -> Any:
         return len(token), token == b"\2"
     if name == "read":
         key, part, wanted = arguments
-        found = store.read(key, byte_range=part, if_not_equal=condition(store, key, wanted)).result()
-        return found.state, found.value, len(found.stamp.generation)
+        actual = store.read(key, byte_range=part, if_not_equal=condition(store, key, wanted)).result()
+        return actual.state, actual.value, len(actual.stamp.generation)
     if name == "list":
         low, high, strip, path = arguments
         return sorted((store + path).list(package.KvStore.KeyRange(low, high), strip).result())
@@ -77,35 +77,37 @@ class Own:
 
 @settings(deadline=None, max_examples=300)
 @given(operations(ANY_KEYS))
-def test_memory(steps: list[tuple[Any, ...]]) -> None:
+def test_memory_stores_behave_the_same(steps: list[tuple[Any, ...]]) -> None:
     stores = [(package, package.KvStore.open("memory://p/").result()) for package in (Own, tensorstore)]
     for step in steps:
         if step[0] == "list" and step[2] and step[1] >= step[2]:
             continue  # makes TensorStore allocate all memory
-        found, wanted = (outcome(package, store, step) for package, store in stores)
-        assert found == wanted, step
+        actual, wanted = (outcome(package, store, step) for package, store in stores)
+        assert actual == wanted, step
 
 
 @settings(deadline=None, max_examples=120)
 @given(operations(ANY_KEYS))
-def test_files(steps: list[tuple[Any, ...]]) -> None:
+def test_file_stores_behave_the_same(steps: list[tuple[Any, ...]]) -> None:
     with tempfile.TemporaryDirectory() as root:
         stores = []
         for package in (Own, tensorstore):
-            place = Path(root, package.__name__)
+            directory = Path(root, package.__name__)
             context = package.Context({"file_io_sync": False})
-            stores.append((package, package.KvStore.open(f"file://{place}/", context=context).result(), str(place)))
+            stores.append(
+                (package, package.KvStore.open(f"file://{directory}/", context=context).result(), str(directory))
+            )
         for step in steps:
             if step[0] == "list" and (step[3] or (step[2] and step[1] >= step[2])):
                 continue  # which may end the process, in TensorStore
             if step[0] == "delete" and step[1:] in {("d/", "d0"), ("", "")}:
                 for _, _, path in stores:
                     shutil.rmtree(path, ignore_errors=True)  # one of the two leaves empty directories behind
-            found, wanted = (
+            actual, wanted = (
                 outcome(package, store, step) if path is None else _without(path, outcome(package, store, step))
                 for package, store, path in stores
             )
-            assert found == wanted, step
+            assert actual == wanted, step
 
 
 def _without(path: str, answer: Any) -> Any:
@@ -137,42 +139,42 @@ REFUSED = [
 
 
 @pytest.mark.parametrize("json", SPECS, ids=str)
-def test_specs(json: Any) -> None:
-    found, wanted = KvStore.Spec(json), tensorstore.KvStore.Spec(json)
+def test_specs_mean_the_same(json: Any) -> None:
+    actual, wanted = KvStore.Spec(json), tensorstore.KvStore.Spec(json)
     for _ in range(2):
-        assert repr(found) == repr(wanted)
-        assert found.to_json() == wanted.to_json()
-        assert found.to_json(include_defaults=True) == wanted.to_json(include_defaults=True)
-        assert [*found.to_json()] == [*wanted.to_json()]
-        assert repr(found.base) == repr(wanted.base)
+        assert repr(actual) == repr(wanted)
+        assert actual.to_json() == wanted.to_json()
+        assert actual.to_json(include_defaults=True) == wanted.to_json(include_defaults=True)
+        assert [*actual.to_json()] == [*wanted.to_json()]
+        assert repr(actual.base) == repr(wanted.base)
         for more in ("abc", "/abc", "abc/", ""):
-            assert repr(found / more) == repr(wanted / more)
-            assert repr(found + more) == repr(wanted + more)
-        if found.path.startswith("/") or "file" not in repr(found):
-            assert found.url == wanted.url
-        assert repr(pickle.loads(pickle.dumps(found))) == repr(found)
-        assert repr(copy.deepcopy(found)) == repr(found)
+            assert repr(actual / more) == repr(wanted / more)
+            assert repr(actual + more) == repr(wanted + more)
+        if actual.path.startswith("/") or "file" not in repr(actual):
+            assert actual.url == wanted.url
+        assert repr(pickle.loads(pickle.dumps(actual))) == repr(actual)
+        assert repr(copy.deepcopy(actual)) == repr(actual)
         if "#a" in repr(json):
             break
-        found.update(context=Context())
+        actual.update(context=Context())
         wanted.update(context=tensorstore.Context())
-    found.update(unbind_context=True)
+    actual.update(unbind_context=True)
     wanted.update(unbind_context=True)
-    assert repr(found) == repr(wanted)
-    found.update(strip_context=True)
+    assert repr(actual) == repr(wanted)
+    actual.update(strip_context=True)
     wanted.update(strip_context=True)
-    assert repr(found) == repr(wanted)
-    found.path, wanted.path = "other", "other"
-    assert repr(found) == repr(wanted)
+    assert repr(actual) == repr(wanted)
+    actual.path, wanted.path = "other", "other"
+    assert repr(actual) == repr(wanted)
 
 
 @pytest.mark.parametrize("json", REFUSED, ids=str)
-def test_refused_specs(json: Any) -> None:
+def test_specs_are_refused_the_same(json: Any) -> None:
     with pytest.raises(ValueError) as wanted:
         tensorstore.KvStore.Spec(json)
-    with pytest.raises(ValueError) as found:
+    with pytest.raises(ValueError) as raised:
         KvStore.Spec(json)
-    assert str(found.value) == str(wanted.value)
+    assert str(raised.value) == str(wanted.value)
 
 
 def test_equality_is_that_of_resources() -> None:
@@ -192,22 +194,22 @@ def test_equality_is_that_of_resources() -> None:
 @pytest.mark.parametrize(
     "spec", ["memory://p/", {"driver": "file", "path": "/tmp/q/", "file_io_sync": False}, "file:///tmp/q.zip|zip:a"]
 )
-def test_opened(spec: Any) -> None:
-    found, wanted = KvStore.open(spec).result(), tensorstore.KvStore.open(spec).result()
-    for store, other in ((found, wanted), (found / "x", wanted / "x"), (found + b"y", wanted + b"y")):
+def test_open_stores_have_the_same_properties(spec: Any) -> None:
+    actual, wanted = KvStore.open(spec).result(), tensorstore.KvStore.open(spec).result()
+    for store, other in ((actual, wanted), (actual / "x", wanted / "x"), (actual + b"y", wanted + b"y")):
         assert repr(store) == repr(other)
         assert (store.path, store.url, repr(store.base)) == (other.path, other.url, repr(other.base))
         for options in ({}, {"retain_context": True}, {"unbind_context": True}):
             assert repr(store.spec(**options)) == repr(other.spec(**options))
         assert repr(pickle.loads(pickle.dumps(store))) == repr(store)
-    again = KvStore.open(found.spec(retain_context=True)).result()
-    if found.spec()._driver == "memory":
-        found["k"] = "v"
+    again = KvStore.open(actual.spec(retain_context=True)).result()
+    if actual.spec()._driver == "memory":
+        actual["k"] = "v"
         assert again["k"] == b"v"
-        moved = found.copy()
+        moved = actual.copy()
         moved.path = "other/"
         assert "k" not in moved
-        assert "k" in copy.copy(found)
+        assert "k" in copy.copy(actual)
 
 
 @pytest.mark.parametrize("spec", ["memory://", "file://{root}/k/", "file://{root}/k.zip|zip:"])
@@ -251,9 +253,9 @@ def test_files_in_the_way(tmp_path: Path) -> None:
     for future in (below.list(), below.delete_range(KvStore.KeyRange())):
         with pytest.raises(ValueError, match=r'NOT_FOUND: Cannot list non-directory: ".*/f"'):
             future.result()
-    for place, key in ((below, "x"), (store, "f/x"), (store, "f/x/y")):
+    for target, key in ((below, "x"), (store, "f/x"), (store, "f/x/y")):
         with pytest.raises(ValueError, match=r'FAILED_PRECONDITION: Failed to open directory: ".*/f": Not a directory'):
-            place.write(key, b"").result()
+            target.write(key, b"").result()
     store["d/e"] = b"2"
     with pytest.raises(ValueError, match=r'FAILED_PRECONDITION: .*/d": Is a directory'):
         store.write("d", b"").result()

@@ -38,12 +38,12 @@ URLS = [
 
 def outcome(call: Any) -> Any:
     try:
-        found = call()
+        result = call()
     except (ValueError, TypeError, NotImplementedError) as error:
         return type(error).__name__ if isinstance(error, NotImplementedError) else "ValueError"
-    shown = [found.to_json(), found.path, (found / "q").to_json()]
+    shown = [result.to_json(), result.path, (result / "q").to_json()]
     try:
-        return [*shown, found.url]
+        return [*shown, result.url]
     except NotImplementedError:
         return [*shown, "no URL"]
 
@@ -51,9 +51,9 @@ def outcome(call: Any) -> Any:
 @pytest.mark.parametrize("json", SPECS, ids=json.dumps)
 def test_specs_are_those_of_tensorstore(json: dict[str, Any]) -> None:
     theirs = pytest.importorskip("tensorstore")
-    found = outcome(lambda: ts.KvStore.Spec(json))
-    assert found == outcome(lambda: theirs.KvStore.Spec(json))
-    if isinstance(found, list):
+    result = outcome(lambda: ts.KvStore.Spec(json))
+    assert result == outcome(lambda: theirs.KvStore.Spec(json))
+    if isinstance(result, list):
         shown = [kind.KvStore.Spec(json).to_json(include_defaults=True) for kind in (ts, theirs)]
         assert shown[0] == shown[1]
         spec = ts.KvStore.Spec(json)
@@ -99,9 +99,9 @@ def test_what_is_not_supported(spec: dict[str, Any]) -> None:
 
 
 def test_stores_are_shared_by_their_settings(spec: dict[str, Any]) -> None:
-    one, other = (ts.KvStore.open({**spec, "path": path}).result() for path in ("a/", "b/"))
-    assert one._store is other._store
+    first, other = (ts.KvStore.open({**spec, "path": path}).result() for path in ("a/", "b/"))
+    assert first._store is other._store
     few = {**spec, "s3_request_concurrency": {"limit": 3}, "s3_request_retries": {"max_retries": 1}}
     store = ts.KvStore.open(few).result()._store
-    assert store is not one._store
+    assert store is not first._store
     assert store.concurrency == 3

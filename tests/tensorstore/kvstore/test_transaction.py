@@ -40,19 +40,19 @@ class Own:
 
 
 def step_of(store: Any, inside: Any, step: tuple[Any, ...]) -> Any:
-    name, *rest = step
+    name, *remaining = step
     if name == "outside":
-        store.write(*rest).result()
+        store.write(*remaining).result()
         return None
     if name == "look":
-        return store.read(rest[0]).result().value
+        return store.read(remaining[0]).result().value
     if name == "read":
-        found = inside.read(rest[0]).result()
-        return found.state, found.value
+        result = inside.read(remaining[0]).result()
+        return result.state, result.value
     if name == "list":
         return sorted(inside.list().result())
     condition = {"write": None, "missing": b"\2", "bogus": b"\0" + b"\xee" * 8}[name]
-    inside.write(*rest, if_equal=condition).result()
+    inside.write(*remaining, if_equal=condition).result()
     return None
 
 
@@ -86,24 +86,26 @@ def told(package: Any, url: str, mode: dict[str, Any], steps: list[tuple[Any, ..
 
 @settings(deadline=None, max_examples=250)
 @given(MODES, STEPS, st.sampled_from(["commit_sync", "commit_sync", "abort"]))
-def test_memory(mode: dict[str, Any], steps: list[tuple[Any, ...]], at_end: str) -> None:
+def test_transactions_in_memory_behave_the_same(
+    mode: dict[str, Any], steps: list[tuple[Any, ...]], at_end: str
+) -> None:
     check("memory://p/", "memory://p/", mode, steps, at_end)
 
 
 @settings(deadline=None, max_examples=120)
 @given(MODES, STEPS, st.sampled_from(["commit_sync", "commit_sync", "abort"]))
-def test_files(mode: dict[str, Any], steps: list[tuple[Any, ...]], at_end: str) -> None:
+def test_transactions_on_files_behave_the_same(mode: dict[str, Any], steps: list[tuple[Any, ...]], at_end: str) -> None:
     with tempfile.TemporaryDirectory() as root:
         check(f"file://{root}/own/", f"file://{root}/other/", mode, steps, at_end)
 
 
 def check(url: str, other: str, mode: dict[str, Any], steps: list[tuple[Any, ...]], at_end: str) -> None:
-    found, wanted = told(Own, url, mode, steps, at_end), told(tensorstore, other, mode, steps, at_end)
+    actual, wanted = told(Own, url, mode, steps, at_end), told(tensorstore, other, mode, steps, at_end)
     if any("mismatch" in str(answer) for answer in wanted):
         # which of several keys is named first is not specified
-        assert [str(answer)[:8] for answer in found] == [str(answer)[:8] for answer in wanted]
+        assert [str(answer)[:8] for answer in actual] == [str(answer)[:8] for answer in wanted]
     else:
-        assert found == wanted
+        assert actual == wanted
 
 
 @pytest.fixture(params=["memory://p/", "file://{root}/p/", "file://{root}/p.zip|zip:"])
@@ -111,7 +113,7 @@ def store(request: Any, tmp_path: Path) -> KvStore:
     return KvStore.open(request.param.format(root=tmp_path), context=Context({"file_io_sync": False})).result()
 
 
-def test_with(store: KvStore) -> None:
+def test_a_with_block_commits_or_aborts(store: KvStore) -> None:
     with Transaction() as transaction:
         inside = store.with_transaction(transaction)
         inside["a"], inside["b/c"] = b"1", b"2"
@@ -219,7 +221,7 @@ def test_failure_to_store(tmp_path: Path) -> None:
     assert transaction.commit_started
 
 
-def test_refused(store: KvStore) -> None:
+def test_wrong_uses_are_refused(store: KvStore) -> None:
     transaction = Transaction()
     inside = store.with_transaction(transaction)
     assert inside.transaction is transaction

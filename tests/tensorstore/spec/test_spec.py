@@ -292,15 +292,15 @@ def test_fill_values_are_written_as_they_were_given(driver: str, name: str, valu
         assert json.dumps(mine.to_json(), sort_keys=True) == json.dumps(real.to_json(), sort_keys=True)
         assert mine.fill_value is not None
         assert mine.fill_value.tolist() == real.fill_value.tolist() == value
-        found = []
+        results = []
         for package in (ts, tensorstore):
             try:
                 array = package.open(spec, create=True, shape=[2], context=package.Context()).result()
             except ValueError:
-                found.append(None)
+                results.append(None)
             else:
-                found.append(repr(array.fill_value))
-        assert found[0] == found[1]
+                results.append(repr(array.fill_value))
+        assert results[0] == results[1]
 
 
 _SHAPED = {"driver": "zarr3", "kvstore": "memory://a/", "metadata": {"shape": [2, 3]}}

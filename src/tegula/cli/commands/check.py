@@ -11,7 +11,7 @@ import typer
 
 from tegula.cli.progress import progress_line
 from tegula.cli.reporting import AllowPickle, AsJson, QuietButJson, as_options, print_json, print_message
-from tegula.cli.running import Dask, Ledger, Workers, running
+from tegula.cli.running import Dask, Ledger, Workers, runner_options
 from tegula.cli.targets import Node, StorageOptions, open_target, split_target, target_argument
 from tegula.display.info import human_bytes
 from tegula.display.markup import printable
@@ -66,7 +66,7 @@ def check(
             allow_pickle=allow_pickle,
             storage_options=dict(storage_option or ()),
             ledger=ledger,
-            **running(workers, dask),
+            **runner_options(workers, dask),
         )
     # print the report: findings to standard output, failed repairs to standard error
     if as_json:
@@ -90,19 +90,19 @@ def _opened(source: str, storage_option: StorageOptions, stack: ExitStack) -> li
 def _lines(report: CheckReport, quiet: bool, dry_run: bool) -> Iterator[str]:
     """Yield the lines of a report: findings by severity, each followed by its remedy, and then a summary."""
     for severity in ("error", "warning", "note"):
-        for found in report.findings:
-            if found.severity != severity or (quiet and (severity != "error" or found.repaired)):
+        for finding in report.findings:
+            if finding.severity != severity or (quiet and (severity != "error" or finding.repaired)):
                 continue
-            yield printable(as_options(str(found)))
-            if found.repaired:
-                yield printable(f"    done: {found.repair}")
+            yield printable(as_options(str(finding)))
+            if finding.repaired:
+                yield printable(f"    done: {finding.repair}")
                 continue
-            if found.repair is not None and dry_run:
-                yield printable(f"    would be repaired: {found.repair}")
-            elif found.repair is not None:
-                yield printable(f"    --repair: {found.repair}")
+            if finding.repair is not None and dry_run:
+                yield printable(f"    would be repaired: {finding.repair}")
+            elif finding.repair is not None:
+                yield printable(f"    --repair: {finding.repair}")
             elif severity != "note":
-                yield printable(f"    {as_options(found.remedy)}")
+                yield printable(f"    {as_options(finding.remedy)}")
     left_out = sum(report.counts.values()) - len(report.findings)
     if left_out and not quiet:
         yield f"... and {left_out} more"

@@ -8,7 +8,7 @@ import typer
 
 from tegula.cli.progress import progress_line
 from tegula.cli.reporting import AllowPickle, AsJson, print_json, print_message
-from tegula.cli.running import Dask, Ledger, Workers, running
+from tegula.cli.running import Dask, Ledger, Workers, runner_options
 from tegula.cli.targets import StorageOptions, Target, open_target
 from tegula.display.info import columns
 from tegula.display.markup import printable
@@ -39,18 +39,18 @@ def checksum(
         open_target(target, "r", storage_option, allow_pickle=allow_pickle) as node,
         progress_line(quiet, node) as progress,
     ):
-        how = {"ledger": ledger, **running(workers, dask)}
-        found = checksum_of_node(node, attributes=attributes, progress=progress, **how)
+        how = {"ledger": ledger, **runner_options(workers, dask)}
+        result = checksum_of_node(node, attributes=attributes, progress=progress, **how)
     if as_json:
-        print_json(found.as_dict())
-    elif found.ok and quiet:
-        typer.echo(found.digest)
+        print_json(result.as_dict())
+    elif result.ok and quiet:
+        typer.echo(result.digest)
     elif not quiet:
-        rows = [[digest, f"/{printable(path)}"] for path, digest in found.arrays.items() if path]
-        rows += [[found.digest, printable(target)]] if found.ok else []
+        rows = [[digest, f"/{printable(path)}"] for path, digest in result.arrays.items() if path]
+        rows += [[result.digest, printable(target)]] if result.ok else []
         if rows:
             typer.echo(columns(rows))
-    for path, reason in found.failed.items():
+    for path, reason in result.failed.items():
         print_message("error", f"/{path}: {reason}")
-    if found.failed:
+    if result.failed:
         raise typer.Exit(1)

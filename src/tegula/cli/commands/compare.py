@@ -9,7 +9,7 @@ import typer
 
 from tegula.cli.progress import progress_line
 from tegula.cli.reporting import AllowPickle, AsJson, QuietButJson, print_json, print_message
-from tegula.cli.running import Dask, Ledger, Workers, running
+from tegula.cli.running import Dask, Ledger, Workers, runner_options
 from tegula.cli.targets import (
     Setting,
     StorageOptions,
@@ -54,14 +54,16 @@ def compare(
     The exit code is 0 if both are equal, 1 if they differ, and 2 if the comparison failed.
     """
     try:
-        others = options_of_second(first, second, storage_option, second_storage_option, "second_storage_options")
+        second_options = options_of_second(
+            first, second, storage_option, second_storage_option, "second_storage_options"
+        )
         with (
-            open_target(first, "r", storage_option, allow_pickle=allow_pickle) as one,
-            open_target(second, "r", others, allow_pickle=allow_pickle) as other,
-            progress_line(quiet, one) as progress,
+            open_target(first, "r", storage_option, allow_pickle=allow_pickle) as first_node,
+            open_target(second, "r", second_options, allow_pickle=allow_pickle) as second_node,
+            progress_line(quiet, first_node) as progress,
         ):
-            who = running(workers, dask)
-            report = compare_nodes(one, other, exact=exact, progress=progress, ledger=ledger, **who)
+            options = {"ledger": ledger, **runner_options(workers, dask)}
+            report = compare_nodes(first_node, second_node, exact=exact, progress=progress, **options)
     except (TegulaError, OSError) as error:
         # the program ends quietly if the reader of its output has closed the pipe
         if isinstance(error, OSError) and error.errno == errno.EPIPE and not isinstance(error, TegulaError):
@@ -79,8 +81,8 @@ def compare(
 
 
 def _print(report: Comparison) -> None:
-    for found in report.differences:
-        typer.echo(printable(str(found)))
+    for difference in report.differences:
+        typer.echo(printable(str(difference)))
     left_out = sum(report.counts.values()) - len(report.differences)
     if left_out:
         typer.echo(f"... and {left_out} more")

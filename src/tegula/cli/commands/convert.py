@@ -16,7 +16,7 @@ from tegula.cli.completion import complete_codecs
 from tegula.cli.files import output
 from tegula.cli.progress import progress_line
 from tegula.cli.reporting import AllowPickle, AsJson, QuietButJson, print_json, print_message
-from tegula.cli.running import Dask, MaxMemory, Part, Resume, VisibleEarly, Workers, resuming, running
+from tegula.cli.running import Dask, MaxMemory, Part, Resume, VisibleEarly, Workers, resume_argument, runner_options
 from tegula.cli.targets import (
     StorageOptions,
     TargetStorageOptions,
@@ -151,7 +151,7 @@ def convert(
         "part": part,
         "max_memory": max_memory,
         "temporary": temporary,
-        **running(workers, dask),
+        **runner_options(workers, dask),
         "target_storage_options": options_of_second(source, target, storage_option, target_storage_option),
     }
     if report_file is not None and not report_file.endswith((".json", ".html")):
@@ -159,9 +159,9 @@ def convert(
     store, inner = split_target(target)
     if path is not None and inner:
         raise typer.BadParameter("TARGET already names the path, as ::INNER", param_hint="--path")
-    options["resume"] = resuming(resume, store)
-    # convert, and print the report; its file is opened first, so that a long job does not end with an error,
-    # except if its folder does not exist yet or is replaced: it may be in the target
+    options["resume"] = resume_argument(resume, store)
+    # convert, and print the report; the file of the report is opened first, so that a long job does not end with an
+    # error, unless its folder does not exist yet or is replaced: the folder may lie in the target
     file = None if report_file is None else Path(report_file)
     with ExitStack() as stack:
         replaced = file is not None and overwrite and Path(store).resolve() in file.resolve().parents
@@ -296,31 +296,31 @@ def _print_report(report: ConvertReport, as_json: bool, quiet: bool) -> None:
         for name, passes in report.passes.items():
             typer.echo(f"/{printable(name)}: {passes.summary}")
     if not (as_json or quiet):
-        for item in report.arrays:
-            for note in item.notes:
-                print_message("note", f"/{item.path}: {note}")
+        for array in report.arrays:
+            for note in array.notes:
+                print_message("note", f"/{array.path}: {note}")
         for name, notes in report.notes.items():
             for note in notes:
                 print_message("note", f"/{name}: {note}")
     for name, reason in report.failed.items():
         print_message("error", f"/{name}: {reason}")
-    for item in report.arrays:
-        if item.verified is False:
-            print_message("error", f"/{item.path}: the written data differ from the source")
+    for array in report.arrays:
+        if array.verified is False:
+            print_message("error", f"/{array.path}: the written data differ from the source")
 
 
 def _rows(report: ConvertReport) -> list[list[str]]:
-    sharded = any(item.shards for item in report.arrays)
+    sharded = any(array.shards for array in report.arrays)
     done = ["codecs"] if report.dry_run else ["after", "copied as is", "verified"]
-    lossy = any(item.error for item in report.arrays)
+    lossy = any(array.error for array in report.arrays)
     more = [*(["shards"] if sharded else []), *(["largest error"] if lossy else [])]
     rows = [["array", "shape", "chunks", "stored before", *done, *more]]
-    for item in report.arrays:
-        verified = "-" if item.verified is None else "yes" if item.verified else "no"
-        done = [human_bytes(item.nbytes_after), str(item.chunks_copied), verified]
+    for array in report.arrays:
+        verified = "-" if array.verified is None else "yes" if array.verified else "no"
+        done = [human_bytes(array.nbytes_after), str(array.chunks_copied), verified]
         if report.dry_run:
-            done = [", ".join(item.codecs)]
-        facts = [f"/{printable(item.path)}", str(item.shape), str(item.chunks), human_bytes(item.nbytes_before)]
-        more = [*([str(item.shards or "-")] if sharded else []), *([item.error or "-"] if lossy else [])]
+            done = [", ".join(array.codecs)]
+        facts = [f"/{printable(array.path)}", str(array.shape), str(array.chunks), human_bytes(array.nbytes_before)]
+        more = [*([str(array.shards or "-")] if sharded else []), *([array.error or "-"] if lossy else [])]
         rows.append([*facts, *done, *more])
     return rows

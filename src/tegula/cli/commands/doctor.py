@@ -143,11 +143,11 @@ def _version(distribution: str) -> str | None:
 
 
 def _broken() -> dict[str, str]:
-    """Return, for installed packages that can't be imported, the reason and the remedy by name."""
-    found = {
+    """Return reason and remedy for each installed package that can't be imported, by name."""
+    failures = {
         name: import_failure(_NAMES.get(name, name)) for name in (*_NEEDED, *_OPTIONAL) if _version(name) is not None
     }
-    return {name: failure for name, failure in found.items() if failure is not None}
+    return {name: failure for name, failure in failures.items() if failure is not None}
 
 
 def _report(facts: dict[str, Any]) -> str:
@@ -157,8 +157,8 @@ def _report(facts: dict[str, Any]) -> str:
         ("tegula", facts["tegula"]),
         ("Python", f"{facts['python']} on {facts['platform']}"),
         ("Packages", _listed(facts["packages"])),
-        ("Optional", _listed({name: found for name, found in optional.items() if found is not None})),
-        ("Missing", ", ".join(name for name, found in optional.items() if found is None)),
+        ("Optional", _listed({name: installed for name, installed in optional.items() if installed is not None})),
+        ("Missing", ", ".join(name for name, installed in optional.items() if installed is None)),
         ("Executor", f"{executor['used']}: {executor['reason']}"),
         ("Threads", str(facts["threads"])),
     ]
@@ -173,4 +173,4 @@ def _report(facts: dict[str, Any]) -> str:
 
 
 def _listed(versions: dict[str, str | None]) -> str:
-    return ", ".join(f"{name} {'missing' if found is None else found}" for name, found in versions.items())
+    return ", ".join(f"{name} {'missing' if installed is None else installed}" for name, installed in versions.items())

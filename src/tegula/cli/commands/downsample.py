@@ -10,7 +10,7 @@ import typer
 from tegula.cli.commands.convert import parse_codecs, parse_lengths, parse_option, parse_rules
 from tegula.cli.progress import progress_line
 from tegula.cli.reporting import AsJson, QuietButJson, print_json, print_message
-from tegula.cli.running import Dask, MaxMemory, Part, Resume, VisibleEarly, Workers, resuming, running
+from tegula.cli.running import Dask, MaxMemory, Part, Resume, VisibleEarly, Workers, resume_argument, runner_options
 from tegula.cli.targets import (
     StorageOptions,
     TargetStorageOptions,
@@ -120,38 +120,38 @@ def downsample(
         "part": part,
         "visible_early": visible_early,
         "max_memory": max_memory,
-        **running(workers, dask),
+        **runner_options(workers, dask),
     }
     if into is not None and (target is not None or not into.strip("/")):
         raise typer.BadParameter("it is the name of a group beside SOURCE, and excludes TARGET", param_hint="--into")
-    place, inner = (None, into or "") if target is None else split_target(target)
+    store, inner = (None, into or "") if target is None else split_target(target)
     options["path"] = inner
     if target is not None:
-        others = options_of_second(source, target, storage_option, target_storage_option)
-        options["target_storage_options"] = others
-    options["resume"] = resuming(resume, split_target(source)[0] if place is None else place)
+        target_options = options_of_second(source, target, storage_option, target_storage_option)
+        options["target_storage_options"] = target_options
+    options["resume"] = resume_argument(resume, split_target(source)[0] if store is None else store)
     # write the levels
     with (
         open_target(source, "r" if target is not None or dry_run else "r+", storage_option) as node,
         progress_line(quiet, node) as progress,
     ):
-        found = downsample_array(node, place, progress=progress, **options)
+        pyramid = downsample_array(node, store, progress=progress, **options)
     if as_json:
-        print_json(found.as_dict())
+        print_json(pyramid.as_dict())
     elif not quiet:
-        if place is None and into is None and found.levels[0].path == "s0":
+        if store is None and into is None and pyramid.levels[0].path == "s0":
             what = "the group has other variables, so the pyramid has a group of its own"
-            print_message("note", f"{what}: {found.target}")
-        typer.echo(columns(_rows(found)))
-        if found.dry_run:
-            typer.echo(found.estimate.summary)
-        if found.units_left:
-            typer.echo(f"{counted(found.units_left, 'unit')} left to other parts")
+            print_message("note", f"{what}: {pyramid.target}")
+        typer.echo(columns(_rows(pyramid)))
+        if pyramid.dry_run:
+            typer.echo(pyramid.estimate.summary)
+        if pyramid.units_left:
+            typer.echo(f"{counted(pyramid.units_left, 'unit')} left to other parts")
 
 
 def _per_axis(text: str) -> Any:
     """Parse a number, several, or some by name."""
-    numbers = parse_rules(text, lambda part: [_number(item) for item in part.split(",") if item.strip()])
+    numbers = parse_rules(text, lambda part: [_number(word) for word in part.split(",") if word.strip()])
     if isinstance(numbers, dict):
         return {name: values[0] for name, values in numbers.items()}
     return numbers[0] if len(numbers) == 1 and "," not in text else numbers
@@ -164,13 +164,13 @@ def _number(text: str) -> float:
 
 def _axes(text: str) -> Any:
     value = parse_value(text)
-    return value if isinstance(value, list) else [item.strip() for item in text.split(",")]
+    return value if isinstance(value, list) else [name.strip() for name in text.split(",")]
 
 
-def _rows(found: Pyramid) -> list[list[str]]:
-    names = ",".join(axis.name for axis in found.axes)
+def _rows(pyramid: Pyramid) -> list[list[str]]:
+    names = ",".join(axis.name for axis in pyramid.axes)
     rows = [["array", "shape", "chunks", f"scale of {names}"]]
-    for level in found.levels:
-        scale = ",".join(f"{one:g}" for one in level.scale)
+    for level in pyramid.levels:
+        scale = ",".join(f"{distance:g}" for distance in level.scale)
         rows.append([f"/{printable(level.path)}", str(level.shape), str(level.chunks), scale])
     return rows

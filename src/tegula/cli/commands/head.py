@@ -49,15 +49,17 @@ def head(
         typer.echo(_as_table(values))
     else:
         typer.echo(_as_array(values))
-    left = (node.shape[0] if node.shape else 0) - len(values) if values.ndim else 0
-    if left > 0 and not as_json:
+    remaining = (node.shape[0] if node.shape else 0) - len(values) if values.ndim else 0
+    if remaining > 0 and not as_json:
         kind = "index" if isinstance(node, Array) and node.ndim > 1 else "row"
-        typer.echo(f"... and {counted(left, 'row') if kind == 'row' else f'{left:,} more along the first axis'}")
+        typer.echo(
+            f"... and {counted(remaining, 'row') if kind == 'row' else f'{remaining:,} more along the first axis'}"
+        )
 
 
 def _as_table(values: np.ndarray[Any, Any]) -> str:
     names = values.dtype.names or ()
-    cells = [[_cell(item[name]) for name in names] for item in array_to_json(values)]
+    cells = [[_cell(row[name]) for name in names] for row in array_to_json(values)]
     right = [column for column, name in enumerate(names) if values.dtype[name].kind in "biuf"]
     return columns([[printable(name) for name in names], *cells], right=right)
 

@@ -32,14 +32,14 @@ def list_(
 ) -> None:
     """List the jobs in a store."""
     store, inner = split_target(target)
-    found = list_jobs(store, inner, storage_options=dict(storage_option or ()))
+    states = list_jobs(store, inner, storage_options=dict(storage_option or ()))
     if as_json:
-        print_json([state.as_dict() for state in found])
+        print_json([state.as_dict() for state in states])
         return
-    for state in found:
+    for state in states:
         done = f"{state.units_done} of {state.units} units"
         typer.echo(printable(f"/{state.path}: {state.state}, {state.operation} of {state.source}, {done} done"))
-    if not found:
+    if not states:
         typer.echo("no job is under way or was interrupted there")
 
 

@@ -254,7 +254,7 @@ def ls(
 ) -> None:
     """List the names of a group's members, or of a table's columns."""
     failed = False
-    found: list[dict[str, Any]] = []
+    listed: list[dict[str, Any]] = []
     with _open(target, storage_option) as node:
         if not isinstance(node, Array) and not (recursive or long or as_json):
             for name in _names(node):
@@ -270,10 +270,10 @@ def ls(
                 failed = True
                 print_message("error", f"{name}: {member}")
                 continue
-            found.append(_short_facts(name, member))
+            listed.append(_short_facts(name, member))
             if long:
-                found[-1]["nbytes_stored"] = None if isinstance(member, Group) else _stored(member)
-    _print_listing(found, long, as_json)
+                listed[-1]["nbytes_stored"] = None if isinstance(member, Group) else _stored(member)
+    _print_listing(listed, long, as_json)
     if failed:
         raise typer.Exit(1)
 
@@ -306,21 +306,21 @@ def _on_terminal() -> bool:
     return sys.stdout.isatty()
 
 
-def _print_listing(found: list[dict[str, Any]], long: bool, as_json: bool) -> None:
+def _print_listing(listed: list[dict[str, Any]], long: bool, as_json: bool) -> None:
     if as_json:
-        print_json(found)
+        print_json(listed)
         return
-    if not found:
+    if not listed:
         return
     if not long:
-        for item in found:
-            _print_name(item["name"])
+        for facts in listed:
+            _print_name(facts["name"])
         return
     rows = [["kind", "format", "shape", "data type", "stored", "name"]]
-    for item in found:
-        stored = item["nbytes_stored"]
+    for facts in listed:
+        stored = facts["nbytes_stored"]
         size = "-" if stored is None else human_bytes(stored)
-        shape, dtype = str(item.get("shape", "-")), item.get("dtype", "-")
+        shape, dtype = str(facts.get("shape", "-")), facts.get("dtype", "-")
         dtype = dtype if len(dtype) <= _WIDEST_TYPE else f"{dtype[: _WIDEST_TYPE - 1]}…"
-        rows.append([item["kind"], item["format"], shape, dtype, size, printable(item["name"])])
+        rows.append([facts["kind"], facts["format"], shape, dtype, size, printable(facts["name"])])
     typer.echo(columns(rows, right=[4]))

@@ -13,7 +13,7 @@ import typer
 from tegula.arrays.array import Array
 from tegula.cli.progress import byte_line
 from tegula.cli.reporting import Quiet
-from tegula.cli.running import Dask, Part, Resume, Workers, running
+from tegula.cli.running import Dask, Part, Resume, Workers, runner_options
 from tegula.cli.targets import (
     StorageOptions,
     Target,
@@ -68,14 +68,14 @@ def cp(
     """
     options = options_of_second(source, target, storage_option, target_storage_option)
     with (
-        _source(source, "r", storage_option) as (found, found_options),
+        _source(source, "r", storage_option) as (origin, origin_options),
         byte_line(quiet, lambda: _stored(source, storage_option)) as progress,
     ):
         store, inner = _destination(source, target)
         report = copy(
-            found, store, path=inner, overwrite=overwrite, progress=progress,
-            storage_options=found_options, target_storage_options=options, resume=resume, part=part,
-            **running(workers, dask),
+            origin, store, path=inner, overwrite=overwrite, progress=progress,
+            storage_options=origin_options, target_storage_options=options, resume=resume, part=part,
+            **runner_options(workers, dask),
         )  # fmt: skip
     _print(report, quiet, "copied")
     if report.units_left and not quiet:
@@ -97,13 +97,13 @@ def mv(
     """
     options = options_of_second(source, target, storage_option, target_storage_option)
     with (
-        _source(source, "r+", storage_option) as (found, found_options),
+        _source(source, "r+", storage_option) as (origin, origin_options),
         byte_line(quiet, lambda: _stored(source, storage_option)) as progress,
     ):
         store, inner = _destination(source, target)
         report = move(
-            found, store, path=inner, overwrite=overwrite, progress=progress,
-            storage_options=found_options, target_storage_options=options,
+            origin, store, path=inner, overwrite=overwrite, progress=progress,
+            storage_options=origin_options, target_storage_options=options,
         )  # fmt: skip
     _print(report, quiet, "moved")
 
@@ -146,13 +146,13 @@ def _destination(source: str, target: str) -> tuple[str, str]:
     name = links(source.rstrip("/"))[-1].rpartition("/")[2]
     if inner or target.endswith("::"):
         return store, f"{inner}{name}" if inner.endswith("/") else inner
-    if store.endswith("/") or _holds_others(store):
+    if store.endswith("/") or _is_plain_directory(store):
         return os.path.join(store, name), ""
     return store, ""
 
 
-def _holds_others(path: str) -> bool:
-    """Return whether a path is a directory that is not a node, and will not become one when a copy is resumed."""
+def _is_plain_directory(path: str) -> bool:
+    """Return whether a path is a directory with entries that is neither a node nor the target of a copy to resume."""
     if not os.path.isdir(path) or _is_node(path):
         return False
     names = os.listdir(path)

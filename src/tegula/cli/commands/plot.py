@@ -28,8 +28,8 @@ from tegula.tables.table import Table
 __all__ = ["plot"]
 
 _MOST_BYTES: Final = 2**28
-_MOST_PIXELS: Final = 4000  # along an axis of an image; of more elements every second, third, … is drawn
-_MOST_POINTS: Final = 200_000  # of a line
+_MOST_PIXELS: Final = 4000  # elements along an axis of an image; of a longer one every second, third, … is drawn
+_MOST_POINTS: Final = 200_000  # elements of a line
 _MOST_LINES: Final = 20
 _FORMATS: Final = (".png", ".svg", ".pdf", ".jpg", ".jpeg", ".webp")
 
@@ -107,12 +107,12 @@ def _drawing(matplotlib: Any) -> Iterator[None]:
 def _inches(text: str) -> tuple[float, float]:
     width, _, height = text.partition("x")
     try:
-        found = float(width), float(height)
+        lengths = float(width), float(height)
     except ValueError:
-        found = 0.0, 0.0
-    if not all(0.5 <= length <= 100 for length in found):
+        lengths = 0.0, 0.0
+    if not all(0.5 <= length <= 100 for length in lengths):
         raise typer.BadParameter("give the size as WIDTHxHEIGHT, each from 0.5 to 100", param_hint="--size")
-    return found
+    return lengths
 
 
 # --- what is drawn
@@ -162,29 +162,29 @@ def _draw_columns(axes: Any, part: Window) -> str:
         axes.plot(index, values[name], linewidth=1, label=printable(name))
     axes.set_xlabel("row")
     axes.legend()
-    left = f"only the first {_MOST_LINES} columns are drawn" if len(names) > _MOST_LINES else ""
-    return "; ".join(text for text in (step, left) if text)
+    omitted = f"only the first {_MOST_LINES} columns are drawn" if len(names) > _MOST_LINES else ""
+    return "; ".join(text for text in (step, omitted) if text)
 
 
 def _thinned(part: Window, *most: int) -> tuple[Window, str]:
     """Return a window with at most `most` elements along each axis, and a note if some are left out."""
-    kept: list[int | range] = []
+    axes: list[int | range] = []
     limits, steps = iter(most), []
     for axis in part.axes:
         if isinstance(axis, range):
             step = -(-len(axis) // next(limits))
             steps.append(step)
-            kept.append(axis[:: max(1, step)])
+            axes.append(axis[:: max(1, step)])
         else:
-            kept.append(axis)
-    thinned = replace(part, axes=tuple(kept))
+            axes.append(axis)
+    thinned = replace(part, axes=tuple(axes))
     nbytes = prod(thinned.shape) * (64 if part.dtype.hasobject else part.dtype.itemsize)
     if nbytes > _MOST_BYTES:
         raise UnsupportedError(f"the selection has {nbytes} bytes; select less")
     if max(steps, default=1) <= 1:
         return part, ""
-    left = " × ".join(f"1 of {step}" for step in steps)
-    return thinned, f"the selection is larger than the picture: {left} elements are drawn"
+    shares = " × ".join(f"1 of {step}" for step in steps)
+    return thinned, f"the selection is larger than the picture: {shares} elements are drawn"
 
 
 def _masked(part: Window) -> Any:
@@ -206,7 +206,7 @@ def _masked(part: Window) -> Any:
 
 
 def _title(array: Array, part: Window) -> str:
-    """Return name and unit of what is drawn; what is stored has other units than the values that it stands for."""
+    """Return name and unit of the drawn values; stored values have no unit, since the attribute is for decoded ones."""
     conventions = array.conventions
     name = conventions.title or array.name
     if conventions.changes_values and part.conventions is None:
@@ -216,7 +216,7 @@ def _title(array: Array, part: Window) -> str:
 
 
 def _coordinates(array: Array, part: Window, number: int) -> tuple[Any, str]:
-    """Return the coordinates along an axis: those of the array of that name next to it, else the indices."""
+    """Return the coordinates along an axis and their label: from the array of the axis' name, else the indices."""
     axis = part.axes[number]
     assert isinstance(axis, range)
     name = array.dimension_names[number] if array.dimension_names is not None else None
@@ -224,12 +224,16 @@ def _coordinates(array: Array, part: Window, number: int) -> tuple[Any, str]:
         return np.asarray(axis), f"axis {number}"
     above = array.path.rpartition("/")[0]
     try:
-        beside = open_node(array.store, f"{above}/{name}".lstrip("/"), read_only=True)
-        if isinstance(beside, Array) and beside.shape == (array.shape[number],) and beside.dtype.kind in "iufM":
-            found = window(beside, (axis,), decodes=True)
-            values = found.read()
+        neighbour = open_node(array.store, f"{above}/{name}".lstrip("/"), read_only=True)
+        if (
+            isinstance(neighbour, Array)
+            and neighbour.shape == (array.shape[number],)
+            and neighbour.dtype.kind in "iufM"
+        ):
+            coordinates = window(neighbour, (axis,), decodes=True)
+            values = coordinates.read()
             if np.isfinite(values).all():
-                return values, _title(beside, found)
+                return values, _title(neighbour, coordinates)
     except TegulaError:  # the axis then shows indices
         pass
     return np.asarray(axis), printable(str(name))

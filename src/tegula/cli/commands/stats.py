@@ -10,7 +10,7 @@ import typer
 
 from tegula.cli.progress import progress_line
 from tegula.cli.reporting import AllowPickle, AsJson, QuietButJson, Raw, print_json, print_message
-from tegula.cli.running import Dask, Ledger, Workers, running
+from tegula.cli.running import Dask, Ledger, Workers, runner_options
 from tegula.cli.targets import StorageOptions, Target, open_target
 from tegula.display.info import columns, counted
 from tegula.display.markup import printable
@@ -48,64 +48,64 @@ def stats(
         open_target(target, "r", storage_option, allow_pickle=allow_pickle) as node,
         progress_line(quiet, node) as progress,
     ):
-        found = statistics(node, raw=raw, progress=progress, ledger=ledger, **running(workers, dask))
+        result = statistics(node, raw=raw, progress=progress, ledger=ledger, **runner_options(workers, dask))
     if as_json:
-        print_json(found.as_dict())
+        print_json(result.as_dict())
     elif not quiet:
-        _print(found)
-    if not quiet and not as_json and (decoded := [part.decoded for _, part in found.leaves() if part.decoded]):
-        what = decoded[0] if found.kind == "array" else f"{counted(len(decoded), 'array')} decoded by their attributes"
+        _print(result)
+    if not quiet and not as_json and (decoded := [part.decoded for _, part in result.leaves() if part.decoded]):
+        what = decoded[0] if result.kind == "array" else f"{counted(len(decoded), 'array')} decoded by their attributes"
         print_message("note", f"{what}; --raw takes what is stored")
-    for path, reason in found.failed.items():
+    for path, reason in result.failed.items():
         print_message("error", f"/{path}: {reason}")
-    if found.failed:
+    if result.failed:
         raise typer.Exit(1)
 
 
-def _print(found: Statistics) -> None:
-    if found.kind == "array" and not found.parts:
-        typer.echo(columns(_facts(found)))
+def _print(result: Statistics) -> None:
+    if result.kind == "array" and not result.parts:
+        typer.echo(columns(_facts(result)))
         return
-    rows = _fitted(found)
+    rows = _fitted(result)
     if len(rows) > 1:
         typer.echo(columns(rows, right=_RIGHT))
-    if not found.parts and not found.failed:
-        typer.echo(f"there are no arrays in this {found.kind}")
+    if not result.parts and not result.failed:
+        typer.echo(f"there are no arrays in this {result.kind}")
 
 
-def _facts(found: Statistics) -> list[list[str]]:
-    total = found.count + found.missing
-    share = f" ({found.missing / total:.1%} of {total})" if found.missing else ""
+def _facts(result: Statistics) -> list[list[str]]:
+    total = result.count + result.missing
+    share = f" ({result.missing / total:.1%} of {total})" if result.missing else ""
     rows = [
-        ["Data type", found.dtype],
-        ["Count", str(found.count)],
-        ["Missing", f"{found.missing}{share}"],
-        *([name, short(value)] for name, value in (("Min", found.min), ("Max", found.max))),
-        *([name, short(value)] for name, value in (("Mean", found.mean), ("Std", found.std)) if value is not None),
+        ["Data type", result.dtype],
+        ["Count", str(result.count)],
+        ["Missing", f"{result.missing}{share}"],
+        *([name, short(value)] for name, value in (("Min", result.min), ("Max", result.max))),
+        *([name, short(value)] for name, value in (("Mean", result.mean), ("Std", result.std)) if value is not None),
     ]
-    shown = found.histogram
-    if shown is not None:
-        rows.append(["Histogram", f"{short(shown.edges[0])} {shown} {short(shown.edges[-1])}"])
+    histogram = result.histogram
+    if histogram is not None:
+        rows.append(["Histogram", f"{short(histogram.edges[0])} {histogram} {short(histogram.edges[-1])}"])
     return rows
 
 
-def _fitted(found: Statistics) -> list[list[str]]:
+def _fitted(result: Statistics) -> list[list[str]]:
     """Return the rows of a table; shorten histograms, then names, to fit the width of a terminal."""
-    rows = _rows(found, _WIDEST_HISTOGRAM)
+    rows = _rows(result, _WIDEST_HISTOGRAM)
     if not sys.stdout.isatty():
         return rows
     terminal_width = shutil.get_terminal_size().columns
     excess = _width(rows) - terminal_width
     if excess > 0:
-        rows = _rows(found, max(_NARROWEST_HISTOGRAM, max(len(row[-1]) for row in rows[1:]) - excess))
+        rows = _rows(result, max(_NARROWEST_HISTOGRAM, max(len(row[-1]) for row in rows[1:]) - excess))
         excess = _width(rows) - terminal_width
     width = max(_SHORTEST_NAME, max(len(row[0]) for row in rows) - max(0, excess))
-    return [[name if len(name) <= width else f"…{name[1 - width :]}", *rest] for name, *rest in rows]
+    return [[name if len(name) <= width else f"…{name[1 - width :]}", *cells] for name, *cells in rows]
 
 
-def _rows(found: Statistics, width: int) -> list[list[str]]:
+def _rows(result: Statistics, width: int) -> list[list[str]]:
     """Return the rows of a table without the data types, which `tegula ls -l` prints."""
-    return [[printable(row[0]), *row[2:]] for row in found.rows(width)]
+    return [[printable(row[0]), *row[2:]] for row in result.rows(width)]
 
 
 def _width(rows: list[list[str]]) -> int:

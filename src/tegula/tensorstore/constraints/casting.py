@@ -60,8 +60,8 @@ def each(values: np.ndarray[Any, Any], function: _Function, result: np.dtype[Any
     """
     converted = np.empty(values.shape, result)
     flat = converted.reshape(-1)
-    for place, value in enumerate(values.reshape(-1)):
-        flat[place] = function(value)
+    for position, value in enumerate(values.reshape(-1)):
+        flat[position] = function(value)
     return converted
 
 
@@ -254,9 +254,9 @@ def _json_to_integer(target: str) -> _Function:
         kind = f"integer in the range [{low}, {high}]"
 
     def function(value: Any) -> int:
-        found = int(value) if isinstance(value, str) and _INTEGER.fullmatch(value) else value
+        parsed = int(value) if isinstance(value, str) and _INTEGER.fullmatch(value) else value
         try:
-            return integer(found, low, high)
+            return integer(parsed, low, high)
         except StatusError:
             raise expected(kind, value) from None
 

@@ -71,7 +71,7 @@ class Vector(NamedTuple, Generic[N]):
         )
         return Vector(values, tuple(map(operator.or_, self.hard, new.hard)))
 
-    def kept(self, hard: bool) -> tuple[N | None, ...]:
+    def only(self, hard: bool) -> tuple[N | None, ...]:
         """Return only the hard constraints, or only the soft ones."""
         return tuple(value if bit == hard else None for value, bit in zip(self.values, self.hard, strict=True))
 
@@ -133,12 +133,12 @@ class Grid(Constraints):
         if rank is not None and rank != -1:
             with naming("rank"):
                 new._set_rank(check_rank(rank))
-        given: tuple[tuple[str, Any, Callable[[Any], Any]], ...] = (
+        constraints: tuple[tuple[str, Any, Callable[[Any], Any]], ...] = (
             ("shape", (shape, shape_soft_constraint), read_indices),
             ("aspect_ratio", (aspect_ratio, aspect_ratio_soft_constraint), read_ratios),
             ("elements", (elements, elements_soft_constraint), read_int64),
         )
-        for part, values, read in given:
+        for part, values, read in constraints:
             for value, suffix in zip(values, ("", "_soft_constraint"), strict=True):
                 if value is not None:
                     with naming(part + suffix):
@@ -167,22 +167,22 @@ class Grid(Constraints):
     @property
     def shape(self) -> tuple[int | None, ...] | None:
         """Hard constraints on the shape; None if the rank is unknown."""
-        return self._kept(self._shape, True)
+        return self._only(self._shape, True)
 
     @property
     def shape_soft_constraint(self) -> tuple[int | None, ...] | None:
         """Soft constraints on the shape."""
-        return self._kept(self._shape, False)
+        return self._only(self._shape, False)
 
     @property
     def aspect_ratio(self) -> tuple[float | None, ...] | None:
         """Hard constraints on the aspect ratio."""
-        return self._kept(self._aspect_ratio, True)
+        return self._only(self._aspect_ratio, True)
 
     @property
     def aspect_ratio_soft_constraint(self) -> tuple[float | None, ...] | None:
         """Soft constraints on the aspect ratio."""
-        return self._kept(self._aspect_ratio, False)
+        return self._only(self._aspect_ratio, False)
 
     @property
     def elements(self) -> int | None:
@@ -194,10 +194,10 @@ class Grid(Constraints):
         """Soft constraint on the number of elements."""
         return self._elements.value if self._elements and not self._elements.hard else None
 
-    def _kept(self, vector: Vector[N] | None, hard: bool) -> tuple[N | None, ...] | None:
+    def _only(self, vector: Vector[N] | None, hard: bool) -> tuple[N | None, ...] | None:
         if self._rank is None:
             return None
-        return (None,) * self._rank if vector is None else vector.kept(hard)
+        return (None,) * self._rank if vector is None else vector.only(hard)
 
     def _shape_vector(self, rank: int) -> Vector[int]:
         """Return the constraints on the shape, hard and soft."""
@@ -252,7 +252,7 @@ class Grid(Constraints):
     def _harden(self, *, keep_soft: bool = False) -> None:
         """Keep only constraints on the shape: drop soft ones, or with `keep_soft` make them hard."""
         if self._shape is not None:
-            values = self._shape.values if keep_soft else self._shape.kept(True)
+            values = self._shape.values if keep_soft else self._shape.only(True)
             self._shape = Vector(values, tuple(value is not None for value in values))
         self._aspect_ratio = self._elements = None
 
@@ -277,9 +277,9 @@ class Grid(Constraints):
         json: dict[str, Any] = {}
         for part in ("aspect_ratio", "elements", "shape"):
             for suffix in ("", "_soft_constraint"):
-                found = getattr(self, part + suffix)
-                if found is not None and (part == "elements" or any(x is not None for x in found)):
-                    json[part + suffix] = list(found) if isinstance(found, tuple) else found
+                value = getattr(self, part + suffix)
+                if value is not None and (part == "elements" or any(x is not None for x in value)):
+                    json[part + suffix] = list(value) if isinstance(value, tuple) else value
         return json
 
     def _state(self) -> tuple[Any, ...]:
@@ -312,7 +312,7 @@ def check_values(values: Sequence[Any], valid: Callable[[Any], bool], absent: in
     """Refuse invalid constraints."""
     for axis, value in enumerate(values):
         if value is not None and not valid(value):
-            shown = ", ".join(_shown(absent if other is None else other) for other in values)
+            shown = ", ".join(_shown(absent if each is None else each) for each in values)
             raise invalid(f"Invalid value for dimension {axis}: {{{shown}}}")
 
 

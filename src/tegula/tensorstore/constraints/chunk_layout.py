@@ -164,12 +164,12 @@ class ChunkLayout(Constraints):
     @property
     def grid_origin(self) -> tuple[int | None, ...] | None:
         """Hard constraints on the origin of the grid."""
-        return None if self._rank is None else self._origin_vector().kept(True)
+        return None if self._rank is None else self._origin_vector().only(True)
 
     @property
     def grid_origin_soft_constraint(self) -> tuple[int | None, ...] | None:
         """Soft constraints on the origin of the grid."""
-        return None if self._rank is None else self._origin_vector().kept(False)
+        return None if self._rank is None else self._origin_vector().only(False)
 
     @property
     def write_chunk(self) -> ChunkGrid:
@@ -199,8 +199,8 @@ class ChunkLayout(Constraints):
         if self._rank is None:
             raise invalid("Rank of chunk layout is unspecified")
         template: list[tuple[int, int] | None] = []
-        sizes = self._grid(usage)._shape_vector(self._rank).kept(True)
-        for axis, (origin, size) in enumerate(zip(self._origin_vector().kept(True), sizes, strict=True)):
+        sizes = self._grid(usage)._shape_vector(self._rank).only(True)
+        for axis, (origin, size) in enumerate(zip(self._origin_vector().only(True), sizes, strict=True)):
             if origin is None or size is None:
                 template.append(None)
                 continue
@@ -286,7 +286,7 @@ class ChunkLayout(Constraints):
         """Keep only hard constraints; refuse a layout without rank or origin, or with incompatible chunks."""
         if self._rank is None:
             raise invalid("rank must be specified")
-        for axis, value in enumerate(self._origin_vector().kept(True)):
+        for axis, value in enumerate(self._origin_vector().only(True)):
             if value is None:
                 raise invalid(f"No grid_origin hard constraint for dimension {axis}")
         for usage in USAGES:
@@ -366,7 +366,10 @@ class ChunkLayout(Constraints):
 
 def _template_domain(template: list[tuple[int, int] | None]) -> IndexDomain:
     return IndexDomain(
-        [Dim() if found is None else Dim(inclusive_min=found[0], exclusive_max=sum(found)) for found in template]
+        [
+            Dim() if interval is None else Dim(inclusive_min=interval[0], exclusive_max=sum(interval))
+            for interval in template
+        ]
     ).mark_bounds_implicit[False]
 
 
@@ -397,4 +400,4 @@ _GRID_KEYWORDS: dict[str, tuple[str, str, bool]] = {
     },
 }
 """The keyword arguments for grids, in the order in which they take effect: the grid, the part, whether it is hard."""
-_GRID_ORDER = {name: place for place, name in enumerate(_GRID_KEYWORDS)}
+_GRID_ORDER = {name: number for number, name in enumerate(_GRID_KEYWORDS)}

@@ -52,7 +52,7 @@ def choose_shape(
     >>> choose_shape([-1, 10, 0], [0, 0, 0], None, [1000, 2000, 3000])
     (1000, 10, 104)
     """
-    return _complete(_begin(shape, extents), aspect_ratio, elements, extents)
+    return _choose_sizes(_with_whole_extents(shape, extents), aspect_ratio, elements, extents)
 
 
 def choose_shard_shapes(
@@ -84,7 +84,7 @@ def choose_shard_shapes(
     >>> choose_shard_shapes(([0, 0], [0, 0], 100), ([60, 0], [0, 0], None), [1000, 1000], ([False] * 2, [True] * 2))
     ((10, 10), (60, 1000))
     """
-    inner, outer = _begin(read[0], extents), _begin(write[0], extents)
+    inner, outer = _with_whole_extents(read[0], extents), _with_whole_extents(write[0], extents)
     for axis, (small, large) in enumerate(zip(inner, outer, strict=True)):
         if not small or not large or not large % small:
             continue
@@ -97,10 +97,10 @@ def choose_shard_shapes(
                 f"Incompatible chunk size constraints for dimension {axis}: read size of {small}, write size of {large}"
             )
     # choose read sizes that divide the given write sizes, then write sizes that are multiples of them
-    chosen = _complete(
+    chosen = _choose_sizes(
         inner, read[1], read[2], extents, lambda axis, size: nearest_divisor(outer[axis], size) if outer[axis] else size
     )
-    return chosen, _complete(
+    return chosen, _choose_sizes(
         outer, write[1], write[2], extents, lambda axis, size: nearest_multiple(chosen[axis], size)
     )
 
@@ -137,22 +137,24 @@ def nearest_multiple(divisor: int, size: int) -> int:
     return below if size - below <= below + divisor - size else below + divisor
 
 
-def _begin(shape: Sequence[int], extents: Extents) -> list[int]:
-    begun = []
+def _with_whole_extents(shape: Sequence[int], extents: Extents) -> list[int]:
+    """Return a chunk shape with each size of -1 replaced by the extent of the dimension."""
+    sizes = []
     for axis, (size, extent) in enumerate(zip(shape, extents, strict=True)):
         if size == -1 and extent is None:
             raise invalid(f"Cannot match chunk size for dimension {axis} to unbounded domain (-inf, +inf)")
-        begun.append(max(1, extent) if size == -1 and extent is not None else size)
-    return begun
+        sizes.append(max(1, extent) if size == -1 and extent is not None else size)
+    return sizes
 
 
-def _complete(
+def _choose_sizes(
     shape: Sequence[int],
     aspect_ratio: Sequence[float],
     elements: int | None,
     extents: Extents,
     adjust: Callable[[int, int], int] | None = None,
 ) -> tuple[int, ...]:
+    """Choose the sizes of 0 in a chunk shape; `adjust` changes each size that is considered."""
     if all(shape):
         return tuple(shape)
     target = DEFAULT_ELEMENTS if elements is None else elements

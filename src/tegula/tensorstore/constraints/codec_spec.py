@@ -49,8 +49,8 @@ class CodecSpec:
             if name not in _READERS:
                 raise invalid(f"{dump(name)} is not registered")
         self._driver = _ALIASES.get(name, name)
-        given = [(part, read) for part, read in _READERS[name].items() if part in members]
-        self._members = {part: take(members, part, read) for part, read in given}
+        readers = [(part, read) for part, read in _READERS[name].items() if part in members]
+        self._members = {part: take(members, part, read) for part, read in readers}
         known_only(members)
 
     @classmethod

@@ -138,9 +138,9 @@ _TYPES: dict[str, dtype] = {}
 
 
 def _new(name: str, numpy_dtype: np.dtype[Any], kind: Any = None) -> dtype:
-    made = object.__new__(dtype)
-    made._name, made._numpy, made._type = name, numpy_dtype, kind or numpy_dtype.type
-    return made
+    created = object.__new__(dtype)
+    created._name, created._numpy, created._type = name, numpy_dtype, kind or numpy_dtype.type
+    return created
 
 
 def _named(name: str, numpy_dtype: Any, kind: Any = None) -> dtype:
@@ -182,13 +182,13 @@ string = _named("string", object, bytes)
 ustring = _named("ustring", object, str)
 json = _named("json", object)
 
-_BY_NUMPY = {item._numpy: item for item in _TYPES.values() if item._numpy.kind != "O"}
+_BY_NUMPY = {each._numpy: each for each in _TYPES.values() if each._numpy.kind != "O"}
 
 
 def _by_name(name: str) -> dtype:
-    found = _TYPES.get(name)
-    if found is not None:
-        return found
+    known = _TYPES.get(name)
+    if known is not None:
+        return known
     try:
         if name.startswith("[["):
             return _numpy_only(np.dtype(_fields(json_module.loads(name))))
@@ -214,23 +214,23 @@ def from_json(value: Any) -> dtype:
         raise invalid(f"Unsupported data type: {dump(name)}") from None
 
 
-def _fields(items: list[Any]) -> list[Any]:
+def _fields(fields: list[Any]) -> list[Any]:
     """Convert the fields of a structure from JSON to NumPy's form."""
     return [
-        (name, _fields(kind) if isinstance(kind, list) else kind, *map(tuple, shape)) for name, kind, *shape in items
+        (name, _fields(kind) if isinstance(kind, list) else kind, *map(tuple, shape)) for name, kind, *shape in fields
     ]
 
 
-def _by_numpy(given: np.dtype[Any] | type) -> dtype:
-    if given is str or given is bytes:
-        return ustring if given is str else string
+def _by_numpy(source: np.dtype[Any] | type) -> dtype:
+    if source is str or source is bytes:
+        return ustring if source is str else string
     try:
-        numpy_dtype = np.dtype(given)
+        numpy_dtype = np.dtype(source)
     except TypeError as error:
         raise type_error(f"__init__(): incompatible constructor arguments: {error}") from None
-    found = _BY_NUMPY.get(numpy_dtype) or _BY_NUMPY.get(numpy_dtype.newbyteorder("="))
-    if found is not None:
-        return found
+    known = _BY_NUMPY.get(numpy_dtype) or _BY_NUMPY.get(numpy_dtype.newbyteorder("="))
+    if known is not None:
+        return known
     if numpy_dtype.kind == "S":
         return char
     if numpy_dtype.kind == "V" and numpy_dtype.names is None and numpy_dtype.type is np.void:

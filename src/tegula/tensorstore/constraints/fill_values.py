@@ -85,7 +85,7 @@ def to_json(array: Array, wanted: dtype | None) -> Any:
     if array.dtype.kind == "U":
         return array.tolist()
     if array.dtype == _OBJECT:
-        encoded = any(isinstance(item, bytes) for item in array.flat)
+        encoded = any(isinstance(element, bytes) for element in array.flat)
         return (convert(array, "string", "json", _OBJECT) if encoded else array).tolist()
     kind = wanted if wanted is not None and wanted.numpy_dtype == array.dtype else dtype(array.dtype)
     if kind.name in _OPAQUE:
@@ -138,7 +138,7 @@ def as_dtype(array: Array, wanted: dtype) -> Array:
         return array.copy()
     if target == _OBJECT:
         kind = str if wanted.name == "ustring" else bytes
-        if not all(isinstance(item, kind) for item in array.reshape(-1).tolist()):
+        if not all(isinstance(element, kind) for element in array.reshape(-1).tolist()):
             raise type_error(f"expected {kind.__name__}, {type(array.reshape(-1).tolist()[0]).__name__} found")
         return array.astype(object)
     if wanted.name in _OPAQUE and array.dtype.kind in "SV":
@@ -191,7 +191,7 @@ def shown(array: Array) -> str:
     '{{1, 2}, {3, 4}}'
     """
     if array.ndim:
-        return "{" + ", ".join(shown(np.asarray(item)) for item in array) + "}"
+        return "{" + ", ".join(shown(np.asarray(part)) for part in array) + "}"
     value = array.item()
     return f"{value:g}" if isinstance(value, float) else str(value)
 
@@ -246,16 +246,16 @@ def _read_element(value: Any, wanted: dtype) -> Any:
         return bytes([value]) if isinstance(value, int) else str(value).encode("latin-1")
     if target.kind in "mM":
         return np.array(value).astype(target)
-    item = np.empty((), object)
-    item[()] = value
-    return convert(item, "json", wanted.name, target)[()]
+    scalar = np.empty((), object)
+    scalar[()] = value
+    return convert(scalar, "json", wanted.name, target)[()]
 
 
 def _pairs(array: Array, wanted: dtype) -> Array:
     """Join pairs of real and imaginary parts along the last dimension."""
     part = np.dtype("f4" if wanted.numpy_dtype.itemsize == 8 else "f8")
     kind = dtype(part)
-    if all(isinstance(item, complex) for item in array.reshape(-1)):
+    if all(isinstance(element, complex) for element in array.reshape(-1)):
         return array
     if not array.ndim or array.shape[-1] != 2:
         raise invalid(f"Expected pairs of numbers for {wanted.name}")

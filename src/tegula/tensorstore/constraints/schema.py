@@ -123,11 +123,11 @@ class Schema(Constraints, Indexable):
         # data type, domain and shape
         if dtype is not None:
             try:
-                found = dtypes.dtype(dtype)
+                data_type = dtypes.dtype(dtype)
             except TypeError:
                 raise type_error("Invalid dtype") from None
             with naming("dtype"):
-                new._set_dtype(found)
+                new._set_dtype(data_type)
         if domain is not None:
             with naming("domain"):
                 new._set_domain(instance(domain, IndexDomain), "domain")
@@ -371,14 +371,14 @@ class Schema(Constraints, Indexable):
     def _bind(self, value: Any) -> None:
         members = obj(value)
         readers: dict[str, Any] = {
-            "rank": lambda found: self._set_rank(integer(found, 0, MAX_RANK), "rank"),
-            "dtype": lambda found: self._set_dtype(dtypes.from_json(found)),
-            "domain": lambda found: self._set_domain(IndexDomain(json=found), "domain"),
-            "chunk_layout": lambda found: self._set_chunk_layout(ChunkLayout(found)),
-            "codec": lambda found: self._set_codec(CodecSpec(found)),
-            "fill_value": lambda found: self._set_fill_value(fill_values.from_json(found, self._dtype)),
-            "dimension_units": lambda found: self._set_dimension_units(
-                tuple(array_of(found, optional(lambda unit: Unit(json=unit))))
+            "rank": lambda json: self._set_rank(integer(json, 0, MAX_RANK), "rank"),
+            "dtype": lambda json: self._set_dtype(dtypes.from_json(json)),
+            "domain": lambda json: self._set_domain(IndexDomain(json=json), "domain"),
+            "chunk_layout": lambda json: self._set_chunk_layout(ChunkLayout(json)),
+            "codec": lambda json: self._set_codec(CodecSpec(json)),
+            "fill_value": lambda json: self._set_fill_value(fill_values.from_json(json, self._dtype)),
+            "dimension_units": lambda json: self._set_dimension_units(
+                tuple(array_of(json, optional(lambda unit: Unit(json=unit))))
             ),
         }
         for name, read in readers.items():

@@ -33,12 +33,12 @@ _Sources: TypeAlias = "list[tuple[int, OutputIndexMap] | None]"
 
 
 def _sources(transform: IndexTransform) -> _Sources:
-    """Return, for each input dimension, the corresponding output dimension and its map; None if there is none."""
-    taken: list[list[tuple[int, OutputIndexMap]]] = [[] for _ in range(transform.domain.rank)]
-    for output, found in enumerate(transform.output):
-        if found.input_dimension is not None and found.stride:
-            taken[found.input_dimension].append((output, found))
-    return [maps[0] if len(maps) == 1 else None for maps in taken]
+    """Return the corresponding output dimension and its map for each input dimension; None if there is none."""
+    maps_of: list[list[tuple[int, OutputIndexMap]]] = [[] for _ in range(transform.domain.rank)]
+    for output, output_map in enumerate(transform.output):
+        if output_map.input_dimension is not None and output_map.stride:
+            maps_of[output_map.input_dimension].append((output, output_map))
+    return [maps[0] if len(maps) == 1 else None for maps in maps_of]
 
 
 def layout_through(layout: ChunkLayout, transform: IndexTransform) -> ChunkLayout:
@@ -76,7 +76,7 @@ def _order_through(order: Sequence[int], transform: IndexTransform) -> list[int]
 def _through(
     vector: Vector[Any], sources: _Sources, change: Callable[[Any, OutputIndexMap], Any], hard: bool
 ) -> list[Any]:
-    values = vector.kept(hard)
+    values = vector.only(hard)
     changed = []
     for source in sources:
         value = None if source is None else values[source[0]]
@@ -85,11 +85,11 @@ def _through(
 
 
 def _grid_through(old: Grid, new: Grid, rank: int, sources: _Sources, hard: bool) -> None:
-    def size(value: int, found: OutputIndexMap) -> int:
-        return value if value == -1 else value // math.gcd(value, found.stride or 1)
+    def size(value: int, output_map: OutputIndexMap) -> int:
+        return value if value == -1 else value // math.gcd(value, output_map.stride or 1)
 
-    def ratio(value: float, found: OutputIndexMap) -> float:
-        return value / abs(found.stride or 1)
+    def ratio(value: float, output_map: OutputIndexMap) -> float:
+        return value / abs(output_map.stride or 1)
 
     new._set_shape(_through(old._shape_vector(rank), sources, size, hard), hard)
     new._set_aspect_ratio(_through(old._aspect_ratio_vector(rank), sources, ratio, hard), hard)
@@ -97,8 +97,8 @@ def _grid_through(old: Grid, new: Grid, rank: int, sources: _Sources, hard: bool
         new._set_elements(old._count.value, hard)
 
 
-def _origin_through(origin: int, found: OutputIndexMap) -> int:
-    stride, offset = found.stride or 1, found.offset
+def _origin_through(origin: int, output_map: OutputIndexMap) -> int:
+    stride, offset = output_map.stride or 1, output_map.offset
     if stride > 0:
         return -((offset - origin) // stride)
     return (offset - origin) // -stride + 1
@@ -144,30 +144,30 @@ def fill_through(fill: npt.NDArray[Any], domain: IndexDomain | None, transform: 
     outputs = list(transform.output)[len(transform.output) - fill.ndim :]
     origins = (domain or transform.domain).inclusive_min[-fill.ndim :] if domain and fill.ndim else (0,) * fill.ndim
     indices: list[Any] = []
-    for size, found, origin in zip(fill.shape, outputs, origins, strict=True):
+    for size, output_map, origin in zip(fill.shape, outputs, origins, strict=True):
         if size == 1:
             indices.append(0)
-        elif found.index_array is not None:
-            indices.append(found.offset + (found.stride or 0) * found.index_array - origin)
-        elif found.input_dimension is None:
-            indices.append(found.offset - origin)
+        elif output_map.index_array is not None:
+            indices.append(output_map.offset + (output_map.stride or 0) * output_map.index_array - origin)
+        elif output_map.input_dimension is None:
+            indices.append(output_map.offset - origin)
         else:
-            indices.append(_along(found, rank, transform, size, origin if domain else None))
+            indices.append(_along(output_map, rank, transform, size, origin if domain else None))
         if domain is None and not isinstance(indices[-1], np.ndarray) and size != 1:
             raise invalid(f"Error transforming fill_value: shape {braces(fill.shape)}, but no domain")
     return stripped(fill[(*indices, ...)])
 
 
-def _along(found: OutputIndexMap, rank: int, transform: IndexTransform, size: int, origin: int | None) -> Any:
+def _along(output_map: OutputIndexMap, rank: int, transform: IndexTransform, size: int, origin: int | None) -> Any:
     """Return the positions along one axis of the fill value that a dimension of the view selects."""
-    axis = found.input_dimension or 0
+    axis = output_map.input_dimension or 0
     dim = transform.domain[axis]
     if origin is None or not dim.size <= MAX_INDEX:
         # without a known domain, the view contains all of it
-        if found.stride not in (1, -1):
+        if output_map.stride not in (1, -1):
             raise invalid("Error transforming fill_value: the domain is unbounded")
-        positions = np.arange(size)[:: found.stride]
+        positions = np.arange(size)[:: output_map.stride]
     else:
-        low = found.offset + (found.stride or 1) * dim.inclusive_min - origin
-        positions = low + (found.stride or 1) * np.arange(dim.size)
-    return positions.reshape([-1 if other == axis else 1 for other in range(rank)])
+        low = output_map.offset + (output_map.stride or 1) * dim.inclusive_min - origin
+        positions = low + (output_map.stride or 1) * np.arange(dim.size)
+    return positions.reshape([-1 if number == axis else 1 for number in range(rank)])

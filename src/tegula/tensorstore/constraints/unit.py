@@ -95,17 +95,17 @@ def _arguments(args: tuple[Any, ...], members: dict[str, Any]) -> tuple[float, s
     if not args and set(members) == {"unit"}:
         args, members = (members["unit"],), {}
     names = ("multiplier", "base_unit")
-    given = {**dict(zip(names, args, strict=False)), **members}
-    fits = len(args) <= 2 and not set(members) - set(names) and len(given) == len(args) + len(members)
-    value = given.get("multiplier", 1)
-    if fits and len(given) == 1 and isinstance(value, str):
+    named = {**dict(zip(names, args, strict=False)), **members}
+    fits = len(args) <= 2 and not set(members) - set(names) and len(named) == len(args) + len(members)
+    value = named.get("multiplier", 1)
+    if fits and len(named) == 1 and isinstance(value, str):
         return _parse(value)
-    if fits and len(given) == 1 and isinstance(value, (tuple, list)) and len(value) == 2:
-        given = dict(zip(names, value, strict=True))
-        value = given["multiplier"]
-    base_unit = given.get("base_unit", "")
-    if not fits or not isinstance(base_unit, str) or ("base_unit" in given and "multiplier" not in given):
-        shown = ", ".join([*map(repr, args), *(f"{name}={item!r}" for name, item in members.items())])
+    if fits and len(named) == 1 and isinstance(value, (tuple, list)) and len(value) == 2:
+        named = dict(zip(names, value, strict=True))
+        value = named["multiplier"]
+    base_unit = named.get("base_unit", "")
+    if not fits or not isinstance(base_unit, str) or ("base_unit" in named and "multiplier" not in named):
+        shown = ", ".join([*map(repr, args), *(f"{name}={argument!r}" for name, argument in members.items())])
         raise type_error(
             "__init__(): incompatible constructor arguments: expected Unit(multiplier), Unit(multiplier, base_unit), "
             f"Unit(text) or Unit((multiplier, base_unit)), not Unit({shown})"
@@ -124,10 +124,10 @@ def _parse(text: str) -> tuple[float, str]:
     match = _NUMBER.fullmatch(text)
     if match is None:
         return 1.0, text
-    number, rest = float(match[1]), match[2]
+    number, base_unit = float(match[1]), match[2]
     if math.isinf(number) or (number == 0 and match[1].lower().partition("e")[0].strip("+-0.")):
         return 1.0, text
-    return number, rest.strip(_SPACE)
+    return number, base_unit.strip(_SPACE)
 
 
 def _parse_json(value: Any) -> tuple[float, str]:

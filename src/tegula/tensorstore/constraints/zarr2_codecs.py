@@ -37,11 +37,11 @@ def compressor_from_json(value: Any) -> dict[str, Any] | None:
     if name == "blosc":
         return _blosc(members)
     if name in _LEVELS:
-        found: dict[str, Any] = {"id": name, "level": _take(members, "level", *_LEVELS[name], 1)}
+        options: dict[str, Any] = {"id": name, "level": _take(members, "level", *_LEVELS[name], 1)}
         if name == "zstd" and isinstance(members.get("checksum"), bool):
-            found["checksum"] = members.pop("checksum")  # numcodecs writes this option
+            options["checksum"] = members.pop("checksum")  # numcodecs writes this option
         known_only(members)
-        return found
+        return options
     _check_known(name, members)
     return {"id": name, **members}
 
@@ -51,16 +51,16 @@ def _blosc(members: dict[str, Any]) -> dict[str, Any]:
         cname = string(members.pop("cname", "lz4"))
         if cname not in CNAMES:
             raise expected(f"one of {','.join(CNAMES)}", cname)
-    found = {
+    options = {
         "blocksize": 0,
         "clevel": _take(members, "clevel", 0, 9, 5),
         "cname": cname,
         "id": "blosc",
         "shuffle": _take(members, "shuffle", -1, 2, -1),
     }
-    found["blocksize"] = _take(members, "blocksize", 0, 2**63 - 1, 0)
+    options["blocksize"] = _take(members, "blocksize", 0, 2**63 - 1, 0)
     known_only(members)
-    return found
+    return options
 
 
 def _take(members: dict[str, Any], name: str, low: int, high: int, default: int) -> int:
@@ -86,6 +86,6 @@ def filters_from_json(value: Any) -> list[dict[str, Any]] | None:
         raise expected("null or array", value)
     if not value:
         return None
-    if not all(isinstance(item, dict) and isinstance(item.get("id"), str) for item in value):
+    if not all(isinstance(codec, dict) and isinstance(codec.get("id"), str) for codec in value):
         raise invalid("filters are not supported")
-    return [dict(item) for item in value]
+    return [dict(codec) for codec in value]

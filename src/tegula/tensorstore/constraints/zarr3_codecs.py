@@ -28,7 +28,7 @@ from tegula.tensorstore.json.binding import (
     string,
 )
 
-__all__ = ["CNAMES", "Chain", "Codec", "chain_from_json", "merge_chains", "spelled"]
+__all__ = ["CNAMES", "Chain", "Codec", "chain_from_json", "merge_chains", "order_as_list"]
 
 ReadOption = Callable[[Any, bool], Any]
 
@@ -102,19 +102,19 @@ def chain_from_json(value: Any, *, constraints: bool = True) -> Chain:
     [{'name': 'gzip'}]
     """
     codecs = []
-    for i, item in enumerate(array(value)):
+    for i, json in enumerate(array(value)):
         with at(i):
-            codecs.append(_codec_from_json(item, constraints))
+            codecs.append(_codec_from_json(json, constraints))
     kinds = [_kind(codec.name) for codec in codecs]
     first = next((i for i, kind in enumerate(kinds) if kind != 0), len(codecs))
     serializer = codecs[first] if first < len(codecs) and kinds[first] == 1 else None
     if serializer is None and not constraints:
         raise invalid("array -> bytes codec must be specified")
-    rest = codecs[first + (serializer is not None) :]
-    for codec in rest:
+    buffers = codecs[first + (serializer is not None) :]
+    for codec in buffers:
         if _kind(codec.name) != 2:
             raise invalid(f"Expected bytes -> bytes codec, but received: {dump(codec.to_json(stored=True))}")
-    return Chain(tuple(codecs[:first]), serializer, tuple(rest))
+    return Chain(tuple(codecs[:first]), serializer, tuple(buffers))
 
 
 def _kind(name: str) -> int:
@@ -124,19 +124,19 @@ def _kind(name: str) -> int:
 def _codec_from_json(value: Any, constraints: bool) -> Codec:
     if constraints and isinstance(value, str):
         value = {"name": value}
-    rest = obj(value)
+    members = obj(value)
     with member("name"):
-        name = string(rest.pop("name", MISSING))
+        name = string(members.pop("name", MISSING))
         unchecked = name in _UNCHECKED or name.startswith("numcodecs.")
         if name not in _OPTIONS and not unchecked:
             raise invalid(f"{dump(name)} is not registered")
     with member("configuration"):
-        configuration = obj(rest.pop("configuration", {}))
+        configuration = obj(members.pop("configuration", {}))
         if unchecked:
             return Codec(name, configuration)
         options = _read_options(name, configuration, constraints)
         known_only(configuration)
-    known_only(rest)
+    known_only(members)
     return Codec(name, options)
 
 
@@ -173,22 +173,22 @@ def _order(value: Any) -> list[int] | str:
         return value
     order = []
     try:
-        for i, item in enumerate(array(value)):
+        for i, axis in enumerate(array(value)):
             with at(i):
-                order.append(integer(item, 0, _MAX_RANK - 1))
+                order.append(integer(axis, 0, _MAX_RANK - 1))
         if sorted(order) != list(range(len(order))):
             raise invalid(f"{{{', '.join(map(str, order))}}} is not a valid permutation")
     except StatusError as error:
-        other = expected('one of "C", "F"', value)
-        raise invalid(f"No matching value binder: {error.sentence}; {other.sentence}") from None
+        alternative = expected('one of "C", "F"', value)
+        raise invalid(f"No matching value binder: {error.sentence}; {alternative.sentence}") from None
     return order
 
 
 def _lengths(value: Any) -> list[int]:
     lengths = []
-    for i, item in enumerate(array(value)):
+    for i, length in enumerate(array(value)):
         with at(i):
-            lengths.append(integer(item, 1, _MAX_SIZE))
+            lengths.append(integer(length, 1, _MAX_SIZE))
     return lengths
 
 
@@ -321,12 +321,12 @@ def _merge_option(name: str, first: Any, second: Any, strict: bool) -> Any:
             raise annotate(error, f"Incompatible {sub}{dump(name)}") from None
     if name == "order":
         for order, other in ((first, second), (second, first)):
-            if isinstance(order, str) and isinstance(other, list) and other == spelled(order, len(other)):
+            if isinstance(order, str) and isinstance(other, list) and other == order_as_list(order, len(other)):
                 return other
     raise status("FAILED_PRECONDITION", f'Incompatible "{name}": {dump(first)} vs {dump(second)}')
 
 
-def spelled(order: list[int] | str, rank: int) -> list[int]:
+def order_as_list(order: list[int] | str, rank: int) -> list[int]:
     """Return an order of dimensions, given as a list or as ``"C"`` or ``"F"``, as a list."""
     if isinstance(order, str):
         return list(range(rank)) if order == "C" else list(range(rank))[::-1]

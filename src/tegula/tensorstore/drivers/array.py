@@ -114,8 +114,8 @@ class ArrayDriver(Driver):
         self.chunk_layout = _layout(values)
 
     def read(self, indices: Indices) -> _Values:
-        found = read_at(self.values, indices)
-        return found.copy() if np.may_share_memory(found, self.values) else found
+        elements = read_at(self.values, indices)
+        return elements.copy() if np.may_share_memory(elements, self.values) else elements
 
     def write(self, indices: Indices, values: _Values) -> None:
         write_at(self.values, indices, values)
@@ -136,12 +136,12 @@ class ArrayDriver(Driver):
         if selection.size:  # the indices of an empty view may be outside the array
             shown = selection.present(read_at(self.values, selection.indices))
             axes = [axis for axis, size in enumerate(shown.shape) if size != 1 and shown.strides[axis] != 0]
-            kept = shown[(*(slice(None) if axis in axes else 0 for axis in range(shown.ndim)), ...)]
+            compact = shown[(*(slice(None) if axis in axes else 0 for axis in range(shown.ndim)), ...)]
             output = [OutputIndexMap(input_dimension=axis, offset=-origin[axis]) for axis in axes]
         else:
-            kept, output = np.empty(0, self.values.dtype), [OutputIndexMap(offset=0)]
-        spec = ArraySpec.of(kept, self.dtype, self._bound())
-        if kept.ndim == len(self.dimension_units or ()):  # as in TensorStore, other arrays have no units
+            compact, output = np.empty(0, self.values.dtype), [OutputIndexMap(offset=0)]
+        spec = ArraySpec.of(compact, self.dtype, self._bound())
+        if compact.ndim == len(self.dimension_units or ()):  # as in TensorStore, other arrays have no units
             spec.schema.update(dimension_units=self.dimension_units)
         return spec, IndexTransform(domain=view.domain, output=output)
 
@@ -151,12 +151,12 @@ class ArrayDriver(Driver):
     def storage_statistics(
         self, indices: Indices, *, query_not_stored: bool = False, query_fully_stored: bool = False
     ) -> dict[str, Any]:
-        found = {}
+        statistics = {}
         if query_not_stored:
-            found["not_stored"] = False
+            statistics["not_stored"] = False
         if query_fully_stored:
-            found["fully_stored"] = True
-        return found
+            statistics["fully_stored"] = True
+        return statistics
 
 
 def _layout(values: _Values) -> ChunkLayout:

@@ -43,11 +43,11 @@ class ArraySpec(StoredSpec):
         """Key of the array's metadata document, relative to the path."""
 
     @abstractmethod
-    def found(self, kvstore: KvStore, flags: OpenMode) -> Driver | None:
+    def open_existing(self, kvstore: KvStore, flags: OpenMode) -> Driver | None:
         """Open the stored array; None if there is none. Raise if the flags do not allow opening it."""
 
     @abstractmethod
-    def created(self, kvstore: KvStore, *, overwrite: bool) -> Driver:
+    def create(self, kvstore: KvStore, *, overwrite: bool) -> Driver:
         """Create the array; with `overwrite`, first delete everything at its path.
 
         Raises
@@ -59,35 +59,35 @@ class ArraySpec(StoredSpec):
     def open(self, request: Opening) -> Driver:
         flags = self.checked_flags(request)
         kvstore = self.opened_kvstore(request)
-        driver = self.opened(kvstore, flags)
+        driver = self.open_or_create(kvstore, flags)
         driver.mode = request.mode
         return driver
 
-    def opened(self, kvstore: KvStore, flags: OpenMode) -> Driver:
+    def open_or_create(self, kvstore: KvStore, flags: OpenMode) -> Driver:
         """Open the array or create it, as the flags allow."""
-        driver = None if flags.delete_existing else self.found(kvstore, flags)
+        driver = None if flags.delete_existing else self.open_existing(kvstore, flags)
         if driver is not None:
             return driver
         if not flags.create:
             raise status("NOT_FOUND", f"Metadata at {self.shown_key(kvstore)} does not exist")
         try:
-            return self.created(kvstore, overwrite=flags.delete_existing)
+            return self.create(kvstore, overwrite=flags.delete_existing)
         except AlreadyExistsError as error:
-            driver = self.found(kvstore, flags)  # another process has created the array
+            driver = self.open_existing(kvstore, flags)  # another process has created the array
             if driver is not None:
                 return driver
             text = error.message.replace("overwrite=True", "delete_existing=True")
             raise annotate(status("ALREADY_EXISTS", text), f"Error writing {self.shown_key(kvstore)}") from None
 
-    def exists(self, kvstore: KvStore) -> StatusError:
+    def already_exists_error(self, kvstore: KvStore) -> StatusError:
         """Return the error for an array that must not be opened."""
         return status("ALREADY_EXISTS", f"Error writing {self.shown_key(kvstore)}")
 
-    def not_determined(self, error: BaseException) -> StatusError:
+    def undetermined_error(self, error: BaseException) -> StatusError:
         """Return the error for a spec that does not determine an array."""
         return annotate(error, 'Cannot create using specified "metadata" and schema')
 
-    def not_written(self, kvstore: KvStore, error: BaseException) -> StatusError:
+    def write_error(self, kvstore: KvStore, error: BaseException) -> StatusError:
         """Return the error for an array that cannot be created."""
         return annotate(error, f"Error writing {self.shown_key(kvstore)}")
 

@@ -46,9 +46,9 @@ class AutoSpec(StoredSpec):
         return self
 
     def write(self, builder: SpecBuilder, include_defaults: bool = False) -> dict[str, Any]:
-        whole = super().write(builder, include_defaults)
+        json = super().write(builder, include_defaults)
         names = ("driver", "kvstore", "context", "schema", "dtype")
-        return {name: whole[name] for name in names if name in whole}
+        return {name: json[name] for name in names if name in json}
 
     def merge(self, *, flags: OpenMode | None = None, **options: Any) -> AutoSpec:
         if flags is not None and flags.create and not flags.open:
@@ -66,18 +66,19 @@ class AutoSpec(StoredSpec):
 
     def open(self, request: Opening) -> Driver:
         kvstore = self.opened_kvstore(request)
-        found = find_driver(URL_SCHEMES[self._detected(kvstore)])
-        spec = found.from_json({"kvstore": self.kvstore}).merge(schema=self.schema).bound(request.context)
+        driver_spec = find_driver(URL_SCHEMES[self._detect_scheme(kvstore)])
+        spec = driver_spec.from_json({"kvstore": self.kvstore}).merge(schema=self.schema).bound(request.context)
         return Spec._of(spec, None)._open(request)[0]
 
-    def _detected(self, kvstore: KvStore) -> str:
+    def _detect_scheme(self, kvstore: KvStore) -> str:
+        """Return the URL scheme of the only format whose keys exist."""
         store, path = kvstore._store, kvstore._path
         prefix = path if not path or path.endswith("/") else f"{path}/"
-        found = sorted({scheme for key, scheme in _FORMATS.items() if _exists(store, prefix + key)})
-        if len(found) == 1:
-            return found[0]
-        what = "Multiple possible formats detected" if found else "Failed to detect format"
-        listed = f": {{{', '.join(found)}}}" if found else ""
+        schemes = sorted({scheme for key, scheme in _FORMATS.items() if _exists(store, prefix + key)})
+        if len(schemes) == 1:
+            return schemes[0]
+        what = "Multiple possible formats detected" if schemes else "Failed to detect format"
+        listed = f": {{{', '.join(schemes)}}}" if schemes else ""
         raise status("FAILED_PRECONDITION", f"{what} for {kvstore._describe_key('')}{listed}")
 
 
@@ -85,4 +86,4 @@ def _exists(store: Store, key: str) -> bool:
     try:
         return store.exists(key)
     except StoreError:
-        return False  # there is a file in place of a directory of the key
+        return False  # there is a file where the key has a directory

@@ -60,11 +60,11 @@ class BcolzSpec(DocumentedSpec):
             "expectedlen": expected,
             "dflt": fill_json(self, wanted),
         }
-        given = {name: value for name, value in self.constraints.json.items() if name != "shape"}
-        if "cparams" in given:
-            given["cparams"] = {**_CPARAMS, **given["cparams"]}
+        explicit = {name: value for name, value in self.constraints.json.items() if name != "shape"}
+        if "cparams" in explicit:
+            explicit["cparams"] = {**_CPARAMS, **explicit["cparams"]}
         sizes = {"shape": [*shape], "nbytes": 0, "cbytes": 0}
-        return {"meta/storage": dump({**storage, **given}).encode(), "meta/sizes": dump(sizes).encode()}
+        return {"meta/storage": dump({**storage, **explicit}).encode(), "meta/sizes": dump(sizes).encode()}
 
     @classmethod
     def describe(cls, array: tegula.Array) -> dict[str, Any]:

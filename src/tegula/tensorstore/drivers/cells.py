@@ -25,7 +25,7 @@ def cells(indices: Indices, locate: Callable[[int, _Numbers], _Numbers]) -> Iter
     Parameters
     ----------
     indices : tuple
-        An item for each dimension.
+        A term for each dimension.
     locate : callable
         Returns the cell numbers for a dimension and indices along it.
 
@@ -35,31 +35,31 @@ def cells(indices: Indices, locate: Callable[[int, _Numbers], _Numbers]) -> Iter
         The number of the cell along each dimension.
     part : tuple
         The indices in the cell.
-    place : tuple
-        Their position in the result: ``result[place]`` has the shape that reading the part returns.
+    position : tuple
+        Their position in the result: ``result[position]`` has the shape that reading the part returns.
     """
-    arrays = [axis for axis, item in enumerate(indices) if isinstance(item, np.ndarray)]
-    slices = [axis for axis, item in enumerate(indices) if isinstance(item, slice)]
+    arrays = [axis for axis, term in enumerate(indices) if isinstance(term, np.ndarray)]
+    slices = [axis for axis, term in enumerate(indices) if isinstance(term, slice)]
     fixed = {
-        axis: int(locate(axis, np.asarray([item]))[0]) for axis, item in enumerate(indices) if isinstance(item, int)
+        axis: int(locate(axis, np.asarray([term]))[0]) for axis, term in enumerate(indices) if isinstance(term, int)
     }
     joint = array_rank(indices)
     groups = list(_points(indices, arrays, locate)) if arrays else [((), {}, ())]
     runs = [list(_runs(indices[axis], axis, locate)) for axis in slices]
-    for at, points, place in groups:
+    for array_numbers, points, position in groups:
         for chosen in product(*runs):
             numbers = [0] * len(indices)
             part: list[Any] = list(indices)
             for axis, number in fixed.items():
                 numbers[axis] = number
-            for axis, number in zip(arrays, at):
+            for axis, number in zip(arrays, array_numbers):
                 numbers[axis] = number
                 part[axis] = points[axis]
             for axis, (number, piece, _) in zip(slices, chosen):
                 numbers[axis] = number
                 part[axis] = piece
             spans = tuple(span for _, _, span in chosen)
-            yield tuple(numbers), tuple(part), (*(place if joint else ()), *spans)
+            yield tuple(numbers), tuple(part), (*(position if joint else ()), *spans)
 
 
 def _points(
@@ -74,22 +74,22 @@ def _points(
     groups = groups.reshape(-1)
     for number in range(unique.shape[1]):
         members = np.flatnonzero(groups == number)
-        place = np.unravel_index(members, shape)
-        yield tuple(unique[:, number].tolist()), {axis: flat[axis][members] for axis in arrays}, place
+        position = np.unravel_index(members, shape)
+        yield tuple(unique[:, number].tolist()), {axis: flat[axis][members] for axis in arrays}, position
 
 
-def _runs(item: Any, axis: int, locate: Callable[[int, _Numbers], _Numbers]) -> Iterator[tuple[int, slice, slice]]:
-    covered = range(item.start, item.stop, item.step)
+def _runs(term: Any, axis: int, locate: Callable[[int, _Numbers], _Numbers]) -> Iterator[tuple[int, slice, slice]]:
+    covered = range(term.start, term.stop, term.step)
     if not covered:
         return
-    sign = 1 if item.step > 0 else -1
+    sign = 1 if term.step > 0 else -1
 
-    def cell(place: int) -> int:
-        return sign * int(locate(axis, np.asarray([covered[place]]))[0])
+    def cell(position: int) -> int:
+        return sign * int(locate(axis, np.asarray([covered[position]]))[0])
 
     begin = 0
     while begin < len(covered):
         number = cell(begin)
         end = bisect_right(range(len(covered)), number, lo=begin, key=cell)
-        yield sign * number, slice(covered[begin], covered[end - 1] + sign, item.step), slice(begin, end)
+        yield sign * number, slice(covered[begin], covered[end - 1] + sign, term.step), slice(begin, end)
         begin = end

@@ -112,7 +112,7 @@ class DocumentedSpec(ArraySpec):
 
     # --- opening
 
-    def found(self, kvstore: KvStore, flags: OpenMode) -> Driver | None:
+    def open_existing(self, kvstore: KvStore, flags: OpenMode) -> Driver | None:
         node = open_node(kvstore._store, kvstore._path.strip("/"), self.name, read_only=False)
         if isinstance(node, tegula.Table):
             if self.field not in node.names:
@@ -126,21 +126,21 @@ class DocumentedSpec(ArraySpec):
         if not isinstance(node, tegula.Array):
             return None
         if not flags._opens:
-            raise self.exists(kvstore)
+            raise self.already_exists_error(kvstore)
         self._check_metadata(node)
         return self._driver(kvstore, node)
 
-    def created(self, kvstore: KvStore, *, overwrite: bool) -> Driver:
-        item = find_format(self.name)
+    def create(self, kvstore: KvStore, *, overwrite: bool) -> Driver:
+        fmt = find_format(self.name)
         try:
             if self.field:
                 raise invalid("a column can only be created together with its table")
-            metadata = item.parse(self.new_documents())
+            metadata = fmt.parse(self.new_documents())
         except TegulaError as error:
-            raise self.not_written(kvstore, self.not_determined(error)) from None
+            raise self.write_error(kvstore, self.undetermined_error(error)) from None
         assert isinstance(metadata, ArrayMetadata)
         path = kvstore._path.strip("/")
-        return self._driver(kvstore, new_array_of(kvstore._store, path, item, item.adapt(metadata), overwrite))
+        return self._driver(kvstore, new_array_of(kvstore._store, path, fmt, fmt.adapt(metadata), overwrite))
 
     def _driver(self, kvstore: KvStore, array: tegula.Array) -> Driver:
         driver = DocumentedDriver(self, kvstore, array)
@@ -157,16 +157,16 @@ class DocumentedSpec(ArraySpec):
 
     def _check(self, driver: DocumentedDriver) -> None:
         """Raise unless an array meets the schema."""
-        found = Schema()
-        found._set_dtype(driver.dtype)
-        found._set_domain(driver.domain, "domain")
-        found._set_chunk_layout(driver.chunk_layout)
+        actual = Schema()
+        actual._set_dtype(driver.dtype)
+        actual._set_domain(driver.domain, "domain")
+        actual._set_chunk_layout(driver.chunk_layout)
         if driver.codec is not None:
-            found._set_codec(driver.codec)
+            actual._set_codec(driver.codec)
         if driver.fill_value is not None:
-            found._set_fill_value(driver.fill_value)
+            actual._set_fill_value(driver.fill_value)
         try:
-            found._merge(self.schema)
+            actual._merge(self.schema)
         except StatusError as error:
             raise annotate(
                 status("FAILED_PRECONDITION", error.sentence), "Mismatch between metadata and schema"
@@ -234,7 +234,7 @@ class DocumentedDriver(NodeDriver):
 
 def _data_type(value: Any) -> dtype:
     try:
-        return dtype(dtype_of_text(value) if isinstance(value, str) else np.dtype([tuple(item) for item in value]))
+        return dtype(dtype_of_text(value) if isinstance(value, str) else np.dtype([tuple(field) for field in value]))
     except (TypeError, ValueError) as error:
         raise invalid(f"{dump(value)} is not a data type: {error}") from None
 

@@ -56,35 +56,35 @@ class Elements:
     array([[b'a', b'b', b'']], dtype='|S1')
     """
 
-    __slots__ = ("_inner", "_item", "dtype", "field", "plain", "shape")
+    __slots__ = ("_base", "_inner", "dtype", "field", "plain", "shape")
 
     def __init__(self, stored: DataType, field: str | None = None, void: bool = False) -> None:
         self.field = field
-        item = stored.numpy if field is None else stored.numpy[field]
+        base = stored.numpy if field is None else stored.numpy[field]
         inner: tuple[int, ...] = ()
-        if item.subdtype is not None and not void:
-            item, inner = item.subdtype
-        self._item, self._inner, self.shape = item, inner, inner
+        if base.subdtype is not None and not void:
+            base, inner = base.subdtype
+        self._base, self._inner, self.shape = base, inner, inner
         if stored.variable:
             self.dtype = _VARIABLE.get(stored.variable, dtypes.json)
         elif void:
-            self.dtype, self.shape = dtypes.byte, (item.itemsize,)
+            self.dtype, self.shape = dtypes.byte, (base.itemsize,)
         else:
-            self.dtype = dtypes.dtype(item)
+            self.dtype = dtypes.dtype(base)
             if (self.dtype is dtypes.char or self.dtype is dtypes.byte) and not (
-                item.itemsize == 1 and field is not None
+                base.itemsize == 1 and field is not None
             ):
-                self.shape = (*inner, item.itemsize)
-        self.plain = self.shape == inner and item == self.dtype.numpy_dtype
+                self.shape = (*inner, base.itemsize)
+        self.plain = self.shape == inner and base == self.dtype.numpy_dtype
 
     @property
     def _split(self) -> bool:
         return len(self.shape) > len(self._inner)
 
     @property
-    def item(self) -> np.dtype[Any]:
+    def stored_dtype(self) -> np.dtype[Any]:
         """Type of a value in an element, in the stored byte order."""
-        return self.dtype.numpy_dtype if self._split else self._item
+        return self.dtype.numpy_dtype if self._split else self._base
 
     def present(self, values: _Values) -> _Values:
         """Return stored values as elements of `dtype`; the added dimensions come last."""
@@ -94,7 +94,7 @@ class Elements:
         if not self._split:
             return values.astype(wanted)
         # NumPy drops the byte order of a number that it takes out of an array
-        parts = np.ascontiguousarray(values, self._item).reshape((*values.shape, 1)).view(wanted)
+        parts = np.ascontiguousarray(values, self._base).reshape((*values.shape, 1)).view(wanted)
         return parts.reshape((*values.shape[: values.ndim - len(self._inner)], *self.shape))
 
     def store(self, values: _Values) -> _Values:
@@ -102,7 +102,7 @@ class Elements:
         if self.plain or not self._split:
             return values
         outer = values.shape[: values.ndim - 1]
-        return np.ascontiguousarray(values, self.dtype.numpy_dtype).view(self._item).reshape(outer)
+        return np.ascontiguousarray(values, self.dtype.numpy_dtype).view(self._base).reshape(outer)
 
 
 def pick(values: _Values, joint: int, inner: Indices) -> _Values:
@@ -129,22 +129,27 @@ def put(values: _Values, heads: tuple[npt.NDArray[np.int64], ...], inner: Indice
 
 
 def _has_arrays(indices: Indices) -> bool:
-    return any(isinstance(item, np.ndarray) for item in indices)
+    return any(isinstance(term, np.ndarray) for term in indices)
 
 
 def _ordered(ndim: int, joint: int, heads: tuple[Any, ...], inner: Indices) -> tuple[tuple[int, ...], tuple[Any, ...]]:
     """Return an order of the axes, with those of index arrays first, and the selection in that order."""
     outer = ndim - len(inner)
-    arrays = [axis for axis, item in enumerate(inner) if isinstance(item, np.ndarray)]
-    rest = [axis for axis, item in enumerate(inner) if not isinstance(item, np.ndarray)]
-    order = (*range(joint), *(outer + axis for axis in arrays), *range(joint, outer), *(outer + axis for axis in rest))
-    whole = [slice(None)] * (outer - joint)
-    selection = [*(heads or [slice(None)] * joint), *(inner[axis] for axis in arrays), *whole]
-    for axis in rest:
-        item = inner[axis]
-        if isinstance(item, slice) and item.step < 0 and item.stop is not None and item.stop < 0:
-            item = slice(item.start, None, item.step)
-        selection.append(item)
+    arrays = [axis for axis, term in enumerate(inner) if isinstance(term, np.ndarray)]
+    others = [axis for axis, term in enumerate(inner) if not isinstance(term, np.ndarray)]
+    order = (
+        *range(joint),
+        *(outer + axis for axis in arrays),
+        *range(joint, outer),
+        *(outer + axis for axis in others),
+    )
+    full = [slice(None)] * (outer - joint)
+    selection = [*(heads or [slice(None)] * joint), *(inner[axis] for axis in arrays), *full]
+    for axis in others:
+        term = inner[axis]
+        if isinstance(term, slice) and term.step < 0 and term.stop is not None and term.stop < 0:
+            term = slice(term.start, None, term.step)
+        selection.append(term)
     return order, tuple(selection)
 
 
@@ -199,7 +204,7 @@ def stored_fill(fill: npt.NDArray[Any], stored: DataType, shown: Elements) -> np
     values = fill_as_shown(fill, shown)
     if stored.variable:
         return scalar_array(values[()], stored)
-    raw = np.ascontiguousarray(values.astype(shown.item)).tobytes()
+    raw = np.ascontiguousarray(values.astype(shown.stored_dtype)).tobytes()
     return np.frombuffer(raw, stored.numpy).reshape(()).copy() if raw else np.zeros((), stored.numpy)
 
 

@@ -150,19 +150,19 @@ class JsonDriver(Driver):
         try:
             return parse(bytes(raw)), generation
         except (ValueError, RecursionError):
-            raise annotate(status("FAILED_PRECONDITION", "Invalid JSON"), self._doing("reading")) from None
+            raise annotate(status("FAILED_PRECONDITION", "Invalid JSON"), self._error_while("reading")) from None
 
-    def _doing(self, what: str) -> str:
-        return f"Error {what} {self.kvstore._describe_key('')}"
+    def _error_while(self, action: str) -> str:
+        return f"Error {action} {self.kvstore._describe_key('')}"
 
     def read(self, indices: Indices) -> npt.NDArray[Any]:
         document, _ = self._document()
         if document is MISSING:
-            raise status("NOT_FOUND", self._doing("reading"))
+            raise status("NOT_FOUND", self._error_while("reading"))
         try:
             value = resolve(document, self.pointer)
         except TegulaError as error:
-            raise annotate(error, self._doing("reading")) from None
+            raise annotate(error, self._error_while("reading")) from None
         out = np.empty((), object)
         out[()] = value
         return out
@@ -178,15 +178,15 @@ class JsonDriver(Driver):
             try:
                 changed = replaced(document, self.pointer, value)
             except TegulaError as error:
-                raise annotate(error, self._doing("writing")) from None
+                raise annotate(error, self._error_while("writing")) from None
             try:
                 store.set(key, dump(changed).encode(), if_generation=generation)
                 return
             except ConflictError:
                 continue
             except TegulaError as error:
-                raise annotate(as_status(error), self._doing("writing")) from error
-        raise status("ABORTED", f"{self._doing('writing')}: the document kept changing")
+                raise annotate(as_status(error), self._error_while("writing")) from error
+        raise status("ABORTED", f"{self._error_while('writing')}: the document kept changing")
 
     def with_transaction(self, transaction: Transaction | None) -> Driver:
         other = copy(self)
@@ -199,5 +199,5 @@ def _finite(value: Any) -> Any:
     if isinstance(value, float):
         return value if isfinite(value) else None
     if isinstance(value, dict):
-        return {name: _finite(item) for name, item in value.items()}
-    return [_finite(item) for item in value] if isinstance(value, list) else value
+        return {name: _finite(part) for name, part in value.items()}
+    return [_finite(part) for part in value] if isinstance(value, list) else value

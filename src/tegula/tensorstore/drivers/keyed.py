@@ -73,18 +73,18 @@ class KeyedSpec(ArraySpec):
 
     def write_shown(self) -> dict[str, Any]:
         """Write the members that choose the part of the elements to show."""
-        found = {"field": self.field, "open_as_void": self.void, "open_as_records": self.records}
-        return {name: value for name, value in found.items() if value}
+        members = {"field": self.field, "open_as_void": self.void, "open_as_records": self.records}
+        return {name: value for name, value in members.items() if value}
 
     def url_suffix(self) -> str:
-        for name, given in (("selected_field", self.field), ("open_as_void", self.void)):
-            if given:
-                raise self.not_in_url(f"{name} specified")
+        for name, value in (("selected_field", self.field), ("open_as_void", self.void)):
+            if value:
+                raise self.no_url_error(f"{name} specified")
         if self.records:
-            raise self.not_in_url("open_as_records specified")
+            raise self.no_url_error("open_as_records specified")
         return f"{self.format_name}:"
 
-    def not_in_url(self, what: str) -> StatusError:
+    def no_url_error(self, what: str) -> StatusError:
         """Return the error for a spec without a URL."""
         return invalid(f"{self.format_name} URL syntax not supported with {what}")
 
@@ -116,8 +116,8 @@ class KeyedSpec(ArraySpec):
         return self.ranks().full
 
     def get_codec(self) -> CodecSpec:
-        found, given = self.codec_constraint(), self.schema.codec
-        return found if given is None else found._merged(given)
+        required, wanted = self.codec_constraint(), self.schema.codec
+        return required if wanted is None else required._merged(wanted)
 
     def get_fill_value(self) -> npt.NDArray[Any] | None:
         if "fill_value" not in self.constraints.json:
@@ -129,21 +129,21 @@ class KeyedSpec(ArraySpec):
         return (None,) * rank if units is None and rank is not None else units
 
     def get_schema(self) -> Schema:
-        found = Schema()
+        schema = Schema()
         if (rank := self.get_rank()) is not None:
-            found._set_rank(rank, "rank")
+            schema._set_rank(rank, "rank")
         if self.schema.dtype is not None:
-            found._set_dtype(self.schema.dtype)
+            schema._set_dtype(self.schema.dtype)
         if (domain := self.get_domain()) is not None:
-            found._set_domain(domain, "domain")
-        found._set_chunk_layout(self.get_chunk_layout())
-        found._set_codec(self.get_codec())
+            schema._set_domain(domain, "domain")
+        schema._set_chunk_layout(self.get_chunk_layout())
+        schema._set_codec(self.get_codec())
         if (fill := self.get_fill_value()) is not None:
-            found._set_fill_value(fill)
+            schema._set_fill_value(fill)
         units = self.get_dimension_units() or ()
         if any(unit is not None for unit in units):
-            found._set_dimension_units(units)
-        return found
+            schema._set_dimension_units(units)
+        return schema
 
     # --- documents
 
@@ -173,59 +173,59 @@ class KeyedSpec(ArraySpec):
 
     # --- opening
 
-    def opened(self, kvstore: KvStore, flags: OpenMode) -> Driver:
+    def open_or_create(self, kvstore: KvStore, flags: OpenMode) -> Driver:
         if flags.assume_metadata or flags.assume_cached_metadata:
-            return self.driver(kvstore, self._determined()[1])
-        return super().opened(kvstore, flags)
+            return self.driver(kvstore, self._new_metadata()[1])
+        return super().open_or_create(kvstore, flags)
 
-    def found(self, kvstore: KvStore, flags: OpenMode) -> Driver | None:
+    def open_existing(self, kvstore: KvStore, flags: OpenMode) -> Driver | None:
         raw = kvstore._store.get(kvstore._path + self.key)
         if raw is None:
             return None
-        found = self.read_document(kvstore, raw)
+        metadata = self.read_document(kvstore, raw)
         if not flags._opens:
-            raise self.exists(kvstore)
-        self.check(found)
-        return self.driver(kvstore, found)
+            raise self.already_exists_error(kvstore)
+        self.check(metadata)
+        return self.driver(kvstore, metadata)
 
-    def created(self, kvstore: KvStore, *, overwrite: bool) -> Driver:
+    def create(self, kvstore: KvStore, *, overwrite: bool) -> Driver:
         store, path = kvstore._store, path_of(kvstore)
         # raise errors before anything is changed
         try:
-            raw, metadata = self._determined()
+            raw, metadata = self._new_metadata()
         except StatusError as error:
-            raise self.not_written(kvstore, error) from None
+            raise self.write_error(kvstore, error) from None
         driver = self.driver(kvstore, metadata)
-        item, array = self.format(kvstore), driver.array.stored
+        fmt, array = self.format(kvstore), driver.array.stored
         node = replace(driver.array.metadata, documents={self.key: raw})
         done = False
         if overwrite:  # all keys below the path, not only those of a node
             if kvstore.transaction is None:
-                with replacing(store, path, item, True, "none", anywhere=True, everything=True) as place:
-                    if done := place.is_staged:
-                        create_node(place.store, place.path, item, node, False, array, anywhere=True)
+                with replacing(store, path, fmt, True, "none", anywhere=True, everything=True) as destination:
+                    if done := destination.is_staged:
+                        create_node(destination.store, destination.path, fmt, node, False, array, anywhere=True)
                 if not done:
                     delete_node(store, path)  # deletes the document first: an interrupted deletion leaves no array
             if not done:
                 kvstore.delete_range(KvStore.KeyRange()).result()
         if not done:
-            create_node(store, path, item, node, overwrite, array, anywhere=True)
+            create_node(store, path, fmt, node, overwrite, array, anywhere=True)
         array.created()
         return driver
 
-    def _determined(self) -> tuple[bytes, Metadata]:
+    def _new_metadata(self) -> tuple[bytes, Metadata]:
         """Return the document of a new array, as bytes and parsed; raise unless it meets the spec."""
         try:
             raw = dump(self.new_document()).encode("utf-8", "surrogatepass")
             metadata = self.parse(raw)
             self.check(metadata)
         except StatusError as error:
-            raise self.not_determined(error) from None
+            raise self.undetermined_error(error) from None
         return raw, metadata
 
     def format(self, kvstore: KvStore) -> Format:
         """Return the format with this array's key for the document, and with this interface's checks."""
-        item = find_format(self.format_name)
+        fmt = find_format(self.format_name)
 
         def parse(documents: Mapping[str, bytes]) -> ArrayMetadata | None:
             raw = documents.get(self.key)
@@ -237,13 +237,13 @@ class KeyedSpec(ArraySpec):
             )
 
         def serialize(node: NodeMetadata) -> dict[str, bytes]:
-            documents = _renamed(node.documents, self.key, item.shape_key)
-            return _renamed(item.serialize(replace(node, documents=documents)), item.shape_key, self.key)
+            documents = _renamed(node.documents, self.key, fmt.shape_key)
+            return _renamed(fmt.serialize(replace(node, documents=documents)), fmt.shape_key, self.key)
 
         keys, node_keys = (
-            tuple(_renamed(dict.fromkeys(names), item.shape_key, self.key)) for names in (item.keys, item.node_keys)
+            tuple(_renamed(dict.fromkeys(names), fmt.shape_key, self.key)) for names in (fmt.keys, fmt.node_keys)
         )
-        return item.changed(
+        return fmt.changed(
             keys=keys,
             node_keys=node_keys,
             shape_key=self.key,

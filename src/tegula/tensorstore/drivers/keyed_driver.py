@@ -65,18 +65,22 @@ class KeyedDriver(NodeDriver):
     def attributes(self) -> Attributes:
         """The user's attributes, read from the store at each access."""
         kvstore = self._kvstore()
-        store, path, item = kvstore._store, path_of(kvstore), self.source.format(kvstore)
+        store, path, fmt = kvstore._store, path_of(kvstore), self.source.format(kvstore)
 
         def look() -> Mapping[str, Any]:
-            found = item.parse(engine.fetch_documents(store, path, item.keys))
-            return {} if found is None else found.attributes
+            metadata = fmt.parse(engine.fetch_documents(store, path, fmt.keys))
+            return {} if metadata is None else metadata.attributes
 
         def change(how: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
             if "w" not in self.mode:
                 raise status("INVALID_ARGUMENT", "Destination does not support writing.")
             node = self.array.metadata
             engine.update_documents(
-                store, path, node, lambda found: replace(found, attributes=how(dict(found.attributes))), fmt=item
+                store,
+                path,
+                node,
+                lambda metadata: replace(metadata, attributes=how(dict(metadata.attributes))),
+                fmt=fmt,
             )
 
         return Attributes(self.array, look, change)
@@ -112,21 +116,21 @@ class KeyedDriver(NodeDriver):
         kvstore = self._kvstore()
         raw = kvstore._store.get(kvstore._path + self.source.key)
         if raw is None:
-            raise self._gone()
+            raise self._missing_document_error()
         return self._compatible(self.source.read_document(kvstore, raw))
 
-    def _gone(self) -> StatusError:
+    def _missing_document_error(self) -> StatusError:
         return status("FAILED_PRECONDITION", f"Metadata at {self.source.shown_key(self._kvstore())} does not exist")
 
-    def _compatible(self, found: Metadata) -> ArrayMetadata:
+    def _compatible(self, metadata: Metadata) -> ArrayMetadata:
         """Return the array that a document describes; raise unless it has the same chunks as when it was opened."""
         known = self.metadata
-        if found.has_chunks_of(known):
-            return self.source.node_of(found)
+        if metadata.has_chunks_of(known):
+            return self.source.node_of(metadata)
         known = known.with_members(self.array.shape)
         raise status(
             "FAILED_PRECONDITION",
-            f"Updated zarr metadata {dump(found.json)} is incompatible with existing metadata {dump(known.json)}",
+            f"Updated zarr metadata {dump(metadata.json)} is incompatible with existing metadata {dump(known.json)}",
         )
 
     def resolve(self, *, fix_resizable_bounds: bool = False, batch: Batch | None = None) -> Driver:
@@ -134,9 +138,9 @@ class KeyedDriver(NodeDriver):
             return self
         array = self.shared()
         with array.metadata_lock():
-            found = self._current()
-            array.stored = array.reopened(found)
-        return self if found.shape == self.array.shape else self.at(array)
+            metadata = self._current()
+            array.stored = array.reopened(metadata)
+        return self if metadata.shape == self.array.shape else self.at(array)
 
     def resize(self, options: ResizeOptions) -> Driver:
         if self.source.flags.assume_metadata:
@@ -145,7 +149,7 @@ class KeyedDriver(NodeDriver):
             self._check_other_fields(options)
         kvstore, array = self._kvstore(), self.shared()
         # other documents may change at the same time
-        item = self.source.format(kvstore).changed(keys=(self.source.key,))
+        fmt = self.source.format(kvstore).changed(keys=(self.source.key,))
 
         def shape_of(node: ArrayMetadata) -> tuple[int, ...]:
             self._compatible(self.source.parse(node.documents[self.source.key]))
@@ -157,23 +161,24 @@ class KeyedDriver(NodeDriver):
                 raise annotate(error, f"Error writing {self.source.shown_key(kvstore)}") from None
 
         def update(change: Callable[[ArrayMetadata], ArrayMetadata]) -> StoredArray:
-            return array.update_metadata(change, fmt=item, shape_only=True)
+            return array.update_metadata(change, fmt=fmt, shape_only=True)
 
         # the engine stores the shape, and deletes the elements outside it
         try:
             if options.metadata_only:
                 resized = update(lambda node: replace(node, shape=shape_of(node)))
             else:
-                resized = engine.resize(array.path, shape_of, update, array.reopened, self._holds)
+                resized = engine.resize(array.path, shape_of, update, array.reopened, self._has_stored_shape)
         except NotFoundError:
-            raise self._gone() from None
+            raise self._missing_document_error() from None
         except StatusError:
             raise
         except TegulaError as error:
             raise annotate(as_status(error), f"Error writing {self.source.shown_key(kvstore)}") from error
         return self.at(tegula.Array(resized, array.path, read_only=False))
 
-    def _holds(self, metadata: ArrayMetadata) -> bool:
+    def _has_stored_shape(self, metadata: ArrayMetadata) -> bool:
+        """Return whether the stored document has the shape of `metadata`."""
         try:
             return self._current().shape == metadata.shape
         except TegulaError:

@@ -70,7 +70,7 @@ class Metadata:
     def rank(self) -> int | None:
         """Number of dimensions; None if it is unknown."""
         known = (self.shape, self.names, self.chunk_shape, self.units)
-        return next((len(item) for item in known if item is not None), None)
+        return next((len(values) for values in known if values is not None), None)
 
     def has_chunks_of(self, other: Metadata) -> bool:
         """Return whether two documents describe the same chunks; shape and attributes may differ."""
@@ -90,7 +90,7 @@ def _about_chunks(members: Mapping[str, Any]) -> str:
 
 
 class Reader:
-    """A reader of the members of an object; those with an item for each dimension must have the same rank.
+    """A reader of the members of an object; those with an element for each dimension must have the same rank.
 
     Parameters
     ----------
@@ -117,26 +117,26 @@ class Reader:
         if value is MISSING and (optional or not self.required):
             return None
         with member(name):
-            found = read(value)
-        self.json[name] = [*found] if isinstance(found, tuple) else found
-        return found
+            result = read(value)
+        self.json[name] = [*result] if isinstance(result, tuple) else result
+        return result
 
-    def items(self, value: Any, read: Callable[[Any], Any]) -> tuple[Any, ...]:
-        """Read an array with an item for each dimension."""
+    def per_dimension(self, value: Any, read: Callable[[Any], Any]) -> tuple[Any, ...]:
+        """Read an array with an element for each dimension."""
         values = array(value)
         if len(values) > _MAX_RANK:
             raise invalid(f"Rank {len(values)} is outside valid range [0, {_MAX_RANK}]")
         values = array(values, self.rank)
         self.rank = len(values)
         out = []
-        for position, item in enumerate(values):
+        for position, element in enumerate(values):
             with at(position):
-                out.append(read(item))
+                out.append(read(element))
         return tuple(out)
 
     def sizes(self, value: Any, least: int) -> tuple[int, ...]:
         """Read an array with a size for each dimension."""
-        return self.items(value, lambda item: integer(item, least, _MAX_SIZE))
+        return self.per_dimension(value, lambda size: integer(size, least, _MAX_SIZE))
 
 
 def parsed(
@@ -165,12 +165,12 @@ def parsed(
     except (ValueError, RecursionError):
         raise status(code, "Invalid JSON") from None
     try:
-        found = read(obj(value))
+        metadata = read(obj(value))
     except TegulaError as error:
         raise status("FAILED_PRECONDITION", as_status(error).sentence) from None
-    if found.fill is not None:
-        found.fill.flags.writeable = False
-    return found
+    if metadata.fill is not None:
+        metadata.fill.flags.writeable = False
+    return metadata
 
 
 def described(describe: Callable[[dict[str, Any]], ArrayMetadata], members: dict[str, Any]) -> ArrayMetadata:
@@ -189,5 +189,5 @@ def described(describe: Callable[[dict[str, Any]], ArrayMetadata], members: dict
 
 def mismatch(name: str, wanted: Any, stored: Any) -> StatusError:
     """Return the error for a stored member that differs from the spec."""
-    found = "<discarded>" if stored is MISSING else dump(stored)
-    return status("FAILED_PRECONDITION", f"Expected {dump(name)} of {dump(wanted)} but received: {found}")
+    received = "<discarded>" if stored is MISSING else dump(stored)
+    return status("FAILED_PRECONDITION", f"Expected {dump(name)} of {dump(wanted)} but received: {received}")

@@ -131,9 +131,9 @@ class NodeDriver(Driver):
         selection, joint = numpy_selection(indices[:outer])
         inner = indices[outer:]
         if not self._is_whole(inner):
-            selection, heads, joint = _once(selection, inner, joint)
-            part, whole = values, tuple(slice(0, size, 1) for size in self.elements.shape)
-            values = self._picked(selection, joint, whole).copy()
+            selection, heads, joint = _without_duplicates(selection, inner, joint)
+            part, full = values, tuple(slice(0, size, 1) for size in self.elements.shape)
+            values = self._picked(selection, joint, full).copy()
             put(values, heads, inner, part)
         self._set(selection, joint, self.elements.store(values))
 
@@ -151,7 +151,7 @@ class NodeDriver(Driver):
             raise as_status(error) from error
 
     def _is_whole(self, inner: Indices) -> bool:
-        return all(item == slice(0, size, 1) for item, size in zip(inner, self.elements.shape) if _is_slice(item)) and (
+        return all(term == slice(0, size, 1) for term, size in zip(inner, self.elements.shape) if _is_slice(term)) and (
             all(map(_is_slice, inner))
         )
 
@@ -167,8 +167,8 @@ class NodeDriver(Driver):
             if not stored.store.exists(key):
                 shown = ", ".join(map(str, coords))
                 name = key.removeprefix(stored.prefix)
-                place = f'"{name}"' if self.kvstore is None else self.kvstore._describe_key(name)
-                raise status("NOT_FOUND", f"chunk {{{shown}}} stored at {place} is missing")
+                location = f'"{name}"' if self.kvstore is None else self.kvstore._describe_key(name)
+                raise status("NOT_FOUND", f"chunk {{{shown}}} stored at {location} is missing")
 
     def storage_statistics(
         self, indices: Indices, *, query_not_stored: bool = False, query_fully_stored: bool = False
@@ -178,12 +178,12 @@ class NodeDriver(Driver):
             count, total = self.count_stored(self._plan(selection))
         except tegula.TegulaError as error:
             raise as_status(error) from error
-        found: dict[str, Any] = {}
+        statistics: dict[str, Any] = {}
         if query_not_stored:
-            found["not_stored"] = count == 0
+            statistics["not_stored"] = count == 0
         if query_fully_stored:
-            found["fully_stored"] = count == total
-        return found
+            statistics["fully_stored"] = count == total
+        return statistics
 
     def count_stored(self, plan: Plan) -> tuple[int, int]:
         """Return the number of stored chunks, and of all chunks, that a plan touches."""
@@ -209,13 +209,13 @@ class NodeDriver(Driver):
     def at(self, array: tegula.Array) -> Driver:
         """Return the driver of the array with other bounds."""
         other = copy(self)
-        other.array = _same(array)
+        other.array = _another_object(array)
         other._note_shape()
         return other
 
     def shared(self) -> tegula.Array:
         """Return `newest`, creating it if there is none."""
-        newest: tegula.Array = vars(self).setdefault("newest", _same(self.array))  # one for all threads
+        newest: tegula.Array = vars(self).setdefault("newest", _another_object(self.array))  # one for all threads
         return newest
 
     def latest(self, *, look: bool = True) -> Driver:
@@ -233,28 +233,28 @@ class NodeDriver(Driver):
             )
 
 
-def _same(array: tegula.Array) -> tegula.Array:
+def _another_object(array: tegula.Array) -> tegula.Array:
     """Return a new object for an array, with bounds of its own; `copy` would read the bounds from the store."""
     return tegula.Array(array.stored, array.path, read_only=array.read_only, allow_pickle=array.allow_pickle)
 
 
-def _is_slice(item: Any) -> bool:
-    return isinstance(item, slice)
+def _is_slice(term: Any) -> bool:
+    return isinstance(term, slice)
 
 
-def _once(
+def _without_duplicates(
     selection: tuple[Any, ...], inner: Indices, joint: int
 ) -> tuple[tuple[Any, ...], tuple[npt.NDArray[np.int64], ...], int]:
     """Return a selection without duplicate points, and the position in it of each point of the index arrays."""
     if not joint:
         return selection, (), 0
-    arrays = [item for item in selection if isinstance(item, np.ndarray)]
-    shape = np.broadcast_shapes(*(item.shape for item in (*arrays, *inner) if isinstance(item, np.ndarray)))
+    arrays = [term for term in selection if isinstance(term, np.ndarray)]
+    shape = np.broadcast_shapes(*(term.shape for term in (*arrays, *inner) if isinstance(term, np.ndarray)))
     points = np.stack([np.broadcast_to(array, shape).reshape(-1) for array in arrays])
-    unique, places = np.unique(points, axis=1, return_inverse=True)
+    unique, positions = np.unique(points, axis=1, return_inverse=True)
     rows = iter(unique)
-    once = tuple(next(rows) if isinstance(item, np.ndarray) else item for item in selection)
-    return once, (places.reshape(shape),), 1
+    unique_selection = tuple(next(rows) if isinstance(term, np.ndarray) else term for term in selection)
+    return unique_selection, (positions.reshape(shape),), 1
 
 
 def new_shape(old: tuple[int, ...], options: ResizeOptions) -> tuple[int, ...]:

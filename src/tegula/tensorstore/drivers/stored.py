@@ -68,7 +68,7 @@ class StoredSpec(DriverSpec):
         members = obj(json)
         self = cls()
         self.schema = read_schema(members)
-        self.bindings.take(members, but=_ONLY_IF_GIVEN)
+        self.bindings.take(members, only_if_given=_ONLY_IF_GIVEN)
         self._read_kvstore(members)
         for name, (attribute, read) in _OPTIONS.items():
             if name in members:
@@ -199,21 +199,21 @@ class StoredSpec(DriverSpec):
 
 def read_schema(members: dict[str, Any]) -> Schema:
     """Remove ``schema``, ``dtype`` and ``rank`` from a spec and read them."""
-    found = Schema()
+    schema = Schema()
     if "schema" in members:
         with member("schema"):
-            found = Schema(obj(members.pop("schema")))
+            schema = Schema(obj(members.pop("schema")))
     name = members.pop("dtype", MISSING)
     if name is not MISSING:
         with member("dtype"):
-            found._set_dtype(_data_type(name))
+            schema._set_dtype(_data_type(name))
     rank = members.pop("rank", MISSING)
     if rank is not MISSING:
         with member("rank"):
             if type(rank) is not int or not 0 <= rank <= 32:
                 raise expected("integer in the range [0, 32]", rank)
-            found._set_rank(rank, "rank")
-    return found
+            schema._set_rank(rank, "rank")
+    return schema
 
 
 def _data_type(value: Any) -> dtype:
@@ -226,9 +226,9 @@ def _data_type(value: Any) -> dtype:
 
 def write_schema(schema: Schema, include_defaults: bool) -> dict[str, Any]:
     """Write ``schema`` and ``dtype``; ``rank`` is written with the transform."""
-    whole = schema.to_json(include_defaults=include_defaults)
-    rest = whole if include_defaults else {k: v for k, v in whole.items() if k not in ("dtype", "rank")}
-    json: dict[str, Any] = {"schema": rest} if rest or include_defaults else {}
+    full = schema.to_json(include_defaults=include_defaults)
+    shown = full if include_defaults else {k: v for k, v in full.items() if k not in ("dtype", "rank")}
+    json: dict[str, Any] = {"schema": shown} if shown or include_defaults else {}
     if schema.dtype is not None:
         json["dtype"] = schema.dtype.to_json()
     return json
@@ -238,11 +238,11 @@ def read_flags(members: dict[str, Any]) -> OpenMode:
     """Remove the flags from a spec and read them."""
     if members.keys().isdisjoint(FLAGS):
         return _TO_OPEN
-    given = "open" in members or "create" in members
+    is_explicit = "open" in members or "create" in members
     flags = OpenMode(**{name: _boolean(members, name) for name in FLAGS})
     if flags.assume_metadata:
         flags = replace(flags, assume_cached_metadata=False)
-    return flags if given else replace(flags, open=True)
+    return flags if is_explicit else replace(flags, open=True)
 
 
 def write_flags(flags: OpenMode, include_defaults: bool) -> dict[str, Any]:

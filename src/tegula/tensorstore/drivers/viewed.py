@@ -79,14 +79,14 @@ class Viewed:
 
 def result_shape(indices: Indices) -> tuple[int, ...]:
     """Return the shape of the result of a read."""
-    shapes = [item.shape for item in indices if isinstance(item, np.ndarray)]
+    shapes = [term.shape for term in indices if isinstance(term, np.ndarray)]
     joint = np.broadcast_shapes(*shapes) if shapes else ()
     return (*joint, *(len(range(s.start, s.stop, s.step)) for s in indices if isinstance(s, slice)))
 
 
 def array_rank(indices: Indices) -> int:
     """Return the number of dimensions that the index arrays broadcast to."""
-    return max((item.ndim for item in indices if isinstance(item, np.ndarray)), default=0)
+    return max((term.ndim for term in indices if isinstance(term, np.ndarray)), default=0)
 
 
 def _indexing(indices: Indices) -> IndexTransform:
@@ -94,14 +94,14 @@ def _indexing(indices: Indices) -> IndexTransform:
     shape, joint = result_shape(indices), array_rank(indices)
     sliced = iter(range(joint, len(shape)))
     maps = []
-    for item in indices:
-        if isinstance(item, slice):
-            maps.append(OutputIndexMap(input_dimension=next(sliced), offset=item.start, stride=item.step))
-        elif isinstance(item, np.ndarray):
-            wide = item.reshape((1,) * (joint - item.ndim) + item.shape + (1,) * (len(shape) - joint))
+    for term in indices:
+        if isinstance(term, slice):
+            maps.append(OutputIndexMap(input_dimension=next(sliced), offset=term.start, stride=term.step))
+        elif isinstance(term, np.ndarray):
+            wide = term.reshape((1,) * (joint - term.ndim) + term.shape + (1,) * (len(shape) - joint))
             maps.append(OutputIndexMap(index_array=wide))
         else:
-            maps.append(OutputIndexMap(offset=item))
+            maps.append(OutputIndexMap(offset=term))
     return IndexTransform(input_shape=shape, output=maps)
 
 
@@ -112,21 +112,21 @@ def numpy_selection(indices: Indices) -> tuple[tuple[Any, ...], int]:
     """Return indices of an array with origin 0 in NumPy's form, and their `array_rank`."""
     joint = 0
     backwards = False
-    for item in indices:
-        if isinstance(item, np.ndarray):
-            joint = max(joint, item.ndim)
-        elif isinstance(item, slice) and item.step is not None and item.step < 0:
+    for term in indices:
+        if isinstance(term, np.ndarray):
+            joint = max(joint, term.ndim)
+        elif isinstance(term, slice) and term.step is not None and term.step < 0:
             backwards = True
     if not backwards:
         return indices, joint
-    return tuple(_forward_end(item) for item in indices), joint
+    return tuple(_with_open_stop(term) for term in indices), joint
 
 
 def read_at(values: _Values, indices: Indices) -> _Values:
     """Return the elements of a NumPy array at indices, with the axis order of `Driver.read`."""
     selection, joint = numpy_selection(indices)
-    found: _Values = values[(*selection, ...)]
-    return joint_first(found, selection, joint) if joint else found
+    elements: _Values = values[(*selection, ...)]
+    return joint_first(elements, selection, joint) if joint else elements
 
 
 def write_at(values: _Values, indices: Indices, new: _Values) -> None:
@@ -135,25 +135,26 @@ def write_at(values: _Values, indices: Indices, new: _Values) -> None:
     values[(*selection, ...)] = joint_in_place(new, selection, joint) if joint else new
 
 
-def _forward_end(item: Any) -> Any:
-    if isinstance(item, slice) and item.step is not None and item.step < 0 and item.stop is not None and item.stop < 0:
-        return slice(item.start, None, item.step)
-    return item
+def _with_open_stop(term: Any) -> Any:
+    """Return a term with ``None`` for the stop of a backward slice that includes index 0."""
+    if isinstance(term, slice) and term.step is not None and term.step < 0 and term.stop is not None and term.stop < 0:
+        return slice(term.start, None, term.step)
+    return term
 
 
-def _joint_place(selection: tuple[Any, ...]) -> int:
+def _joint_axis(selection: tuple[Any, ...]) -> int:
     """Return where NumPy puts the axes of index arrays: in place if these and ints are adjacent, else first."""
-    places = [axis for axis, item in enumerate(selection) if not isinstance(item, slice)]
-    return places[0] if places[-1] - places[0] == len(places) - 1 else 0
+    axes = [axis for axis, term in enumerate(selection) if not isinstance(term, slice)]
+    return axes[0] if axes[-1] - axes[0] == len(axes) - 1 else 0
 
 
 def joint_first(values: _Values, selection: tuple[Any, ...], joint: int) -> _Values:
     """Move the axes of index arrays from where NumPy puts them to the front."""
-    place = _joint_place(selection)
-    return np.moveaxis(values, range(place, place + joint), range(joint)) if place else values
+    axis = _joint_axis(selection)
+    return np.moveaxis(values, range(axis, axis + joint), range(joint)) if axis else values
 
 
 def joint_in_place(values: _Values, selection: tuple[Any, ...], joint: int) -> _Values:
     """Move the axes of index arrays from the front to where NumPy puts them."""
-    place = _joint_place(selection)
-    return np.moveaxis(values, range(joint), range(place, place + joint)) if place else values
+    axis = _joint_axis(selection)
+    return np.moveaxis(values, range(joint), range(axis, axis + joint)) if axis else values

@@ -157,8 +157,8 @@ class AdapterDriver(Driver):
 
 def driver_spec_of_view(driver: Driver, view: IndexTransform, *, minimal: bool) -> tuple[DriverSpec, IndexTransform]:
     """Return a spec of an open array, and the transform from a view of the array to the spec's array."""
-    found = getattr(driver, "spec_of_view", None)
-    if found is None:
+    spec_of_view = getattr(driver, "spec_of_view", None)
+    if spec_of_view is None:
         return driver.spec(minimal=minimal), view
-    shown: tuple[DriverSpec, IndexTransform] = found(view, minimal=minimal)
+    shown: tuple[DriverSpec, IndexTransform] = spec_of_view(view, minimal=minimal)
     return shown

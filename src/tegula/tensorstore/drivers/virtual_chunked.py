@@ -97,12 +97,12 @@ class VirtualChunkedSpec(VirtualSpec):
         )
 
     def open(self, request: Opening) -> Driver:
-        found = copy(self.driver)
-        reads, writes = request.read and "r" in found.mode, request.write and "w" in found.mode
+        driver = copy(self.driver)
+        reads, writes = request.read and "r" in driver.mode, request.write and "w" in driver.mode
         if not reads and not writes:
             raise invalid("there is no read_function or write_function for the requested access")
-        found.mode = mode_of(reads, writes)
-        return found
+        driver.mode = mode_of(reads, writes)
+        return driver
 
 
 class VirtualChunkedDriver(Driver):
@@ -162,8 +162,8 @@ class VirtualChunkedDriver(Driver):
         self._loop = running_loop()
 
     def _locate(self, axis: int, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        found: npt.NDArray[np.int64] = (numbers - self._origin[axis]) // self._chunk[axis]
-        return found
+        chunk_numbers: npt.NDArray[np.int64] = (numbers - self._origin[axis]) // self._chunk[axis]
+        return chunk_numbers
 
     def _chunk_domain(self, numbers: tuple[int, ...]) -> IndexDomain:
         lower, upper = [], []
@@ -180,14 +180,14 @@ class VirtualChunkedDriver(Driver):
         return values.transpose(np.argsort(axes)) if axes else values
 
     def _call(self, function: _Function, domain: IndexDomain, values: _Values, parameters: Any) -> Steps[None]:
-        found = function(domain, values, parameters)
-        if found is None:
+        result = function(domain, values, parameters)
+        if result is None:
             return
         try:
-            future = Future(found, loop=self._loop)
+            future = Future(result, loop=self._loop)
         except StatusError:
-            if asyncio.iscoroutine(found):
-                found.close()
+            if asyncio.iscoroutine(result):
+                result.close()
             raise
         if not future.done():
             yield future
@@ -208,26 +208,26 @@ class VirtualChunkedDriver(Driver):
     def _reading(self, indices: Indices) -> Steps[_Values]:
         result = np.empty(result_shape(indices), self.dtype.numpy_dtype)
         now = time.time()
-        for numbers, part, place in cells(indices, self._locate):
+        for numbers, part, position in cells(indices, self._locate):
             domain = self._chunk_domain(numbers)
             chunk = yield from self._filled(domain, now)
-            result[place] = read_at(chunk, _inside(part, domain))
+            result[position] = read_at(chunk, _inside(part, domain))
         return result
 
     def write(self, indices: Indices, values: _Values) -> None:
         finish(lambda: self._writing(indices, values))
 
     def _writing(self, indices: Indices, values: _Values) -> Steps[None]:
-        for numbers, part, place in cells(indices, self._locate):
+        for numbers, part, position in cells(indices, self._locate):
             domain = self._chunk_domain(numbers)
             inside = _inside(part, domain)
-            if all(_covers(item, size) for item, size in zip(inside, domain.shape)):
+            if all(_covers(term, size) for term, size in zip(inside, domain.shape)):
                 chunk = self._empty(domain)
             elif self._read_function is None:
                 raise invalid("Write-only virtual chunked view requires chunk-aligned writes")
             else:
                 chunk = yield from self._filled(domain, -math.inf)
-            write_at(chunk, inside, values[place])
+            write_at(chunk, inside, values[position])
             assert self._write_function is not None
             yield from self._call(self._write_function, domain, chunk, VirtualChunkedWriteParameters())
 
@@ -269,12 +269,12 @@ def _grid(domain: IndexDomain, layout: ChunkLayout) -> tuple[tuple[int, ...], tu
         None if grid._count is None else grid._count.value,
         extents,
     )
-    given = layout._origin_vector().values
-    whole = [
+    explicit = layout._origin_vector().values
+    automatic = [
         low if extent is not None and size >= extent and low > -INFINITY else 0
         for low, extent, size in zip(domain.inclusive_min, extents, chunk)
     ]
-    origin = tuple(start if value is None else value for start, value in zip(whole, given))
+    origin = tuple(start if value is None else value for start, value in zip(automatic, explicit))
     order = layout.inner_order or layout.inner_order_soft_constraint or tuple(range(rank))
     return origin, tuple(chunk), tuple(order)
 
@@ -282,12 +282,12 @@ def _grid(domain: IndexDomain, layout: ChunkLayout) -> tuple[tuple[int, ...], tu
 def _inside(part: tuple[Any, ...], domain: IndexDomain) -> tuple[Any, ...]:
     """Return indices relative to the origin of a chunk."""
     return tuple(
-        slice(item.start - start, item.stop - start, item.step) if isinstance(item, slice) else item - start
-        for item, start in zip(part, domain.inclusive_min)
+        slice(term.start - start, term.stop - start, term.step) if isinstance(term, slice) else term - start
+        for term, start in zip(part, domain.inclusive_min)
     )
 
 
-def _covers(item: Any, size: int) -> bool:
-    if isinstance(item, slice):
-        return len(range(item.start, item.stop, item.step)) == size
-    return isinstance(item, int) and size == 1
+def _covers(term: Any, size: int) -> bool:
+    if isinstance(term, slice):
+        return len(range(term.start, term.stop, term.step)) == size
+    return isinstance(term, int) and size == 1

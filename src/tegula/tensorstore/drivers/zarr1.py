@@ -55,8 +55,8 @@ class Zarr1Spec(DocumentedSpec):
     @classmethod
     def describe(cls, array: tegula.Array) -> dict[str, Any]:
         document = array.metadata.documents.get("meta", b"{}")
-        found: dict[str, Any] = json.loads(document)
-        return found
+        metadata: dict[str, Any] = json.loads(document)
+        return metadata
 
     @classmethod
     def codec_of(cls, described: dict[str, Any]) -> CodecSpec:

@@ -33,15 +33,15 @@ def index_basic(domain: IndexDomain, maps: Maps, key: Any, mode: Mode) -> Transf
     if arrays is not None and not arrays.fits:
         return None
     # the new dimensions, and the replacement of each old one in the output maps
-    kept: list[Bounds] = []
+    new_bounds: list[Bounds] = []
     labels: list[str] = []
     changes: list[tuple[int, int, int]] = []
     if arrays is not None and arrays.front:
-        arrays.emit(kept, labels)
+        arrays.emit(new_bounds, labels)
     for dim, term in enumerate(terms):
         if type(term) is _Array:
             assert arrays is not None
-            arrays.place(term, dim, kept, labels)
+            arrays.add(term, dim, new_bounds, labels)
             changes.append((-1, 0, 0))
             continue
         bounds = domain._lower[dim], domain._upper[dim], domain._implicit_lower[dim], domain._implicit_upper[dim]
@@ -51,18 +51,18 @@ def index_basic(domain: IndexDomain, maps: Maps, key: Any, mode: Mode) -> Transf
                 return None
             changes.append((-1, term, 0))
             continue
-        found = _slice(bounds, term, dim)
-        if found is None:
+        sliced = _slice(bounds, term, dim)
+        if sliced is None:
             return None
-        changes.append((len(kept), found[1], found[2]))
-        kept.append(found[0])
+        changes.append((len(new_bounds), sliced[1], sliced[2]))
+        new_bounds.append(sliced[0])
         labels.append(domain._labels[dim])
     if arrays is not None:
-        if len(kept) > MAX_RANK or _is_empty(kept):
+        if len(new_bounds) > MAX_RANK or _is_empty(new_bounds):
             return None  # the general path drops index arrays over an empty domain
-        arrays.shape_all(len(kept))
-    new_maps = _changed(domain, maps, changes, kept, {} if arrays is None else arrays.shaped)
-    return None if new_maps is None else (IndexDomain._of_bounds(kept, labels), new_maps)
+        arrays.shape_all(len(new_bounds))
+    new_maps = _changed(domain, maps, changes, new_bounds, {} if arrays is None else arrays.shaped)
+    return None if new_maps is None else (IndexDomain._of_bounds(new_bounds, labels), new_maps)
 
 
 class _Arrays:
@@ -81,40 +81,40 @@ class _Arrays:
     __slots__ = ("_ends", "_shape", "fits", "front", "shaped")
 
     def __init__(self, terms: tuple[Any, ...], mode: Mode) -> None:
-        at = [dim for dim, term in enumerate(terms) if type(term) is _Array]
-        together = mode == "vindex" or (mode == "default" and len(at) > 1)
-        self.fits = min([terms[dim].size for dim in at]) > 0
-        self.front = together and (mode == "vindex" or slice in map(type, terms[at[0] : at[-1]]))
+        array_dims = [dim for dim, term in enumerate(terms) if type(term) is _Array]
+        together = mode == "vindex" or (mode == "default" and len(array_dims) > 1)
+        self.fits = min([terms[dim].size for dim in array_dims]) > 0
+        self.front = together and (mode == "vindex" or slice in map(type, terms[array_dims[0] : array_dims[-1]]))
         self.shaped: dict[int, IndexArray] = {}
         self._ends: dict[int, int] = {}
         self._shape: tuple[int, ...] | None = () if together else None
         if together:
             try:
-                for dim in at:
+                for dim in array_dims:
                     self._shape = broadcast(self._shape or (), terms[dim].shape)
             except IndexStatusError:
                 self.fits = False
 
-    def emit(self, kept: list[Bounds], labels: list[str]) -> None:
+    def emit(self, new_bounds: list[Bounds], labels: list[str]) -> None:
         """Add the dimensions of arrays that broadcast together."""
         assert self._shape is not None
-        self._add(self._shape, kept, labels)
-        self._ends[-1] = len(kept)
+        self._add(self._shape, new_bounds, labels)
+        self._ends[-1] = len(new_bounds)
 
-    def place(self, array: IndexArray, dim: int, kept: list[Bounds], labels: list[str]) -> None:
+    def add(self, array: IndexArray, dim: int, new_bounds: list[Bounds], labels: list[str]) -> None:
         """Add the array that indexes an old dimension."""
         self.shaped[dim] = array
         if self._shape is None:
-            self._add(array.shape, kept, labels)
-            self._ends[dim] = len(kept)
+            self._add(array.shape, new_bounds, labels)
+            self._ends[dim] = len(new_bounds)
             return
         if -1 not in self._ends:
-            self.emit(kept, labels)
+            self.emit(new_bounds, labels)
         self._ends[dim] = self._ends[-1]
 
-    def _add(self, shape: tuple[int, ...], kept: list[Bounds], labels: list[str]) -> None:
+    def _add(self, shape: tuple[int, ...], new_bounds: list[Bounds], labels: list[str]) -> None:
         for size in shape:
-            kept.append((0, size, False, False))
+            new_bounds.append((0, size, False, False))
             labels.append("")
 
     def shape_all(self, rank: int) -> None:
@@ -130,17 +130,17 @@ def _basic_terms(key: Any, rank: int, mode: Mode) -> tuple[Any, ...] | None:
     """Return an integer, a slice or an array of integers for each dimension; None if there are other terms."""
     terms: tuple[Any, ...] = key if type(key) is tuple else (key,)
     ellipsis, arrays = -1, 0
-    for at, term in enumerate(terms):
+    for position, term in enumerate(terms):
         if term is ...:
             if ellipsis >= 0:
                 return None
-            ellipsis = at
+            ellipsis = position
         elif type(term) is not int and type(term) is not slice:
             array = _integers(term)
             if array is None:
                 return None
             arrays += 1
-            terms = (*terms[:at], array, *terms[at + 1 :])
+            terms = (*terms[:position], array, *terms[position + 1 :])
     if ellipsis >= 0:
         if arrays > 1 and mode == "default":
             return None  # an ellipsis separates arrays even if it stands for no dimension
@@ -166,8 +166,8 @@ def _integers(term: Any) -> IndexArray | None:
     return array if array.dtype == np.int64 and array.ndim == 1 else None
 
 
-def _slice(bounds: Bounds, item: slice, dim: int) -> tuple[Bounds, int, int] | None:
-    start, stop, step = item.start, item.stop, item.step
+def _slice(bounds: Bounds, term: slice, dim: int) -> tuple[Bounds, int, int] | None:
+    start, stop, step = term.start, term.stop, term.step
     if start is None and stop is None and step is None:
         return bounds, 0, 1
     lower, upper, implicit_lower, implicit_upper = bounds
@@ -181,7 +181,7 @@ def _slice(bounds: Bounds, item: slice, dim: int) -> tuple[Bounds, int, int] | N
     if step is None and start is not None and stop is not None and lower <= start <= stop <= upper and start < INFINITY:
         return (start, stop, False, False), 0, 1
     try:
-        return slice_bounds(bounds, item, dim)
+        return slice_bounds(bounds, term, dim)
     except IndexStatusError:
         return None
 
@@ -190,32 +190,38 @@ def _changed(
     domain: IndexDomain,
     maps: Maps,
     changes: list[tuple[int, int, int]],
-    kept: list[Bounds],
+    new_bounds: list[Bounds],
     arrays: dict[int, IndexArray],
 ) -> Maps | None:
     """Return the output maps with old dimensions replaced by new ones; None if the general path must do it."""
-    made: list[OutputIndexMap] = []
-    for item in maps:
-        dim, new = item._dimension, None
+    new_maps: list[OutputIndexMap] = []
+    for old_map in maps:
+        dim, new = old_map._dimension, None
         if dim is None:
-            new = item
-            if item._array is not None:
-                new = _of_values(None if arrays else _picked(item._array, domain, changes, kept), item, item._range)
+            new = old_map
+            if old_map._array is not None:
+                new = _of_values(
+                    None if arrays else _picked(old_map._array, domain, changes, new_bounds), old_map, old_map._range
+                )
         elif dim in arrays:
-            new = _of_values(arrays[dim], item, effective_bounds(domain, dim))
+            new = _of_values(arrays[dim], old_map, effective_bounds(domain, dim))
         else:
-            place, offset, stride = changes[dim]
-            if place == dim and stride == 1 and not offset:
-                made.append(item)
+            new_dim, offset, stride = changes[dim]
+            if new_dim == dim and stride == 1 and not offset:
+                new_maps.append(old_map)
                 continue
-            offset = item._offset + item._stride * offset
-            stride *= item._stride
+            offset = old_map._offset + old_map._stride * offset
+            stride *= old_map._stride
             if -INFINITY < offset < INFINITY and -INFINITY < stride < INFINITY:
-                new = OutputIndexMap._single(place, offset, stride) if place >= 0 else OutputIndexMap._constant(offset)
+                new = (
+                    OutputIndexMap._single(new_dim, offset, stride)
+                    if new_dim >= 0
+                    else OutputIndexMap._constant(offset)
+                )
         if new is None:
             return None
-        made.append(new)
-    return tuple(made)
+        new_maps.append(new)
+    return tuple(new_maps)
 
 
 def _of_values(array: IndexArray | None, old: OutputIndexMap, bounds: Interval) -> OutputIndexMap | None:
@@ -227,25 +233,25 @@ def _of_values(array: IndexArray | None, old: OutputIndexMap, bounds: Interval) 
     return OutputIndexMap._constant(constant) if bounds[0] <= value < bounds[1] else None
 
 
-def _is_empty(kept: list[Bounds]) -> bool:
-    return any(bounds[0] == bounds[1] for bounds in kept)
+def _is_empty(new_bounds: list[Bounds]) -> bool:
+    return any(bounds[0] == bounds[1] for bounds in new_bounds)
 
 
 def _picked(
-    array: IndexArray, domain: IndexDomain, changes: list[tuple[int, int, int]], kept: list[Bounds]
+    array: IndexArray, domain: IndexDomain, changes: list[tuple[int, int, int]], new_bounds: list[Bounds]
 ) -> IndexArray | None:
     """Return the selected part of an index array; None if the new domain is empty."""
-    if _is_empty(kept):
+    if _is_empty(new_bounds):
         return None
     picks: list[int | slice] = []
-    for dim, (place, offset, stride) in enumerate(changes):
+    for dim, (new_dim, offset, stride) in enumerate(changes):
         first = 0 if array.shape[dim] == 1 else offset - domain._lower[dim]
-        if place < 0:
+        if new_dim < 0:
             picks.append(first)
         elif array.shape[dim] == 1:
             picks.append(_ALL)
         else:
-            lower, upper = kept[place][:2]
+            lower, upper = new_bounds[new_dim][:2]
             first += stride * lower
             stop = first + stride * (upper - lower)
             picks.append(slice(first, stop if stop >= 0 else None, stride))

@@ -46,13 +46,13 @@ def compose(outer: Transform, inner: Transform) -> Transform:
     domain = _propagated(outer_domain, inner_domain, inner_maps)
     empty = is_explicitly_empty(domain)
     maps = []
-    for at, outer_map in enumerate(outer_maps):
+    for dim, outer_map in enumerate(outer_maps):
         if outer_map._array is not None:
             maps.append(_map_of_array(outer_domain, outer_map, domain, inner_maps, empty))
         elif outer_map._dimension is None:
             maps.append(outer_map)
         else:
-            maps.append(_map_of_dimension(at, outer_domain, outer_map, inner_maps[outer_map._dimension], empty))
+            maps.append(_map_of_dimension(dim, outer_domain, outer_map, inner_maps[outer_map._dimension], empty))
     return domain, tuple(maps)
 
 
@@ -66,7 +66,7 @@ def is_explicitly_empty(domain: IndexDomain) -> bool:
 
 def without_arrays(maps: Maps) -> Maps:
     """Return the maps over an empty domain with constants in place of index arrays."""
-    return tuple([OutputIndexMap._constant(0) if item._array is not None else item for item in maps])
+    return tuple([OutputIndexMap._constant(0) if output_map._array is not None else output_map for output_map in maps])
 
 
 def effective_bounds(domain: IndexDomain, dim: int) -> Interval:
@@ -83,24 +83,24 @@ def _propagated(outer: IndexDomain, inner: IndexDomain, maps: Maps) -> IndexDoma
     empty = is_explicitly_empty(inner)
     # the bounds that each input dimension inherits from the outer domain
     inferred: dict[int, Bounds] = {}
-    for dim, item in enumerate(maps):
-        target = item._dimension
+    for dim, output_map in enumerate(maps):
+        target = output_map._dimension
         if target is None:
-            if item._array is None and not empty:
-                _check_constant(outer, dim, item._offset)
+            if output_map._array is None and not empty:
+                _check_constant(outer, dim, output_map._offset)
             continue
         bounds = outer._lower[dim], outer._upper[dim]
         flags = outer._implicit_lower[dim], outer._implicit_upper[dim]
-        if item._stride != 1 or item._offset:
+        if output_map._stride != 1 or output_map._offset:
             try:
-                bounds = affine_domain(bounds, item._offset, item._stride)
+                bounds = affine_domain(bounds, output_map._offset, output_map._stride)
             except StatusError as error:
-                place = f"Propagating bounds from intermediate dimension {dim} to input dimension {target}"
-                raise annotate(error, place) from None
-            if item._stride < 0:
+                context = f"Propagating bounds from intermediate dimension {dim} to input dimension {target}"
+                raise annotate(error, context) from None
+            if output_map._stride < 0:
                 flags = flags[1], flags[0]
-        found = (*bounds, *flags)
-        inferred[target] = explicit_intersection(inferred[target], found) if target in inferred else found
+        interval = (*bounds, *flags)
+        inferred[target] = explicit_intersection(inferred[target], interval) if target in inferred else interval
     # inherited bounds replace implicit ones; the result must lie within the explicit inherited bounds
     lowers, uppers = list(inner._lower), list(inner._upper)
     lower_flags, upper_flags = list(inner._implicit_lower), list(inner._implicit_upper)
@@ -118,11 +118,11 @@ def _propagated(outer: IndexDomain, inner: IndexDomain, maps: Maps) -> IndexDoma
     return IndexDomain._make(tuple(lowers), tuple(uppers), tuple(lower_flags), tuple(upper_flags), inner._labels)
 
 
-def _incompatible(dim: int, inferred: Bounds, found: Interval) -> StatusError:
+def _incompatible(dim: int, inferred: Bounds, existing: Interval) -> StatusError:
     texts = []
     for lower, upper, text in (
         (inferred[0], inferred[1], interval_text(*inferred)),
-        (*found, interval_text(*found)),
+        (*existing, interval_text(*existing)),
     ):
         infinite = lower == -INFINITY and upper == EXCLUSIVE_INFINITY
         texts.append(text if infinite else f"{text}, with size={upper - lower}")
@@ -143,12 +143,12 @@ def _check_constant(outer: IndexDomain, dim: int, index: int) -> None:
 
 
 def _map_of_dimension(
-    at: int, outer_domain: IndexDomain, outer: OutputIndexMap, inner: OutputIndexMap, empty: bool
+    output: int, outer_domain: IndexDomain, outer: OutputIndexMap, inner: OutputIndexMap, empty: bool
 ) -> OutputIndexMap:
     """Substitute the map of an intermediate dimension into the outer map that uses it."""
     offset, stride = outer._offset + outer._stride * inner._offset, outer._stride * inner._stride
     if not (-MAX_INT64 - 1 <= offset <= MAX_INT64 and -MAX_INT64 - 1 <= stride <= MAX_INT64):
-        raise index_error(f"Integer overflow computing offset for output dimension {at}.")
+        raise index_error(f"Integer overflow computing offset for output dimension {output}.")
     if inner._array is None:
         if inner._dimension is None:
             return OutputIndexMap._constant(offset)
@@ -194,21 +194,21 @@ def _map_of_array(
     return _of_values(values, outer._offset, outer._stride, outer._range)
 
 
-def _positions(outer: IndexDomain, dim: int, item: OutputIndexMap, domain: IndexDomain) -> IndexArray | int:
+def _positions(outer: IndexDomain, dim: int, output_map: OutputIndexMap, domain: IndexDomain) -> IndexArray | int:
     """Return the positions along one axis of an index array that the inner transform selects."""
     origin = outer._lower[dim]
-    if item._array is not None:
+    if output_map._array is not None:
         lower, upper = effective_bounds(outer, dim)
-        if item._offset or item._stride != 1:
-            lower, upper = affine_domain((lower, upper), item._offset, item._stride)
-        lower, upper = max(lower, item._range[0]), min(upper, item._range[1])
-        OutputIndexMap._of_array(item._array, 0, 1, (lower, upper))._check_within(
+        if output_map._offset or output_map._stride != 1:
+            lower, upper = affine_domain((lower, upper), output_map._offset, output_map._stride)
+        lower, upper = max(lower, output_map._range[0]), min(upper, output_map._range[1])
+        OutputIndexMap._of_array(output_map._array, 0, 1, (lower, upper))._check_within(
             f"In index array map for output dimension {dim}"
         )
-        return item._offset + item._stride * item._array - origin
-    if item._dimension is None:
-        return item._offset - origin
-    indices = np.arange(domain._lower[item._dimension], domain._upper[item._dimension], dtype=np.int64)
+        return output_map._offset + output_map._stride * output_map._array - origin
+    if output_map._dimension is None:
+        return output_map._offset - origin
+    indices = np.arange(domain._lower[output_map._dimension], domain._upper[output_map._dimension], dtype=np.int64)
     shape = [1] * domain.rank
-    shape[item._dimension] = len(indices)
-    return (indices * item._stride + (item._offset - origin)).reshape(shape)
+    shape[output_map._dimension] = len(indices)
+    return (indices * output_map._stride + (output_map._offset - origin)).reshape(shape)

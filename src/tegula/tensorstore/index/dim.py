@@ -65,7 +65,7 @@ class Dim:
         implicit_upper: bool | None = None,
         **bounds: Any,
     ) -> None:
-        form = _form(args, bounds)
+        form = _parse_arguments(args, bounds)
         if form is None:
             shown = ", ".join([*map(repr, args), *(f"{name}={value!r}" for name, value in bounds.items())])
             shown = shown.encode("utf-8", "backslashreplace").decode()  # lone surrogates cannot be printed
@@ -199,46 +199,46 @@ def merge_labels(first: str, second: str) -> str:
     return first or second
 
 
-def _form(args: tuple[Any, ...], given: dict[str, Any]) -> tuple[int, int, str | None, bool, bool] | None:
+def _parse_arguments(args: tuple[Any, ...], named: dict[str, Any]) -> tuple[int, int, str | None, bool, bool] | None:
     """Return the bounds, the label, and whether each bound was given; None if the arguments fit no form."""
-    found = _bound(args, given, ("label",), ())
-    if found is not None:
-        return -INFINITY, EXCLUSIVE_INFINITY, found.get("label"), False, False
-    found = _bound(args, given, ("size", "label"), ("inclusive_min",))
-    if found is not None and "size" in found:
-        size, low = found["size"], found.get("inclusive_min") or 0
+    fields = _match_form(args, named, ("label",), ())
+    if fields is not None:
+        return -INFINITY, EXCLUSIVE_INFINITY, fields.get("label"), False, False
+    fields = _match_form(args, named, ("size", "label"), ("inclusive_min",))
+    if fields is not None and "size" in fields:
+        size, low = fields["size"], fields.get("inclusive_min") or 0
         bounds = sized(low, size) if size is not None else half_open(low, EXCLUSIVE_INFINITY)
-        return (*bounds, found.get("label"), True, size is not None)
-    found = _bound(args, given, ("inclusive_min", "exclusive_max"), ("label",))
-    if found is None:
-        found = _bound(args, given, (), ("inclusive_min", "inclusive_max", "label"))
-    if found is None:
+        return (*bounds, fields.get("label"), True, size is not None)
+    fields = _match_form(args, named, ("inclusive_min", "exclusive_max"), ("label",))
+    if fields is None:
+        fields = _match_form(args, named, (), ("inclusive_min", "inclusive_max", "label"))
+    if fields is None:
         return None
-    low, lower = found.get("inclusive_min"), -INFINITY
+    low, lower = fields.get("inclusive_min"), -INFINITY
     if low is not None:
         lower = low
-    if "inclusive_max" in found:
-        upper = found["inclusive_max"]
+    if "inclusive_max" in fields:
+        upper = fields["inclusive_max"]
         bounds = closed(lower, INFINITY if upper is None else upper)
     else:
-        upper = found.get("exclusive_max")
+        upper = fields.get("exclusive_max")
         bounds = half_open(lower, EXCLUSIVE_INFINITY if upper is None else upper)
-    return (*bounds, found.get("label"), low is not None, upper is not None)
+    return (*bounds, fields.get("label"), low is not None, upper is not None)
 
 
-def _bound(
-    args: tuple[Any, ...], given: dict[str, Any], positional: tuple[str, ...], keywords: tuple[str, ...]
+def _match_form(
+    args: tuple[Any, ...], named: dict[str, Any], positional: tuple[str, ...], keywords: tuple[str, ...]
 ) -> dict[str, Any] | None:
     """Return arguments by name; None if they do not fit one form of the constructor and its types."""
-    values = {**dict(zip(positional, args, strict=False)), **given}
-    if len(args) > len(positional) or len(values) < len(args) + len(given) or set(values) - {*positional, *keywords}:
+    values = {**dict(zip(positional, args, strict=False)), **named}
+    if len(args) > len(positional) or len(values) < len(args) + len(named) or set(values) - {*positional, *keywords}:
         return None
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for name, value in values.items():
         if value is None or (name == "label" and isinstance(value, str)):
-            found[name] = value
+            fields[name] = value
         elif name != "label" and hasattr(value, "__index__") and abs(operator.index(value)) <= MAX_INT64:
-            found[name] = operator.index(value)
+            fields[name] = operator.index(value)
         else:
             return None
-    return found
+    return fields

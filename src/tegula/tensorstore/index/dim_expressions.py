@@ -11,7 +11,7 @@ from typing import Any
 
 from tegula.tensorstore.errors import IndexStatusError, StatusError, index_error
 from tegula.tensorstore.index.composition import Maps, Transform, compose
-from tegula.tensorstore.index.dim_selections import Item, resolve, selection_items, slice_text
+from tegula.tensorstore.index.dim_selections import Selector, resolve, selectors_of, slice_text
 from tegula.tensorstore.index.domain import Applicable, IndexDomain
 from tegula.tensorstore.index.indexing import index_selected
 from tegula.tensorstore.index.numpy_terms import Expression, Mode, parse_expression
@@ -98,11 +98,11 @@ class _MarkImplicit(Operation):
 
 @dataclass(frozen=True, slots=True)
 class _Transpose(Operation):
-    target: tuple[Item, ...]
+    target: tuple[Selector, ...]
 
     def apply(self, pair: Transform, dims: Chosen) -> tuple[Transform, Chosen]:
-        order, places = target_order(pair[0].rank, dims, self.target)
-        return reordered(pair, order), places
+        order, positions = target_order(pair[0].rank, dims, self.target)
+        return reordered(pair, order), positions
 
     def __str__(self) -> str:
         return f".transpose[{_selection_text(self.target)}]"
@@ -125,7 +125,7 @@ class _Index(Operation):
         inner, chosen = index_selected(pair[0], self.expression, (), dims)
         return compose(pair, inner), chosen
 
-    def start(self, pair: Transform, selection: tuple[Item, ...]) -> tuple[Transform, Chosen]:
+    def start(self, pair: Transform, selection: tuple[Selector, ...]) -> tuple[Transform, Chosen]:
         """Apply the operation as the first of a chain, which may add dimensions."""
         inner, chosen = index_selected(pair[0], self.expression, selection, None)
         return compose(pair, inner), chosen
@@ -149,10 +149,10 @@ def _vector_text(values: int | list[int | None] | None) -> str:
     return ",".join(map(str, values)) + ("," if len(values) == 1 else "")
 
 
-def _selection_text(items: tuple[Item, ...]) -> str:
-    if not items:
+def _selection_text(selectors: tuple[Selector, ...]) -> str:
+    if not selectors:
         return "()"
-    return ",".join([slice_text(item) if isinstance(item, slice) else repr(item) for item in items])
+    return ",".join([slice_text(selector) if isinstance(selector, slice) else repr(selector) for selector in selectors])
 
 
 class DimExpression(Applicable):
@@ -167,11 +167,11 @@ class DimExpression(Applicable):
     __slots__ = ("_operations", "_selected")
     __iter__ = None
 
-    _selected: tuple[Item, ...]
+    _selected: tuple[Selector, ...]
     _operations: tuple[Operation, ...]
 
     @staticmethod
-    def _make(selected: tuple[Item, ...], operations: tuple[Operation, ...]) -> DimExpression:
+    def _make(selected: tuple[Selector, ...], operations: tuple[Operation, ...]) -> DimExpression:
         self = DimExpression.__new__(DimExpression)
         self._selected, self._operations = selected, operations
         return self
@@ -185,12 +185,12 @@ class DimExpression(Applicable):
             raise index_error("Must specify at least one operation in dimension expression")
         pair: Transform = domain, output
         try:
-            first, *rest = self._operations
+            first, *later = self._operations
             if isinstance(first, _Index):
                 pair, dims = first.start(pair, self._selected)
             else:
                 pair, dims = first.apply(pair, resolve(self._selected, domain.rank, domain._labels))
-            for operation in rest:
+            for operation in later:
                 pair, dims = operation.apply(pair, dims)
         except IndexStatusError:
             raise
@@ -247,7 +247,7 @@ class DimExpression(Applicable):
     def transpose(self) -> Subscript[DimExpression]:
         """Move the dimensions to other positions."""
 
-        return Subscript(self, "transpose", lambda key: self._then(_Transpose(selection_items(key))))
+        return Subscript(self, "transpose", lambda key: self._then(_Transpose(selectors_of(key))))
 
     @property
     def diagonal(self) -> DimExpression:
@@ -286,11 +286,11 @@ class DimSelection(DimExpression):
     __slots__ = ()
 
     @property
-    def _selection(self) -> tuple[Item, ...]:
+    def _selection(self) -> tuple[Selector, ...]:
         return self._selected
 
     @staticmethod
-    def _of(selected: tuple[Item, ...]) -> DimSelection:
+    def _of(selected: tuple[Selector, ...]) -> DimSelection:
         self = DimSelection.__new__(DimSelection)
         self._selected, self._operations = selected, ()
         return self
@@ -306,7 +306,7 @@ class _DimSelection:
 
     @staticmethod
     def __getitem__(selection: Any) -> DimSelection:
-        return DimSelection._of(selection_items(selection))
+        return DimSelection._of(selectors_of(selection))
 
 
 d = _DimSelection()

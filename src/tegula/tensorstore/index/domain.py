@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from tegula.tensorstore.errors import IndexStatusError, StatusError, annotate, index_error, invalid, status, type_error
 from tegula.tensorstore.index.dim import Dim, merge_labels
-from tegula.tensorstore.index.dim_selections import resolve, selection_items
+from tegula.tensorstore.index.dim_selections import resolve, selectors_of
 from tegula.tensorstore.index.domain_json import (
     Parts,
     bounds_from_arguments,
@@ -82,7 +82,7 @@ class IndexDomain:
         dimensions: Iterable[Dim] | None = None,
         **json: Any,
     ) -> None:
-        given = {
+        arguments = {
             "rank": rank,
             "inclusive_min": inclusive_min,
             "implicit_lower_bounds": implicit_lower_bounds,
@@ -94,7 +94,7 @@ class IndexDomain:
         }
         # from JSON, from dimensions, or from bounds
         if json:
-            if set(json) != {"json"} or any(value is not None for value in (*given.values(), dimensions)):
+            if set(json) != {"json"} or any(value is not None for value in (*arguments.values(), dimensions)):
                 raise type_error(f"__init__(): incompatible constructor arguments: {', '.join(sorted(json))}")
             try:
                 parts = bounds_from_json(to_json_value(json["json"]), "")
@@ -103,7 +103,7 @@ class IndexDomain:
         elif dimensions is not None or (rank is not None and not hasattr(rank, "__index__")):
             parts = _of_dimensions(cast("Iterable[Dim]", rank if dimensions is None else dimensions))._parts()
         else:
-            parts = bounds_from_arguments(given)
+            parts = bounds_from_arguments(arguments)
         self._lower, self._upper, self._implicit_lower, self._implicit_upper, self._labels = parts
 
     @classmethod
@@ -201,14 +201,14 @@ class IndexDomain:
         ValueError
             If a finite bound is negative: NumPy would count it from the end.
         """
-        items = []
+        slices = []
         for lower, upper in zip(self._lower, self._upper, strict=True):
             start = None if lower == -INFINITY else lower
             stop = None if upper == EXCLUSIVE_INFINITY else upper
             if (start is not None and start < 0) or (stop is not None and stop < 0):
                 raise invalid(f"Cannot convert domain {self} with negative bounds to index expression")
-            items.append(slice(start, stop))
-        return tuple(items)
+            slices.append(slice(start, stop))
+        return tuple(slices)
 
     @property
     def label(self) -> Subscript[IndexDomain]:
@@ -296,7 +296,7 @@ class IndexDomain:
 
     def _select(self, key: Any) -> list[int]:
         try:
-            return resolve(selection_items(key), self.rank, self._labels)
+            return resolve(selectors_of(key), self.rank, self._labels)
         except IndexStatusError as error:
             raise status(error.code, error.sentence) from None
 

@@ -40,23 +40,23 @@ _LIMITS = {
 }
 
 
-def bounds_from_arguments(given: dict[str, Any], prefix: str = "") -> Parts:
+def bounds_from_arguments(arguments: dict[str, Any], prefix: str = "") -> Parts:
     """Return bounds and labels from keyword arguments; None stands for a missing argument."""
     rank: int | None = None
     source = f"{prefix}rank"
-    if given["rank"] is not None:
-        rank = int_argument(given["rank"])
+    if arguments["rank"] is not None:
+        rank = int_argument(arguments["rank"])
         if not 0 <= rank <= MAX_RANK:
             raise invalid(f"Invalid {source}: {rank}")
     vectors: dict[str, list[Any]] = {}
-    uppers = [name for name in ("exclusive_max", "inclusive_max", "shape") if given[name] is not None]
+    uppers = [name for name in ("exclusive_max", "inclusive_max", "shape") if arguments[name] is not None]
     for name in _ORDER:
-        if given[name] is None:
+        if arguments[name] is None:
             continue
         shown = name if name.startswith("implicit") else f"{prefix}{name}"
         if len(uppers) > 1 and name == uppers[1]:
             raise invalid(f"Cannot specify both `{prefix}{uppers[0]}` and `{prefix}{uppers[1]}`")
-        vectors[name] = _vector(given[name], name)
+        vectors[name] = _vector(arguments[name], name)
         length = len(vectors[name])
         if length > MAX_RANK:
             raise invalid(f"Rank specified by `{shown}` ({length}) exceeds maximum rank of {MAX_RANK}")
@@ -108,14 +108,18 @@ def _intervals(rank: int, vectors: dict[str, list[Any]]) -> list[Interval]:
 
 def _vector(value: Any, name: str) -> list[Any]:
     try:
-        items = list(value)
+        elements = list(value)
     except TypeError:
         raise type_error(f"__init__(): incompatible constructor arguments: {name} must be a sequence") from None
     if name == "labels":
-        if isinstance(value, str) or not all(item is None or isinstance(item, str) for item in items):
+        if isinstance(value, str) or not all(element is None or isinstance(element, str) for element in elements):
             raise type_error("__init__(): incompatible constructor arguments: labels must be strings or None")
-        return [item or "" for item in items]
-    return [bool(item) for item in items] if name.startswith("implicit") else [int_argument(item) for item in items]
+        return [element or "" for element in elements]
+    return (
+        [bool(element) for element in elements]
+        if name.startswith("implicit")
+        else [int_argument(element) for element in elements]
+    )
 
 
 def bounds_from_json(json: Any, prefix: str) -> Parts:
@@ -164,11 +168,11 @@ def _split(pairs: list[tuple[int | None, bool]] | None, name: str, flags: str) -
 
 
 def _pairs(members: dict[str, Any], name: str, rank: int | None, infinite: str) -> list[tuple[int | None, bool]] | None:
-    limits = next((found for ending, found in _LIMITS.items() if name.endswith(ending)), (-MAX_INT64 - 1, MAX_INT64))
-    found: list[tuple[int | None, bool]] | None = take(
-        members, name, lambda value: _items(value, rank, lambda item: _pair(item, infinite, limits))
+    limits = next((bounds for ending, bounds in _LIMITS.items() if name.endswith(ending)), (-MAX_INT64 - 1, MAX_INT64))
+    pairs: list[tuple[int | None, bool]] | None = take(
+        members, name, lambda value: _elements(value, rank, lambda element: _pair(element, infinite, limits))
     )
-    return found
+    return pairs
 
 
 def _pair(value: Any, infinite: str, limits: tuple[int, int]) -> tuple[int | None, bool]:
@@ -187,12 +191,12 @@ def _pair(value: Any, infinite: str, limits: tuple[int, int]) -> tuple[int | Non
 
 
 def _labels(value: Any, rank: int | None) -> list[str]:
-    labels = _items(value, rank, string)
+    labels = _elements(value, rank, string)
     check_labels(labels)
     return labels
 
 
-def _items(value: Any, rank: int | None, read: Callable[[Any], T]) -> list[T]:
+def _elements(value: Any, rank: int | None, read: Callable[[Any], T]) -> list[T]:
     count = len(array(value, rank))
     if count > MAX_RANK:
         raise invalid(f"Rank {count} is outside valid range [0, {MAX_RANK}]")

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 
 from tegula.tensorstore.errors import index_error
 from tegula.tensorstore.index.composition import Transform
-from tegula.tensorstore.index.dim_selections import Item, resolve, slice_text
+from tegula.tensorstore.index.dim_selections import Selector, resolve, slice_text
 from tegula.tensorstore.index.domain import IndexDomain
-from tegula.tensorstore.index.numpy_terms import Expression, Term, taken
+from tegula.tensorstore.index.numpy_terms import Expression, Term, dimension_count
 from tegula.tensorstore.index.plan import NEW, NOTHING, Plan
 
 __all__ = ["index_directly", "index_selected"]
@@ -34,7 +34,7 @@ def index_directly(domain: IndexDomain, expression: Expression) -> Transform:
     plan = Plan(domain, expression, [])
     dims = iter(range(rank))
     for term in terms:
-        count = taken(term)
+        count = dimension_count(term)
         at = len(plan.slots)
         plan.slots += [next(dims) for _ in range(count)] if count else [NEW if term is None else NOTHING]
         plan.add(term, list(range(at, len(plan.slots))))
@@ -42,7 +42,7 @@ def index_directly(domain: IndexDomain, expression: Expression) -> Transform:
 
 
 def index_selected(
-    domain: IndexDomain, expression: Expression, selection: Sequence[Item], dims: list[int] | None
+    domain: IndexDomain, expression: Expression, selection: Sequence[Selector], dims: list[int] | None
 ) -> tuple[Transform, list[int]]:
     """Return the transform that indexes selected dimensions, and the dimensions selected after it.
 
@@ -55,12 +55,12 @@ def index_selected(
     """
     slots = list(range(domain.rank))
     if dims is None:
-        dims, slots = _placed(domain, expression, selection)
+        dims, slots = _resolve_selection(domain, expression, selection)
     terms = _for_selection(expression, len(dims))
     plan = Plan(domain, expression, slots)
-    rest = iter(dims)
+    remaining = iter(dims)
     for term in terms:
-        plan.add(term, [next(rest) for _ in range(1 if term is None else taken(term))])
+        plan.add(term, [next(remaining) for _ in range(1 if term is None else dimension_count(term))])
     return plan.transform(), plan.selected()
 
 
@@ -69,7 +69,7 @@ def _for_selection(expression: Expression, selected: int) -> tuple[Term, ...]:
     terms = expression.terms
     if expression.scalar:
         return terms * selected
-    count = sum([1 if term is None else taken(term) for term in terms])
+    count = sum([1 if term is None else dimension_count(term) for term in terms])
     if count > selected or (count < selected and ... not in terms):
         raise index_error(f"Indexing expression requires {count} dimensions but selection has {selected} dimensions")
     return _expanded(terms, selected - count) if ... in terms else terms
@@ -83,7 +83,9 @@ def _expanded(terms: tuple[Term, ...], missing: int) -> tuple[Term, ...]:
     return terms + (_ALL,) * missing if missing else terms
 
 
-def _placed(domain: IndexDomain, expression: Expression, selection: Sequence[Item]) -> tuple[list[int], list[int]]:
+def _resolve_selection(
+    domain: IndexDomain, expression: Expression, selection: Sequence[Selector]
+) -> tuple[list[int], list[int]]:
     """Resolve the selection of the first operation, which may add dimensions.
 
     Numbers of dimensions include the new ones. Return the selected numbers, and for each number the old dimension or
@@ -92,34 +94,34 @@ def _placed(domain: IndexDomain, expression: Expression, selection: Sequence[Ite
     # count the new dimensions: terms that are None; if None is the only term, all selected numbers
     new_only = expression.scalar and None in expression.terms
     if new_only:
-        added = sum([_new_count(item) for item in selection if not isinstance(item, str)])
-        if any(isinstance(item, str) for item in selection):
+        added = sum([_new_count(selector) for selector in selection if not isinstance(selector, str)])
+        if any(isinstance(selector, str) for selector in selection):
             raise index_error("New dimensions cannot be specified by label")
     else:
         added = sum([term is None for term in expression.terms])
     rank = domain.rank + added
     # resolve numbers among all dimensions; resolve labels later, as their numbers depend on the new dimensions
     flat: list[int | str] = []
-    for item in selection:
-        if isinstance(item, str):
-            resolve((item,), domain.rank, domain._labels)
-            flat.append(item)
+    for selector in selection:
+        if isinstance(selector, str):
+            resolve((selector,), domain.rank, domain._labels)
+            flat.append(selector)
         else:
-            flat += resolve((item,), rank, ())
+            flat += resolve((selector,), rank, ())
     twice = [number for at, number in enumerate(flat) for other in flat[:at] if type(number) is int and number == other]
     if twice:
         every = f"Input dimensions {{{', '.join(map(str, twice))}}}"
         raise index_error(f"{every if new_only else f'Dimension {twice[0]}'} specified more than once")
     # number the old dimensions around the new ones, and resolve the labels
     new = _new_numbers(_for_selection(expression, len(flat)), flat)
-    rest = iter(range(domain.rank))
-    slots = [NEW if number in new else next(rest, NOTHING) for number in range(rank)]
+    old_dims = iter(range(domain.rank))
+    slots = [NEW if number in new else next(old_dims, NOTHING) for number in range(rank)]
     numbers: list[int] = []
-    for item in flat:
-        if not isinstance(item, str):
-            numbers.append(item)
+    for selector in flat:
+        if not isinstance(selector, str):
+            numbers.append(selector)
             continue
-        number = slots.index(domain._labels.index(item))
+        number = slots.index(domain._labels.index(selector))
         if number in flat or number in numbers:
             raise index_error(f"Dimension {number} specified more than once")
         numbers.append(number)
@@ -132,7 +134,7 @@ def _new_numbers(terms: Sequence[Term], flat: Sequence[int | str]) -> list[int]:
     at = 0
     for term in terms:
         if term is not None:
-            at += taken(term)
+            at += dimension_count(term)
             continue
         if at < len(flat):
             number = flat[at]
@@ -143,16 +145,16 @@ def _new_numbers(terms: Sequence[Term], flat: Sequence[int | str]) -> list[int]:
     return new
 
 
-def _new_count(item: int | slice) -> int:
+def _new_count(selector: int | slice) -> int:
     """Return the number of new dimensions that a number or a range of numbers stands for."""
-    if isinstance(item, int):
+    if isinstance(selector, int):
         return 1
-    step = 1 if item.step is None else item.step
-    start, stop = item.start, item.stop
+    step = 1 if selector.step is None else selector.step
+    start, stop = selector.start, selector.stop
     if start is None and stop is not None and (stop < 0) == (step < 0):
         start = 0 if step > 0 else -1
     elif stop is None and start is not None and (start < 0) == (step > 0):
         stop = 0 if step > 0 else -1
     elif start is None or stop is None or (start < 0) != (stop < 0):
-        raise index_error(f"`{slice_text(item)}` is not a valid specification for new dimensions")
+        raise index_error(f"`{slice_text(selector)}` is not a valid specification for new dimensions")
     return len(range(start, stop, step))

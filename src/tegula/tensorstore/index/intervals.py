@@ -69,8 +69,8 @@ def intersection(first: Bounds, second: Bounds) -> Bounds:
 def explicit_intersection(first: Bounds, second: Bounds) -> Bounds:
     """Return the intersection of two intervals, in which explicit bounds override implicit ones."""
     implicit_lower, implicit_upper = first[2] and second[2], first[3] and second[3]
-    lower = max([item[0] for item in (first, second) if item[2] == implicit_lower])
-    upper = min([item[1] for item in (first, second) if item[3] == implicit_upper])
+    lower = max([bounds[0] for bounds in (first, second) if bounds[2] == implicit_lower])
+    upper = min([bounds[1] for bounds in (first, second) if bounds[3] == implicit_upper])
     return lower, max(lower, upper), implicit_lower, implicit_upper
 
 

@@ -13,7 +13,17 @@ from tegula.tensorstore.errors import IndexStatusError, index_error, type_error
 from tegula.tensorstore.index.intervals import MAX_RANK
 from tegula.tensorstore.index.output_maps import IndexArray
 
-__all__ = ["Arrays", "Expression", "Mode", "Term", "broadcast", "newaxis", "parse_expression", "rank_error", "taken"]
+__all__ = [
+    "Arrays",
+    "Expression",
+    "Mode",
+    "Term",
+    "broadcast",
+    "dimension_count",
+    "newaxis",
+    "parse_expression",
+    "rank_error",
+]
 
 newaxis = None
 
@@ -29,25 +39,25 @@ _INVALID = (
 class Arrays:
     """Index arrays with common axes: one array of integers, or the positions of the true elements of a mask."""
 
-    __slots__ = ("arrays", "given", "shape")
+    __slots__ = ("arrays", "shape", "source")
 
-    def __init__(self, arrays: tuple[IndexArray, ...], shape: tuple[int, ...], given: np.ndarray[Any, Any]) -> None:
-        self.arrays, self.shape, self.given = arrays, shape, given
+    def __init__(self, arrays: tuple[IndexArray, ...], shape: tuple[int, ...], source: np.ndarray[Any, Any]) -> None:
+        self.arrays, self.shape, self.source = arrays, shape, source
 
     @property
     def is_mask(self) -> bool:
         """Whether a mask was given."""
-        return bool(self.given.dtype.kind == "b")
+        return bool(self.source.dtype.kind == "b")
 
     @property
     def is_integer(self) -> bool:
         """Whether a 0-d array of integers was given."""
-        return not self.given.ndim and not self.is_mask
+        return not self.source.ndim and not self.is_mask
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Arrays):
             return NotImplemented
-        return self.is_mask == other.is_mask and np.array_equal(self.given, other.given)
+        return self.is_mask == other.is_mask and np.array_equal(self.source, other.source)
 
     def __hash__(self) -> int:
         return hash(self.shape)
@@ -56,7 +66,7 @@ class Arrays:
 Term = int | slice | Arrays | EllipsisType | None
 
 
-def taken(term: Term) -> int:
+def dimension_count(term: Term) -> int:
     """Return the number of dimensions that a term indexes; an ellipsis counts as 0."""
     if type(term) is Arrays:
         return len(term.arrays)
@@ -90,7 +100,7 @@ class Expression:
     @property
     def dimensions(self) -> int:
         """Number of dimensions that the terms index, without those of an ellipsis."""
-        return sum([taken(term) for term in self.terms])
+        return sum([dimension_count(term) for term in self.terms])
 
 
 def parse_expression(argument: Any, mode: Mode = "default", usage: Usage = "direct") -> Expression:
@@ -121,17 +131,17 @@ def parse_expression(argument: Any, mode: Mode = "default", usage: Usage = "dire
 def _parse_terms(argument: tuple[Any, ...], mode: Mode, usage: Usage) -> Expression:
     terms: list[Term] = []
     shape: tuple[int, ...] = ()
-    found = closed = apart = ellipsis = False
-    for item in argument:
-        for term in _terms(item):
+    has_array = closed = apart = ellipsis = False
+    for index in argument:
+        for term in _terms(index):
             terms.append(term)
             if type(term) is Arrays:
                 if not term.arrays and mode == "oindex" and usage != "direct":
                     raise index_error("Zero-rank bool array incompatible with outer indexing of a dimension selection")
-                apart, found = apart or closed, True
+                apart, has_array = apart or closed, True
                 shape = broadcast(shape, term.shape) if mode != "oindex" else ()
                 continue
-            closed = closed or (found and type(term) is not int)
+            closed = closed or (has_array and type(term) is not int)
             if term is None and usage == "chained":
                 raise index_error("tensorstore.newaxis (`None`) not valid in chained indexing operations")
             if term is ...:
@@ -156,34 +166,34 @@ def broadcast(shape: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]
         if sizes[axis] == 1:
             sizes[axis] = size
         elif size not in (1, sizes[axis]):
-            shown = [f"{{{', '.join(map(str, item))}}}" for item in (other, sizes)]
+            shown = [f"{{{', '.join(map(str, lengths))}}}" for lengths in (other, sizes)]
             raise index_error(f"Incompatible index array shapes: {shown[0]} vs {shown[1]}")
     return tuple(sizes)
 
 
-def _terms(item: Any) -> tuple[Term, ...]:
-    kind = type(item)
-    if kind is int or item is None or item is ...:
-        return (_integer(item) if kind is int else item,)
+def _terms(index: Any) -> tuple[Term, ...]:
+    kind = type(index)
+    if kind is int or index is None or index is ...:
+        return (_integer(index) if kind is int else index,)
     if kind is slice:
-        return _slices(item)
-    if kind is not bool and not isinstance(item, np.ndarray) and hasattr(item, "__index__"):
-        return (_integer(operator.index(item)),)
-    array = _array(item)
+        return _slices(index)
+    if kind is not bool and not isinstance(index, np.ndarray) and hasattr(index, "__index__"):
+        return (_integer(operator.index(index)),)
+    array = _array(index)
     if array.ndim > MAX_RANK:
         raise rank_error(array.ndim)
     if array.dtype.kind == "b":
         if array.ndim == 0:
             return (Arrays((), (int(array),), array),)
-        found = tuple(np.nonzero(array))
-        return (Arrays(found, found[0].shape, array),)
+        positions = tuple(np.nonzero(array))
+        return (Arrays(positions, positions[0].shape, array),)
     # unlike an integer, a 0-d array counts as an index array when the position of the arrays' dimensions is chosen
     if array.dtype == np.uint64:
         what = "array data" if array.ndim else "scalar"
         raise type_error(f"Cannot cast {what} from dtype('uint64') to dtype('int64') according to the rule 'safe'")
-    made = array.astype(np.int64)
-    made.flags.writeable = False
-    return (Arrays((made,), made.shape, made),)
+    indices = array.astype(np.int64)
+    indices.flags.writeable = False
+    return (Arrays((indices,), indices.shape, indices),)
 
 
 def _integer(value: int) -> int:
@@ -193,15 +203,15 @@ def _integer(value: int) -> int:
     return value
 
 
-def _array(item: Any) -> np.ndarray[Any, Any]:
-    if isinstance(item, np.ndarray):
-        if item.dtype.kind not in "iub":
+def _array(index: Any) -> np.ndarray[Any, Any]:
+    if isinstance(index, np.ndarray):
+        if index.dtype.kind not in "iub":
             raise index_error("Arrays used as indices must be of integer (or boolean) type")
-        return item
-    if isinstance(item, (str, bytes)):
+        return index
+    if isinstance(index, (str, bytes)):
         raise index_error(_INVALID)
     try:
-        array = np.asarray(item)
+        array = np.asarray(index)
     except (TypeError, ValueError):
         raise index_error(_INVALID) from None
     if array.size == 0 and array.dtype.kind == "f":
@@ -216,20 +226,20 @@ def rank_error(rank: int) -> IndexStatusError:
     return index_error(f"Rank {rank} is outside valid range [0, {MAX_RANK}]")
 
 
-def _plain(item: slice) -> bool:
-    return not any(isinstance(part, (tuple, list)) for part in (item.start, item.stop, item.step))
+def _plain(term: slice) -> bool:
+    return not any(isinstance(part, (tuple, list)) for part in (term.start, term.stop, term.step))
 
 
-def _slices(item: slice) -> tuple[slice, ...]:
-    """Read a slice; its parts may be sequences with an item for each of several dimensions."""
-    if _plain(item):
-        start, stop, step = item.start, item.stop, item.step
+def _slices(term: slice) -> tuple[slice, ...]:
+    """Read a slice; its parts may be sequences with an element for each of several dimensions."""
+    if _plain(term):
+        start, stop, step = term.start, term.stop, term.step
         if all(part is None or type(part) is int for part in (start, stop, step)):
-            return (item,)
+            return (term,)
         return (slice(_part(start), _part(stop), _part(step)),)
     parts: list[list[int | None] | int | None] = []
     rank, named = -1, ""
-    for name, part in (("start", item.start), ("stop", item.stop), ("step", item.step)):
+    for name, part in (("start", term.start), ("stop", term.stop), ("step", term.step)):
         if not isinstance(part, (tuple, list, np.ndarray)):
             parts.append(_part(part))
             continue
@@ -258,4 +268,4 @@ def _term_text(term: Term) -> str:
     if isinstance(term, slice):
         start, stop = ("" if part is None else str(part) for part in (term.start, term.stop))
         return f"{start}:{stop}" if term.step is None else f"{start}:{stop}:{term.step}"
-    return repr(term.given) if isinstance(term, Arrays) else "..."
+    return repr(term.source) if isinstance(term, Arrays) else "..."

@@ -9,7 +9,7 @@ import numpy as np
 
 from tegula.tensorstore.errors import StatusError, annotate, index_error, invalid
 from tegula.tensorstore.index.composition import Maps, Transform
-from tegula.tensorstore.index.dim_selections import Item, resolve, resolve_dimension, selection_items
+from tegula.tensorstore.index.dim_selections import Selector, resolve, resolve_dimension, selectors_of
 from tegula.tensorstore.index.domain import IndexDomain
 from tegula.tensorstore.index.domain_json import check_labels
 from tegula.tensorstore.index.intervals import EXCLUSIVE_INFINITY, INFINITY, affine_domain, shift, translation
@@ -27,9 +27,13 @@ def moved(pair: Transform, amounts: Mapping[int, int | None], how: str) -> Trans
     ]
     new = domain._with([shift(*old) for old in zip(domain._lower, domain._upper, offsets, strict=True)])
 
-    def single(item: OutputIndexMap, dim: int) -> OutputIndexMap:
+    def single(output_map: OutputIndexMap, dim: int) -> OutputIndexMap:
         offset = offsets[dim]
-        return OutputIndexMap._single(dim, item._offset - item._stride * offset, item._stride) if offset else item
+        return (
+            OutputIndexMap._single(dim, output_map._offset - output_map._stride * offset, output_map._stride)
+            if offset
+            else output_map
+        )
 
     return new, _changed(maps, single, lambda array: array)
 
@@ -50,8 +54,8 @@ def strided(pair: Transform, strides: Mapping[int, int]) -> Transform:
             lower_flags[dim], upper_flags[dim] = upper_flags[dim], lower_flags[dim]
     new = domain._with(bounds, lower_flags, upper_flags)
 
-    def single(item: OutputIndexMap, dim: int) -> OutputIndexMap:
-        return OutputIndexMap._single(dim, item._offset, item._stride * strides.get(dim, 1))
+    def single(output_map: OutputIndexMap, dim: int) -> OutputIndexMap:
+        return OutputIndexMap._single(dim, output_map._offset, output_map._stride * strides.get(dim, 1))
 
     return new, _changed(maps, single, lambda array: _strided_array(domain, new, array, strides))
 
@@ -63,13 +67,17 @@ def _changed(
 ) -> Maps:
     """Change the maps that use an input dimension, and the arrays of index array maps."""
     changed = []
-    for item in maps:
-        if item._dimension is not None:
-            changed.append(single(item, item._dimension))
-        elif item._array is not None:
-            changed.append(OutputIndexMap._of_array(of_array(item._array), item._offset, item._stride, item._range))
+    for output_map in maps:
+        if output_map._dimension is not None:
+            changed.append(single(output_map, output_map._dimension))
+        elif output_map._array is not None:
+            changed.append(
+                OutputIndexMap._of_array(
+                    of_array(output_map._array), output_map._offset, output_map._stride, output_map._range
+                )
+            )
         else:
-            changed.append(item)
+            changed.append(output_map)
     return tuple(changed)
 
 
@@ -95,8 +103,8 @@ def mark_implicit(pair: Transform, dims: Iterable[int], lower: bool | None, uppe
     lower_flags, upper_flags = list(domain._implicit_lower), list(domain._implicit_upper)
     for dim in dims:
         if lower or upper:
-            for output, item in enumerate(maps):
-                if item._array is not None and item._array.shape[dim] != 1:
+            for output, output_map in enumerate(maps):
+                if output_map._array is not None and output_map._array.shape[dim] != 1:
                     raise invalid(
                         f"Cannot mark input dimension {dim} as having implicit bounds because it indexes "
                         f"the index array map for output dimension {output}"
@@ -109,10 +117,10 @@ def mark_implicit(pair: Transform, dims: Iterable[int], lower: bool | None, uppe
 def reordered(pair: Transform, dims: list[int]) -> Transform:
     """Put the dimensions in another order."""
     domain, maps = pair
-    place = {dim: at for at, dim in enumerate(dims)}
+    positions = {dim: at for at, dim in enumerate(dims)}
 
-    def single(item: OutputIndexMap, dim: int) -> OutputIndexMap:
-        return OutputIndexMap._single(place[dim], item._offset, item._stride)
+    def single(output_map: OutputIndexMap, dim: int) -> OutputIndexMap:
+        return OutputIndexMap._single(positions[dim], output_map._offset, output_map._stride)
 
     return domain._take(dims), _changed(maps, single, lambda array: array.transpose(dims))
 
@@ -122,37 +130,37 @@ def transposed(pair: Transform, axes: Any = None) -> Transform:
     domain = pair[0]
     if axes is None:
         return reordered(pair, list(range(domain.rank - 1, -1, -1)))
-    dims = resolve(selection_items(axes), domain.rank, domain._labels)
+    dims = resolve(selectors_of(axes), domain.rank, domain._labels)
     if len(dims) != domain.rank:
         raise invalid(f"Number of dimensions ({len(dims)}) must equal input_rank ({domain.rank}).")
     return reordered(pair, dims)
 
 
-def target_order(rank: int, dims: list[int], target: tuple[Item, ...]) -> tuple[list[int], list[int]]:
+def target_order(rank: int, dims: list[int], target: tuple[Selector, ...]) -> tuple[list[int], list[int]]:
     """Return the order of all dimensions after some have moved to target positions, and these positions.
 
     A single number is the position of the first moved dimension; the others follow it.
     """
     count = len(dims)
-    places: list[int] = []
+    positions: list[int] = []
     if len(target) == 1 and isinstance(target[0], int):
         start = resolve_dimension(target[0], rank - count + 1) if count else 0
-        places = list(range(start, start + count))
+        positions = list(range(start, start + count))
     else:
-        if any(isinstance(item, str) for item in target):
+        if any(isinstance(selector, str) for selector in target):
             raise index_error("Target dimensions cannot be specified by label")
-        if len(target) != count and not any(isinstance(item, slice) for item in target):
+        if len(target) != count and not any(isinstance(selector, slice) for selector in target):
             raise _wrong_count(count, len(target))
-        for item in target:
-            for place in resolve((item,), rank, ()):
-                if place in places:
-                    raise index_error(f"Target dimension {place} occurs more than once")
-                places.append(place)
-        if len(places) != count:
-            raise _wrong_count(count, len(places))
-    at = dict(zip(places, dims, strict=True))
-    rest = iter([dim for dim in range(rank) if dim not in dims])
-    return [at[place] if place in at else next(rest) for place in range(rank)], places
+        for selector in target:
+            for position in resolve((selector,), rank, ()):
+                if position in positions:
+                    raise index_error(f"Target dimension {position} occurs more than once")
+                positions.append(position)
+        if len(positions) != count:
+            raise _wrong_count(count, len(positions))
+    moved_dims = dict(zip(positions, dims, strict=True))
+    remaining = iter([dim for dim in range(rank) if dim not in dims])
+    return [moved_dims[position] if position in moved_dims else next(remaining) for position in range(rank)], positions
 
 
 def _wrong_count(count: int, targets: int) -> StatusError:
@@ -165,27 +173,27 @@ def diagonal(pair: Transform, dims: list[int]) -> Transform:
     chosen = [domain._dim(dim) for dim in dims]
     lower = max([dim.inclusive_min for dim in chosen], default=-INFINITY)
     upper = min([dim.exclusive_max for dim in chosen], default=EXCLUSIVE_INFINITY)
-    rest = [dim for dim in range(domain.rank) if dim not in dims]
-    kept = domain._take(rest)
+    other_dims = [dim for dim in range(domain.rank) if dim not in dims]
+    other_domain = domain._take(other_dims)
     new = IndexDomain._make(
-        (lower, *kept._lower),
-        (max(lower, upper), *kept._upper),
-        (all(dim.implicit_lower for dim in chosen), *kept._implicit_lower),
-        (all(dim.implicit_upper for dim in chosen), *kept._implicit_upper),
-        ("", *kept._labels),
+        (lower, *other_domain._lower),
+        (max(lower, upper), *other_domain._upper),
+        (all(dim.implicit_lower for dim in chosen), *other_domain._implicit_lower),
+        (all(dim.implicit_upper for dim in chosen), *other_domain._implicit_upper),
+        ("", *other_domain._labels),
     )
-    place = dict.fromkeys(dims, 0) | {dim: at + 1 for at, dim in enumerate(rest)}
+    new_dim = dict.fromkeys(dims, 0) | {dim: at + 1 for at, dim in enumerate(other_dims)}
 
-    def single(item: OutputIndexMap, dim: int) -> OutputIndexMap:
-        return OutputIndexMap._single(place[dim], item._offset, item._stride)
+    def single(output_map: OutputIndexMap, dim: int) -> OutputIndexMap:
+        return OutputIndexMap._single(new_dim[dim], output_map._offset, output_map._stride)
 
-    return new, _changed(maps, single, lambda array: _diagonal_array(domain, new, array, dims, rest))
+    return new, _changed(maps, single, lambda array: _diagonal_array(domain, new, array, dims, other_dims))
 
 
 def _diagonal_array(
-    old: IndexDomain, new: IndexDomain, array: IndexArray, dims: list[int], rest: list[int]
+    old: IndexDomain, new: IndexDomain, array: IndexArray, dims: list[int], other_dims: list[int]
 ) -> IndexArray:
-    array = array.transpose([*dims, *rest])
+    array = array.transpose([*dims, *other_dims])
     if all(size == 1 for size in array.shape[: len(dims)]):
         return np.asarray(array[(0,) * len(dims)][None])  # the diagonal may be infinite
     indices = np.arange(new._lower[0], new._upper[0])

@@ -80,19 +80,19 @@ class OutputIndexMap:
             names = ("input_dimension", "offset", "stride")
         else:
             names = ("offset",)
-        given = dict(zip(names, args, strict=False))
-        if len(args) > len(names) or set(members) - set(names) or set(members) & set(given):
+        arguments = dict(zip(names, args, strict=False))
+        if len(args) > len(names) or set(members) - set(names) or set(members) & set(arguments):
             raise type_error(
                 "__init__(): incompatible constructor arguments: expected OutputIndexMap(offset), "
                 "OutputIndexMap(input_dimension, offset, stride) or "
                 "OutputIndexMap(index_array, offset, stride, index_range)"
             )
-        given.update(members)
-        self._offset = int_argument(given.get("offset", 0))
-        self._stride = int_argument(given.get("stride", int(len(names) > 1)))
-        self._dimension = int_argument(given["input_dimension"]) if "input_dimension" in given else None
-        self._array = _index_array(given["index_array"]) if "index_array" in given else None
-        self._range = _range(given.get("index_range"))
+        arguments.update(members)
+        self._offset = int_argument(arguments.get("offset", 0))
+        self._stride = int_argument(arguments.get("stride", int(len(names) > 1)))
+        self._dimension = int_argument(arguments["input_dimension"]) if "input_dimension" in arguments else None
+        self._array = _index_array(arguments["index_array"]) if "index_array" in arguments else None
+        self._range = _range(arguments.get("index_range"))
 
     @classmethod
     def _constant(cls, offset: int) -> OutputIndexMap:
@@ -149,7 +149,7 @@ class OutputIndexMap:
         """The values that are valid in the index array."""
         return None if self._array is None else Dim._make(*self._range, False, False, "")
 
-    def _check_within(self, place: str = "") -> None:
+    def _check_within(self, context: str = "") -> None:
         """Refuse values of the index array outside its range."""
         lower, upper = self._range
         array = self._array
@@ -158,7 +158,7 @@ class OutputIndexMap:
         if int(array.min()) < lower or int(array.max()) >= upper:
             wrong = array[(array < lower) | (array >= upper)].flat[0]
             text = f"Index {wrong} is outside valid range {interval_text(lower, upper)}"
-            raise index_error(f"{place}: {text}" if place else text, "OUT_OF_RANGE")
+            raise index_error(f"{context}: {text}" if context else text, "OUT_OF_RANGE")
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, OutputIndexMap):
@@ -223,18 +223,18 @@ def _nested_text(array: IndexArray, short: bool) -> str:
     if array.ndim == 0:
         return str(int(array))
     if short and len(array) > 6:
-        first, last = ([_nested_text(item, short) for item in part] for part in (array[:3], array[-3:]))
+        first, last = ([_nested_text(element, short) for element in part] for part in (array[:3], array[-3:]))
         return f"{{{', '.join([*first, '...', *last])}}}"
-    return f"{{{', '.join([_nested_text(item, short) for item in array])}}}"
+    return f"{{{', '.join([_nested_text(element, short) for element in array])}}}"
 
 
 def _index_array(value: ArrayLike) -> IndexArray:
     array = np.array(value)
     if array.dtype.kind not in "iufb" and array.size:
         raise type_error("__init__(): incompatible constructor arguments: index_array must be an array of integers")
-    made = array.astype(np.int64)
-    made.flags.writeable = False
-    return made
+    indices = array.astype(np.int64)
+    indices.flags.writeable = False
+    return indices
 
 
 def _range(value: Any) -> Interval:

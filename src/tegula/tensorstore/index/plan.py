@@ -43,7 +43,7 @@ class Plan:
         for axis, dim in enumerate(dims):
             if dim < 0 or self.domain._lower[dim]:
                 continue  # a mask starts at index 0, whatever the origin of the domain
-            size, upper = mask.given.shape[axis], self.domain._upper[dim]
+            size, upper = mask.source.shape[axis], self.domain._upper[dim]
             if size != upper and upper != EXCLUSIVE_INFINITY:
                 raise index_error(
                     f"Boolean index array has size {size} along dimension {dim}, which does not match its size {upper}"
@@ -85,8 +85,8 @@ class Plan:
         # index arrays need the final number of dimensions
         self._array_maps(maps, len(bounds))
         domain = IndexDomain._of_bounds(bounds, labels)
-        found = tuple([maps[dim] for dim in range(self.domain.rank)])
-        return domain, without_arrays(found) if is_explicitly_empty(domain) else found
+        output_maps = tuple([maps[dim] for dim in range(self.domain.rank)])
+        return domain, without_arrays(output_maps) if is_explicitly_empty(domain) else output_maps
 
     def _old(self, dim: int) -> Bounds:
         domain = self.domain

@@ -12,7 +12,7 @@ __all__ = ["base_bounds", "resolved_transform"]
 _Bounds = tuple[int | None, ...]
 
 
-def _shown(output: OutputIndexMap, base: IndexDomain, number: int) -> tuple[int, int, bool, bool]:
+def _view_bounds(output: OutputIndexMap, base: IndexDomain, number: int) -> tuple[int, int, bool, bool]:
     """Return the bounds of a view dimension that maps to a dimension of the base, and whether they are implicit."""
     ends = [base.inclusive_min[number], base.exclusive_max[number]]
     implicit = [base.implicit_lower_bounds[number], base.implicit_upper_bounds[number]]
@@ -33,7 +33,11 @@ def resolved_transform(transform: IndexTransform, base: IndexDomain) -> IndexTra
     flags: list[tuple[bool, bool]] = []
     for axis, dim in enumerate(domain):
         lower, upper, implicit_lower, implicit_upper, _ = dim._key()
-        shown = [_shown(item, base, number) for number, item in enumerate(transform.output) if item._dimension == axis]
+        shown = [
+            _view_bounds(output, base, number)
+            for number, output in enumerate(transform.output)
+            if output._dimension == axis
+        ]
         if shown:
             low, high = max(ends[0] for ends in shown), min(ends[1] for ends in shown)
             if dim.implicit_lower:
@@ -83,22 +87,22 @@ def base_bounds(
                     f"Output dimension {number} has index array map but `resize_tied_bounds` was not specified"
                 )
             continue
-        place = output.input_dimension
-        if place is None:
+        axis = output.input_dimension
+        if axis is None:
             continue
-        counts[place] = counts.get(place, 0) + 1
-        if counts[place] > 1 and not tied:
+        counts[axis] = counts.get(axis, 0) + 1
+        if counts[axis] > 1 and not tied:
             raise invalid(
-                f"Input dimension {place} corresponds to a diagonal but `resize_tied_bounds` was not specified"
+                f"Input dimension {axis} corresponds to a diagonal but `resize_tied_bounds` was not specified"
             )
-        low: int | None = inclusive_min[place]
-        high: int | None = exclusive_max[place]
+        low: int | None = inclusive_min[axis]
+        high: int | None = exclusive_max[axis]
         stays = low is None and high is None
         if output.stride not in (1, -1) and not (stays and tied):
-            what, rest = ("resized ", "") if not stays else ("", " but `resize_tied_bounds` was not specified")
+            what, reason = ("resized ", "") if not stays else ("", " but `resize_tied_bounds` was not specified")
             raise invalid(
-                f"Output dimension {number} depends on {what}input dimension {place} with non-unit stride of "
-                f"{output.stride}{rest}"
+                f"Output dimension {number} depends on {what}input dimension {axis} with non-unit stride of "
+                f"{output.stride}{reason}"
             )
         if stays:
             continue
@@ -109,7 +113,7 @@ def base_bounds(
     # the base must allow the change, and the view must contain all elements that the change affects
     _check_fixed(base, lower, upper)
     if not tied:
-        _check_rest(transform, base, lower, upper)
+        _check_outside(transform, base, lower, upper)
     return tuple(lower), tuple(upper)
 
 
@@ -141,7 +145,9 @@ def _check_fixed(base: IndexDomain, lower: list[int | None], upper: list[int | N
             bounds[number] = None
 
 
-def _check_rest(transform: IndexTransform, base: IndexDomain, lower: list[int | None], upper: list[int | None]) -> None:
+def _check_outside(
+    transform: IndexTransform, base: IndexDomain, lower: list[int | None], upper: list[int | None]
+) -> None:
     """Refuse a resize if the view omits a part of the base, except at the bounds that change."""
     domain = transform.domain
     for number, output in enumerate(transform.output):
@@ -155,9 +161,9 @@ def _check_rest(transform: IndexTransform, base: IndexDomain, lower: list[int | 
         low, high = base.inclusive_min[number], base.exclusive_max[number]
         before, after = start > low and lower[number] is None, stop < high and upper[number] is None
         if before or after:
-            rest = f"[{low}, {start})" if before else f"[{stop}, {high})"
+            outside = f"[{low}, {start})" if before else f"[{stop}, {high})"
             raise status(
                 "FAILED_PRECONDITION",
-                f"Resize operation would also affect output dimension {number} over the interval {rest} but "
+                f"Resize operation would also affect output dimension {number} over the interval {outside} but "
                 "`resize_tied_bounds` was not specified",
             )

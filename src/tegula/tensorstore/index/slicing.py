@@ -16,7 +16,7 @@ from tegula.tensorstore.index.intervals import (
 __all__ = ["slice_bounds"]
 
 
-def slice_bounds(bounds: Bounds, item: slice, dim: int) -> tuple[Bounds, int, int]:
+def slice_bounds(bounds: Bounds, term: slice, dim: int) -> tuple[Bounds, int, int]:
     """Return a dimension's new bounds, and the offset and stride that map new indices to old ones.
 
     Raises
@@ -25,14 +25,14 @@ def slice_bounds(bounds: Bounds, item: slice, dim: int) -> tuple[Bounds, int, in
         If the slice is not within the dimension's explicit bounds.
     """
     try:
-        return _slice(bounds, item)
+        return _slice(bounds, term)
     except StatusError as error:
         raise index_error(f"Computing interval slice for dimension {dim}: {error.sentence}", error.code) from None
 
 
-def _slice(bounds: Bounds, item: slice) -> tuple[Bounds, int, int]:
+def _slice(bounds: Bounds, term: slice) -> tuple[Bounds, int, int]:
     lower, upper, implicit_lower, implicit_upper = bounds
-    start, stop, step = item.start, item.stop, item.step
+    start, stop, step = term.start, term.stop, term.step
     if step is None:
         step = 1
     if start is None and stop is None and step == 1:

@@ -31,15 +31,17 @@ class Subscript(Generic[T]):
 
 
 def integers(argument: Any, method: str = "__getitem__") -> int | list[int | None] | None:
-    """Read one integer or a sequence of integers; an item may be None."""
+    """Read one integer or a sequence of integers; an element may be None."""
     if argument is None:
         return None
     if _is_index(argument):
         return operator.index(argument)
-    items = list(argument) if isinstance(argument, Iterable) and not isinstance(argument, (str, bytes)) else [argument]
-    if not all(item is None or _is_index(item) for item in items):
+    elements = (
+        list(argument) if isinstance(argument, Iterable) and not isinstance(argument, (str, bytes)) else [argument]
+    )
+    if not all(element is None or _is_index(element) for element in elements):
         raise type_error(f"{method}(): incompatible function arguments: expected integers or None, not {argument!r}")
-    return [None if item is None else operator.index(item) for item in items]
+    return [None if element is None else operator.index(element) for element in elements]
 
 
 def _is_index(value: Any) -> bool:
@@ -48,12 +50,12 @@ def _is_index(value: Any) -> bool:
 
 def offsets_argument(argument: Any, count: int) -> list[int | None]:
     """Read one integer for all dimensions, or a sequence with one integer for each."""
-    given = integers(argument)
-    if not isinstance(given, list):
-        return [given] * count
-    if len(given) != count:
-        raise invalid(f"Number of dimensions ({count}) does not match number of indices ({len(given)})")
-    return given
+    offsets = integers(argument)
+    if not isinstance(offsets, list):
+        return [offsets] * count
+    if len(offsets) != count:
+        raise invalid(f"Number of dimensions ({count}) does not match number of indices ({len(offsets)})")
+    return offsets
 
 
 def strings(argument: Any) -> list[str]:
@@ -61,12 +63,12 @@ def strings(argument: Any) -> list[str]:
     if isinstance(argument, str):
         return [argument]
     try:
-        items = list(argument)
+        elements = list(argument)
     except TypeError:
-        items = [None]
-    if not all(isinstance(item, str) for item in items):
+        elements = [None]
+    if not all(isinstance(element, str) for element in elements):
         raise type_error(f"__getitem__(): incompatible function arguments: expected strings, not {argument!r}")
-    return items
+    return elements
 
 
 def labels_argument(argument: Any, count: int) -> list[str]:

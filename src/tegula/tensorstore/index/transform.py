@@ -164,7 +164,7 @@ class IndexTransform(Indexable, Applicable):
         domain: IndexDomain | Iterable[Dim] | None = None,
         **json: Any,
     ) -> None:
-        given = {
+        arguments = {
             "rank": input_rank,
             "inclusive_min": input_inclusive_min,
             "implicit_lower_bounds": implicit_lower_bounds,
@@ -177,24 +177,24 @@ class IndexTransform(Indexable, Applicable):
         # positional forms: a domain or dimensions instead of a rank
         output = output_maps if output is None else output
         if domain is None and input_rank is not None and not hasattr(input_rank, "__index__"):
-            domain = cast("IndexDomain", given.pop("rank"))
+            domain = cast("IndexDomain", arguments.pop("rank"))
         if json:
-            if set(json) != {"json"} or any(value is not None for value in (*given.values(), domain, output)):
+            if set(json) != {"json"} or any(value is not None for value in (*arguments.values(), domain, output)):
                 raise type_error(f"__init__(): incompatible constructor arguments: {', '.join(sorted(json))}")
             self._domain, self._maps = transform_from_json(to_json_value(json["json"]))
             return
         # the domain from bounds, or the given domain; by default the transform is the identity over it
         if domain is None:
-            self._domain = IndexDomain._make(*bounds_from_arguments(given, "input_"))
-        elif any(value is not None for value in given.values()):
+            self._domain = IndexDomain._make(*bounds_from_arguments(arguments, "input_"))
+        elif any(value is not None for value in arguments.values()):
             raise type_error("__init__(): incompatible constructor arguments: domain can only be combined with output")
         else:
             self._domain = domain if isinstance(domain, IndexDomain) else IndexDomain(cast("Any", domain))
-        self._maps = identity_maps(self._domain.rank) if output is None else self._given_maps(output)
+        self._maps = identity_maps(self._domain.rank) if output is None else self._checked_maps(output)
 
-    def _given_maps(self, output: Iterable[OutputIndexMap]) -> Maps:
+    def _checked_maps(self, output: Iterable[OutputIndexMap]) -> Maps:
         maps = tuple(output)
-        if not all(isinstance(item, OutputIndexMap) for item in maps):
+        if not all(isinstance(output_map, OutputIndexMap) for output_map in maps):
             raise type_error("__init__(): incompatible constructor arguments: output must be OutputIndexMaps")
         return validated(self._domain, maps)
 
@@ -306,14 +306,14 @@ class IndexTransform(Indexable, Applicable):
         ValueError
             If an index is outside the explicit bounds of the domain.
         """
-        given = [operator.index(index) for index in indices]
+        point = [operator.index(index) for index in indices]
         domain = self._domain
-        if len(given) != domain.rank:
+        if len(point) != domain.rank:
             raise invalid(
-                f"input indices vector of length {len(given)} cannot be used with index transform "
+                f"input indices vector of length {len(point)} cannot be used with index transform "
                 f"with input rank {domain.rank}"
             )
-        for dim, index in enumerate(given):
+        for dim, index in enumerate(point):
             # implicit bounds may change later, so they are not checked; infinity is not an index
             lower, upper = effective_bounds(domain, dim)
             if not (lower <= index < upper and abs(index) < INFINITY):
@@ -322,24 +322,28 @@ class IndexTransform(Indexable, Applicable):
                     "OUT_OF_RANGE",
                     f"Index {index} is not contained in the domain {text} for input dimension {dim}",
                 )
-        return tuple([self._output_index(output, item, given) for output, item in enumerate(self._maps)])
+        return tuple([self._output_index(output, output_map, point) for output, output_map in enumerate(self._maps)])
 
-    def _output_index(self, output: int, item: OutputIndexMap, given: list[int]) -> int:
-        if item._array is None:
-            return item._offset if item._dimension is None else item._offset + item._stride * given[item._dimension]
+    def _output_index(self, output: int, output_map: OutputIndexMap, point: list[int]) -> int:
+        if output_map._array is None:
+            return (
+                output_map._offset
+                if output_map._dimension is None
+                else output_map._offset + output_map._stride * point[output_map._dimension]
+            )
         position = [
             0 if size == 1 else index - lower
-            for size, index, lower in zip(item._array.shape, given, self._domain._lower, strict=True)
+            for size, index, lower in zip(output_map._array.shape, point, self._domain._lower, strict=True)
         ]
-        value = int(item._array[tuple(position)])
-        lower, upper = item._range
+        value = int(output_map._array[tuple(position)])
+        lower, upper = output_map._range
         if not lower <= value < upper:
             raise status(
                 "OUT_OF_RANGE",
                 f"Computing index for output dimension {output}: Checking result of index array output index map: "
                 f"Index {value} is outside valid range {interval_text(lower, upper)}",
             )
-        return item._offset + item._stride * value
+        return output_map._offset + output_map._stride * value
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, IndexTransform):
@@ -368,8 +372,8 @@ class IndexTransform(Indexable, Applicable):
             text = interval_text(parts.inclusive_min, parts.exclusive_max, parts.implicit_lower, parts.implicit_upper)
             lines.append(f"    {dim}: {text}{label}")
         lines.append("  Output index maps:")
-        for output, item in enumerate(self._maps):
-            lines.append(f"    out[{output}] = {_map_text(item)}")
+        for output, output_map in enumerate(self._maps):
+            lines.append(f"    out[{output}] = {_map_text(output_map)}")
         return "\n".join(lines) + "\n"
 
 
@@ -388,9 +392,9 @@ def _pair(pair: Transform) -> IndexTransform:
 
 
 def _indexed(transform: IndexTransform, key: Any, mode: Mode) -> IndexTransform:
-    found = index_basic(transform._domain, transform._maps, key, mode)
-    if found is not None:
-        return IndexTransform._make(*found)
+    indexed = index_basic(transform._domain, transform._maps, key, mode)
+    if indexed is not None:
+        return IndexTransform._make(*indexed)
     if mode == "default":
         if isinstance(key, IndexDomain):
             return _sliced(transform, key)
@@ -425,12 +429,12 @@ def _same_map(first: OutputIndexMap, second: OutputIndexMap, shape: tuple[int, .
     return same and np.array_equal(np.broadcast_to(first._array, shape), np.broadcast_to(second._array, shape))
 
 
-def _map_text(item: OutputIndexMap) -> str:
-    if item._array is not None:
+def _map_text(output_map: OutputIndexMap) -> str:
+    if output_map._array is not None:
         return (
-            f"{item._offset} + {item._stride} * bounded({interval_text(*item._range)}, array(in)), where array =\n"
-            f"      {array_text(item._array)}"
+            f"{output_map._offset} + {output_map._stride} * bounded({interval_text(*output_map._range)}, array(in)), "
+            f"where array =\n      {array_text(output_map._array)}"
         )
-    if item._dimension is not None:
-        return f"{item._offset} + {item._stride} * in[{item._dimension}]"
-    return str(item._offset)
+    if output_map._dimension is not None:
+        return f"{output_map._offset} + {output_map._stride} * in[{output_map._dimension}]"
+    return str(output_map._offset)

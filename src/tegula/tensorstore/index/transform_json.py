@@ -27,7 +27,8 @@ def identity_maps(rank: int) -> Maps:
 def is_identity(maps: Maps, rank: int) -> bool:
     """Return whether output maps are those of the identity transform."""
     return len(maps) == rank and all(
-        item._dimension == dim and item._offset == 0 and item._stride == 1 for dim, item in enumerate(maps)
+        output_map._dimension == dim and output_map._offset == 0 and output_map._stride == 1
+        for dim, output_map in enumerate(maps)
     )
 
 
@@ -36,25 +37,25 @@ def validated(domain: IndexDomain, maps: Maps) -> Maps:
     if len(maps) > MAX_RANK:
         raise invalid(f"Invalid output rank: {len(maps)}")
     empty = is_explicitly_empty(domain)
-    return tuple([_validated(domain, output, item, empty) for output, item in enumerate(maps)])
+    return tuple([_validated(domain, output, output_map, empty) for output, output_map in enumerate(maps)])
 
 
-def _validated(domain: IndexDomain, output: int, item: OutputIndexMap, empty: bool) -> OutputIndexMap:
+def _validated(domain: IndexDomain, output: int, output_map: OutputIndexMap, empty: bool) -> OutputIndexMap:
     rank = domain.rank
     # a single input dimension
-    if item._dimension is not None:
-        if not 0 <= item._dimension < rank:
+    if output_map._dimension is not None:
+        if not 0 <= output_map._dimension < rank:
             raise invalid(
-                f"Input dimension {item._dimension} specified for output dimension {output} "
+                f"Input dimension {output_map._dimension} specified for output dimension {output} "
                 f"is outside valid range [0, {rank})"
             )
-        return item if item._stride else OutputIndexMap._constant(item._offset)
+        return output_map if output_map._stride else OutputIndexMap._constant(output_map._offset)
     # a constant
-    values = item._array
+    values = output_map._array
     if values is None:
-        return item
-    if not item._stride:
-        return OutputIndexMap._constant(item._offset)
+        return output_map
+    if not output_map._stride:
+        return OutputIndexMap._constant(output_map._offset)
     # an index array, which must fit the domain
     if values.ndim != rank:
         raise invalid(f"Index array for output dimension {output} has rank {values.ndim} but must have rank {rank}")
@@ -72,7 +73,7 @@ def _validated(domain: IndexDomain, output: int, item: OutputIndexMap, empty: bo
             raise invalid(
                 f"Index array for output dimension {output} depends on input dimension {dim} with implicit bounds"
             )
-    return OutputIndexMap._constant(0) if empty else item
+    return OutputIndexMap._constant(0) if empty else output_map
 
 
 def transform_from_json(json: Any) -> Transform:
@@ -109,30 +110,30 @@ def _map_from_json(json: Any) -> OutputIndexMap:
             raise invalid('Either "input_dimension" or "index_array" must be specified in conjunction with "stride"')
     stride = take(members, "stride", int64, 1)
     if kind == "input_dimension":
-        made = OutputIndexMap._single(take(members, kind, int64), offset, stride)
+        output_map = OutputIndexMap._single(take(members, kind, int64), offset, stride)
     elif kind == "index_array":
         values = take(members, kind, _array_from_json)
-        made = OutputIndexMap._of_array(
+        output_map = OutputIndexMap._of_array(
             values, offset, stride, take(members, "index_array_bounds", _range_from_json, UNBOUNDED)
         )
     else:
-        made = OutputIndexMap._constant(offset)
+        output_map = OutputIndexMap._constant(offset)
     known_only(members)
-    return made
+    return output_map
 
 
 def _array_from_json(value: Any) -> IndexArray:
     elements = nested_array(value, nested_shape(value))
-    made = np.empty(elements.shape, np.int64)
-    for position in np.ndindex(made.shape):
+    indices = np.empty(elements.shape, np.int64)
+    for position in np.ndindex(indices.shape):
         try:
-            made[position] = int64(elements[position])
+            indices[position] = int64(elements[position])
         except StatusError as error:
             if not position:
                 raise
             raise annotate(error, f"Error parsing array element at position {braces(position)}") from None
-    made.flags.writeable = False
-    return made
+    indices.flags.writeable = False
+    return indices
 
 
 def _range_from_json(value: Any) -> Interval:
@@ -150,24 +151,26 @@ def transform_to_json(domain: IndexDomain, maps: Maps) -> dict[str, Any]:
     """Convert a transform to JSON; the output maps of the identity are left out."""
     document = bounds_to_json(domain._parts(), "input_")
     if not is_identity(maps, domain.rank):
-        document["output"] = [_map_to_json(item) for item in maps]
+        document["output"] = [_map_to_json(output_map) for output_map in maps]
     return document
 
 
-def _map_to_json(item: OutputIndexMap) -> dict[str, Any]:
+def _map_to_json(output_map: OutputIndexMap) -> dict[str, Any]:
     document: dict[str, Any] = {}
-    if item._array is not None:
-        document["index_array"] = item._array.tolist()
-        lower, upper = item._range
-        if item._array.size and not (lower <= int(item._array.min()) and int(item._array.max()) < upper):
+    if output_map._array is not None:
+        document["index_array"] = output_map._array.tolist()
+        lower, upper = output_map._range
+        if output_map._array.size and not (
+            lower <= int(output_map._array.min()) and int(output_map._array.max()) < upper
+        ):
             document["index_array_bounds"] = [
                 "-inf" if lower == -INFINITY else lower,
                 "+inf" if upper == EXCLUSIVE_INFINITY else upper - 1,
             ]
-    if item._dimension is not None:
-        document["input_dimension"] = item._dimension
-    if item._offset:
-        document["offset"] = item._offset
-    if item._stride != 1 and (item._array is not None or item._dimension is not None):
-        document["stride"] = item._stride
+    if output_map._dimension is not None:
+        document["input_dimension"] = output_map._dimension
+    if output_map._offset:
+        document["offset"] = output_map._offset
+    if output_map._stride != 1 and (output_map._array is not None or output_map._dimension is not None):
+        document["stride"] = output_map._stride
     return document

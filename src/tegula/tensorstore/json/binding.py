@@ -123,7 +123,7 @@ def member(name: str) -> _Reading:
 
 
 def at(position: int) -> _Reading:
-    """Add the position of an item to errors of the ``with`` block."""
+    """Add the position of an element to errors of the ``with`` block."""
     return _Reading("value at position", position)
 
 
@@ -165,10 +165,10 @@ def integer(value: Any, least: int, most: int, what: str = "") -> int:
     >>> integer(3.0, 0, 9)
     3
     """
-    found = int(value) if isinstance(value, float) and value.is_integer() else value
-    if type(found) is not int or not least <= found <= most:
+    parsed = int(value) if isinstance(value, float) and value.is_integer() else value
+    if type(parsed) is not int or not least <= parsed <= most:
         raise expected(what or f"integer in the range [{least}, {most}]", value)
-    return found
+    return parsed
 
 
 def int64(value: Any) -> int:
@@ -177,18 +177,18 @@ def int64(value: Any) -> int:
 
 
 def array_of(value: Any, read: Callable[[Any], T]) -> list[T]:
-    """Read each item of an array.
+    """Read each element of an array.
 
     Examples
     --------
     >>> array_of([1, 2.0], int64)
     [1, 2]
     """
-    found = []
-    for position, item in enumerate(array(value)):
+    elements = []
+    for position, element in enumerate(array(value)):
         with at(position):
-            found.append(read(item))
-    return found
+            elements.append(read(element))
+    return elements
 
 
 def optional(read: Callable[[Any], T]) -> Callable[[Any], T | None]:
@@ -227,7 +227,7 @@ def one_of(value: Any, names: Sequence[str]) -> str:
     return value
 
 
-def known_only(rest: dict[str, Any]) -> None:
+def known_only(members: dict[str, Any]) -> None:
     """Refuse the members that remain in an object."""
-    if rest:
-        raise invalid(f"Object includes extra members: {','.join(dump(name) for name in sorted(rest))}")
+    if members:
+        raise invalid(f"Object includes extra members: {','.join(dump(name) for name in sorted(members))}")

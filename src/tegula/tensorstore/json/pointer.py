@@ -80,12 +80,12 @@ def resolve(document: Any, pointer: str) -> Any:
     return value
 
 
-def _position(shown: str, part: str, items: list[Any], code: str) -> int:
+def _position(shown: str, part: str, elements: list[Any], code: str) -> int:
     """Return the array position that a reference token stands for; `shown` is the pointer up to the token."""
     if not _INDEX.fullmatch(part):
         raise status("FAILED_PRECONDITION", f"JSON Pointer {shown} is invalid for array value")
-    if int(part) >= len(items):
-        raise status(code, f"JSON Pointer {shown} is out-of-range for array of size {len(items)}")
+    if int(part) >= len(elements):
+        raise status(code, f"JSON Pointer {shown} is out-of-range for array of size {len(elements)}")
     return int(part)
 
 
@@ -111,22 +111,22 @@ def replaced(document: Any, pointer: str, value: Any) -> Any:
     if not parts:
         return value
     root = _open(document)
-    at = root
+    current = root
     for depth, part in enumerate(parts):
         last = depth == len(parts) - 1
         shown = _upto(pointer, depth + 1)
-        if isinstance(at, dict):
-            at[part] = value if last else _open(at.get(part, MISSING))
-            at = at[part]
-        elif isinstance(at, list) and part == "-":
-            at.append(value if last else {})
-            at = at[-1]
-        elif isinstance(at, list):
-            position = _position(shown, part, at, "FAILED_PRECONDITION")
-            at[position] = value if last else _open(at[position])
-            at = at[position]
+        if isinstance(current, dict):
+            current[part] = value if last else _open(current.get(part, MISSING))
+            current = current[part]
+        elif isinstance(current, list) and part == "-":
+            current.append(value if last else {})
+            current = current[-1]
+        elif isinstance(current, list):
+            position = _position(shown, part, current, "FAILED_PRECONDITION")
+            current[position] = value if last else _open(current[position])
+            current = current[position]
         else:
-            raise _inapplicable(shown, at)
+            raise _inapplicable(shown, current)
     return root
 
 

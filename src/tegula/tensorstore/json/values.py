@@ -91,14 +91,14 @@ def to_json_value(value: Any, room: int = _DEPTH) -> Any:
     if kind is dict or isinstance(value, Mapping):
         return {
             name if type(name) is str and name.isascii() else sound_text(str(name)): (
-                item if type(item) is str and item.isascii() else to_json_value(item, room - 1)
+                element if type(element) is str and element.isascii() else to_json_value(element, room - 1)
             )
-            for name, item in value.items()
+            for name, element in value.items()
         }
     if isinstance(value, (np.generic, np.ndarray)):
         return to_json_value(value.tolist(), room)
     if isinstance(value, Sequence):
-        return [to_json_value(item, room - 1) for item in value]
+        return [to_json_value(element, room - 1) for element in value]
     raise type_error(f"Object '{type(value).__name__}' does not support conversion to JSON")
 
 

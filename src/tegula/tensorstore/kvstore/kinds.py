@@ -12,7 +12,19 @@ from tegula.tensorstore.errors import invalid, quoted, status
 from tegula.tensorstore.json.binding import MISSING, array_of, boolean, one_of, optional, string
 from tegula.tensorstore.kvstore.paths import decode_url_path, encode_url_path, split_url
 
-__all__ = ["FILE", "GCS", "HTTP", "KINDS", "S3", "SCHEMES", "ZIP", "Kind", "place_of_url", "settled", "url_of"]
+__all__ = [
+    "FILE",
+    "GCS",
+    "HTTP",
+    "KINDS",
+    "S3",
+    "SCHEMES",
+    "ZIP",
+    "Kind",
+    "location_of_url",
+    "url_of",
+    "with_base_path",
+]
 
 
 @dataclass(frozen=True)
@@ -101,7 +113,7 @@ SCHEMES: Final[dict[str, Kind]] = {**{kind.scheme.partition(":")[0]: kind for ki
 """The kinds by URL scheme."""
 
 
-def settled(kind: Kind, members: dict[str, Any], path: str) -> str:
+def with_base_path(kind: Kind, members: dict[str, Any], path: str) -> str:
     """Check that the members of a remote store are compatible; move the path of a base URL into the returned path.
 
     Raises
@@ -112,7 +124,7 @@ def settled(kind: Kind, members: dict[str, Any], path: str) -> str:
     Examples
     --------
     >>> members = {"base_url": "https://host/a?b=1"}
-    >>> settled(HTTP, members, "c"), members
+    >>> with_base_path(HTTP, members, "c"), members
     ('/a/c', {'base_url': 'https://host?b=1'})
     """
     if members.get("host_header") is not None and members.get("endpoint") is None:
@@ -131,7 +143,7 @@ def settled(kind: Kind, members: dict[str, Any], path: str) -> str:
     return decode_url_path(parts.path if not path or parts.path.endswith("/") else f"{parts.path}/") + path
 
 
-def place_of_url(kind: Kind, url: str) -> tuple[dict[str, Any], str]:
+def location_of_url(kind: Kind, url: str) -> tuple[dict[str, Any], str]:
     """Return the members and the path for the URL of a remote store.
 
     Raises
@@ -141,22 +153,22 @@ def place_of_url(kind: Kind, url: str) -> tuple[dict[str, Any], str]:
 
     Examples
     --------
-    >>> place_of_url(S3, "s3://bucket/a%20b/")
+    >>> location_of_url(S3, "s3://bucket/a%20b/")
     ({'bucket': 'bucket'}, 'a b/')
-    >>> place_of_url(HTTP, "https://host/a?b=1")
+    >>> location_of_url(HTTP, "https://host/a?b=1")
     ({'base_url': 'https://host?b=1'}, '/a')
     """
     if kind is not HTTP:
         bucket, _, path = split_url(url, kind.scheme).partition("/")
         return {"bucket": _bucket(kind.name.upper(), bucket)}, decode_url_path(path)
     address, mark, query = url.partition("?")
-    scheme, _, rest = address.partition("://")
-    host, slash, path = split_url(f"{scheme}://{rest}", f"{scheme}://").partition("/")
+    scheme, _, remainder = address.partition("://")
+    host, slash, path = split_url(f"{scheme}://{remainder}", f"{scheme}://").partition("/")
     return {"base_url": _base_url(f"{scheme}://{host}{mark}{query}")}, slash + decode_url_path(path)
 
 
 def url_of(kind: Kind, members: Mapping[str, Any], path: str) -> str:
-    """Return the URL of a remote store; the inverse of `place_of_url`.
+    """Return the URL of a remote store; the inverse of `location_of_url`.
 
     Raises
     ------

@@ -56,11 +56,11 @@ class KvStore:
     Spec: TypeAlias = KvStoreSpec
     TimestampedStorageGeneration: TypeAlias = _Generation
 
-    __slots__ = ("__weakref__", "_found", "_path", "_spec", "_transaction")
+    __slots__ = ("__weakref__", "_opened_store", "_path", "_spec", "_transaction")
 
     _spec: KvStoreSpec
     _path: str
-    _found: Store | None
+    _opened_store: Store | None
     _transaction: Transaction | None
 
     def __new__(cls) -> KvStore:
@@ -100,7 +100,7 @@ class KvStore:
 
     @path.setter
     def path(self, path: str | bytes) -> None:
-        self._place(self._spec._with_path(key_text(path)))
+        self._set_spec(self._spec._with_path(key_text(path)))
 
     @property
     def url(self) -> str:
@@ -138,7 +138,7 @@ class KvStore:
 
     def copy(self) -> KvStore:
         """Return a copy."""
-        return open_bound(self._spec, self._transaction, self._found)
+        return open_bound(self._spec, self._transaction, self._opened_store)
 
     def with_transaction(self, transaction: Transaction | None) -> KvStore:
         """Return the store with another transaction, or none, for reads and writes.
@@ -150,7 +150,7 @@ class KvStore:
         """
         if self._transaction is not None:
             self._transaction._refuse_leaving()
-        return open_bound(self._spec, _checked(transaction), self._found)
+        return open_bound(self._spec, _checked(transaction), self._opened_store)
 
     def __add__(self, suffix: str | bytes) -> KvStore:
         return open_bound(self._spec._with_path(self._spec._path + key_text(suffix)), self._transaction)
@@ -211,7 +211,7 @@ class KvStore:
     def _read(self, name: str, known: bytes, wanted: ByteSlice | None) -> _ReadResult:
         now = time.time()
         try:
-            store, key = self._located(name)
+            store, key = self._store_and_key(name)
             request = None if wanted is None else wanted.request
             value, generation = store.get(key, request, with_generation=True)
             if (staged := self._staged) is not None:
@@ -328,7 +328,7 @@ class KvStore:
 
     def _write(self, name: str, value: bytes | None, expected: Any) -> _Generation:
         try:
-            store, key = self._located(name)
+            store, key = self._store_and_key(name)
             if (staged := self._staged) is not None:
                 return stamp(encode_generation(staged.change_if(key, value, expected)))
             try:
@@ -420,10 +420,10 @@ class KvStore:
     @property
     def _base_store(self) -> Store:
         """The store without the changes of the transaction."""
-        found = self._found
-        if found is None:
-            found = self._found = store_of(self._spec)
-        return found
+        store = self._opened_store
+        if store is None:
+            store = self._opened_store = store_of(self._spec)
+        return store
 
     def _describe_key(self, key: str) -> str:
         """Return the name of one of this store's keys for messages.
@@ -436,14 +436,14 @@ class KvStore:
         path = quoted(self._spec._path + key)
         return f"local file {path}" if self._spec._driver == "file" else path
 
-    def _located(self, name: str) -> tuple[Store, str]:
+    def _store_and_key(self, name: str) -> tuple[Store, str]:
         if self._spec._driver == "file":
             check_file_key(self._spec._path + name)
         return self._store, self._path + name
 
-    def _place(self, spec: KvStoreSpec) -> None:
+    def _set_spec(self, spec: KvStoreSpec) -> None:
         self._spec = spec
-        self._found = None
+        self._opened_store = None
         self._path = split_directory(spec._path)[1] if spec._kind.name == "file" else spec._path
         if spec._kind.name == "http":
             self._path = self._path.removeprefix("/")
@@ -498,12 +498,12 @@ def _open(spec: KvStoreSpec, context: Context | None, transaction: Transaction |
     return open_bound(spec._bound(Context() if context is None else context), transaction)
 
 
-def open_bound(spec: KvStoreSpec, transaction: Transaction | None = None, found: Store | None = None) -> KvStore:
+def open_bound(spec: KvStoreSpec, transaction: Transaction | None = None, opened_store: Store | None = None) -> KvStore:
     """Open the store of a spec that is bound to a context."""
     store: KvStore = object.__new__(KvStore)
-    store._place(spec)
+    store._set_spec(spec)
     store._transaction = transaction
-    store._found = found
+    store._opened_store = opened_store
     return store
 
 

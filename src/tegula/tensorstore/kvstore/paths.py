@@ -69,8 +69,8 @@ def split_url(text: str, scheme: str) -> str:
     """
     if not text.startswith(scheme):
         raise invalid(f'Scheme "{scheme}" not present in url')
-    rest = text[len(scheme) :]
-    path, fragment, _ = rest.partition("#")
+    remainder = text[len(scheme) :]
+    path, fragment, _ = remainder.partition("#")
     if "?" in path:
         raise invalid("Query string not supported")
     if fragment:

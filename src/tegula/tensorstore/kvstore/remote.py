@@ -36,14 +36,14 @@ def remote_store(spec: KvStoreSpec) -> Store:
     elif kind is HTTP and (headers := spec._option("headers")):
         options["default_headers"] = dict(_header(text) for text in headers)
     name = json.dumps([url, options], sort_keys=True, default=repr)
-    found = _stores.get(name)
-    if found is None:
+    store = _stores.get(name)
+    if store is None:
         if (profile := options.pop("profile", None)) is not None:
             library = import_module("tegula.stores.objects.options")
             options["credential_provider"] = library.ProfileCredentials(profile)
         # imported here, as most programs need no remote storage
-        found = _stores[name] = import_module("tegula.stores.objects.urls").open_url(url, options)
-    return found
+        store = _stores[name] = import_module("tegula.stores.objects.urls").open_url(url, options)
+    return store
 
 
 def _requests(spec: KvStoreSpec) -> dict[str, Any]:
@@ -61,8 +61,8 @@ def _s3_options(spec: KvStoreSpec) -> dict[str, Any]:
     if spec._option("use_conditional_write") is False:
         text = "tegula finds out itself whether the storage supports conditional writes"
         raise status("UNIMPLEMENTED", f'"use_conditional_write": false is not supported; {text}')
-    given = {"endpoint": spec._option("endpoint"), "region": spec._option("aws_region")}
-    options: dict[str, Any] = {name: value for name, value in given.items() if value}
+    settings = {"endpoint": spec._option("endpoint"), "region": spec._option("aws_region")}
+    options: dict[str, Any] = {name: value for name, value in settings.items() if value}
     if spec._option("requester_pays"):
         options["request_payer"] = True
     credentials = spec._setting("aws_credentials")

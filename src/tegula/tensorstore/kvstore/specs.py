@@ -18,9 +18,9 @@ from tegula.tensorstore.kvstore.kinds import (
     SCHEMES,
     ZIP,
     Kind,
-    place_of_url,
-    settled,
+    location_of_url,
     url_of,
+    with_base_path,
 )
 from tegula.tensorstore.kvstore.paths import check_file_path, decode_url_path, encode_url_path, split_url
 from tegula.tensorstore.kvstore.values import key_text
@@ -98,7 +98,7 @@ class KvStoreSpec:
             if value != default:
                 self._options[name] = value
         if self._kind in _REMOTE:
-            self._path = settled(self._kind, self._options, self._path)
+            self._path = with_base_path(self._kind, self._options, self._path)
         self._base = None
         if self._kind.adapter:
             with member("base"):
@@ -299,14 +299,14 @@ def _of_url(text: str) -> KvStoreSpec:
     if not text:
         raise invalid("URL must be non-empty")
     sound_text(text)
-    found: KvStoreSpec | None = None
+    spec: KvStoreSpec | None = None
     try:
         for part in text.split("|"):
-            found = _of_component(part, found)
+            spec = _of_component(part, spec)
     except StatusError as error:
         raise annotate(error, f'Parsing spec from url: "{text}"') from None
-    assert found is not None
-    return found
+    assert spec is not None
+    return spec
 
 
 def _of_component(part: str, base: KvStoreSpec | None) -> KvStoreSpec:
@@ -320,16 +320,16 @@ def _of_component(part: str, base: KvStoreSpec | None) -> KvStoreSpec:
     if scheme not in (ROOTS if base is None else ADAPTERS):
         raise invalid(f'unsupported URL scheme "{scheme}" in {quoted(part)}{_hint(scheme)}')
     kind = SCHEMES[scheme]
-    made: KvStoreSpec = object.__new__(KvStoreSpec)
-    made._kind, made._base, made._options, made._bindings = kind, base, {}, Bindings(_RESOURCES[kind.name])
+    spec: KvStoreSpec = object.__new__(KvStoreSpec)
+    spec._kind, spec._base, spec._options, spec._bindings = kind, base, {}, Bindings(_RESOURCES[kind.name])
     try:
         if kind in _REMOTE:
-            made._options, made._path = place_of_url(kind, part)
+            spec._options, spec._path = location_of_url(kind, part)
         else:
-            made._path = _url_path(kind, split_url(part, kind.scheme))
+            spec._path = _url_path(kind, split_url(part, kind.scheme))
     except StatusError as error:
         raise annotate(error, f"Invalid kvstore URL component {quoted(part)}") from None
-    return made
+    return spec
 
 
 def _hint(scheme: str) -> str:
@@ -345,10 +345,10 @@ def _url_path(kind: Kind, text: str) -> str:
         raise invalid('Scheme "zip:" not present in url')
     if kind is not FILE:
         return decode_url_path(text)
-    authority, slash, rest = text.partition("/")
+    authority, slash, tail = text.partition("/")
     if authority not in ("", "localhost"):
         raise invalid(f"file: URIs do not support authority: {quoted(authority)}")
-    path = slash + rest
+    path = slash + tail
     if "%" in path:
         path = decode_url_path(path)
     if not path:

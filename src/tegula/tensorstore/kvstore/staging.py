@@ -28,7 +28,8 @@ from tegula.stores.interface import Store
 
 __all__ = ["Changeable", "Entry", "Stage", "StagedStore"]
 
-Place: TypeAlias = tuple[object, str]
+KeyId: TypeAlias = tuple[object, str]
+"""A key of a transaction: ``"files"`` and a full path, or the identity of a store and a key of it."""
 _next_token = itertools.count(1).__next__
 
 
@@ -91,12 +92,12 @@ class Stage:
     def __init__(self, *, repeatable_read: bool = False, atomic: bool = False) -> None:
         self.repeatable_read = repeatable_read
         self.atomic = atomic
-        self.entries: dict[Place, Entry] = {}
-        self.settled: set[Place] = set()
+        self.entries: dict[KeyId, Entry] = {}
+        self.settled: set[KeyId] = set()
         self._log: list[Callable[[], Any]] = []
         self._performing = 0
         self.replaying = False
-        self._only: tuple[Place, Store, str] | None = None
+        self._only: tuple[KeyId, Store, str] | None = None
         self._lock = threading.RLock()
 
     def perform(self, function: Callable[..., Any], *args: Any) -> Any:
@@ -126,24 +127,24 @@ class Stage:
         self.entries = {}
         self._log = []
 
-    def put(self, place: Place, entry: Entry) -> None:
+    def put(self, key_id: KeyId, entry: Entry) -> None:
         """Keep a new value until the commit."""
-        if place in self.settled:
+        if key_id in self.settled:
             return
         with self._lock:
-            self.entries[place] = entry
+            self.entries[key_id] = entry
             if not self._performing and not self.replaying:
-                self._log.append(lambda: self.put(place, entry))
+                self._log.append(lambda: self.put(key_id, entry))
 
-    def note_read(self, place: Place, store: Store, key: str, generation: Generation) -> None:
+    def note_read(self, key_id: KeyId, store: Store, key: str, generation: Generation) -> None:
         """Note which state of a key was read, if reads must be repeatable."""
         if not self.repeatable_read:
             return
-        self.involve(place, store, key)
+        self.involve(key_id, store, key)
         with self._lock:
-            self.entries.setdefault(place, Entry(store, key, expected=generation))
+            self.entries.setdefault(key_id, Entry(store, key, expected=generation))
 
-    def involve(self, place: Place, store: Store, key: str) -> None:
+    def involve(self, key_id: KeyId, store: Store, key: str) -> None:
         """Add a key to an atomic transaction, which can have only one key of a store that is not `Changeable`.
 
         Raises
@@ -154,8 +155,8 @@ class Stage:
         if not self.atomic or isinstance(store, Changeable):
             return
         if self._only is None:
-            self._only = (place, store, key)
-        elif self._only[0] != place:
+            self._only = (key_id, store, key)
+        elif self._only[0] != key_id:
             self.refuse_second(self._only[1:], (store, key))
 
     def refuse_second(self, first: tuple[Store, str], second: tuple[Store, str]) -> NoReturn:
@@ -209,7 +210,7 @@ class StagedStore(BlockedKeys, Store):
     def get(self, key: str, byte_range: ByteRange | None = None, *, with_generation: bool = False) -> Any:
         """Return the value of `key`, or a range of it, or ``None`` if there is none; see `Store.get`."""
         self._gate(None)
-        entry = self.stage.entries.get(self._place(key))
+        entry = self.stage.entries.get(self._key_id(key))
         if entry is not None and entry.written:
             value = entry.value
             if value is not None and byte_range is not None:
@@ -218,7 +219,7 @@ class StagedStore(BlockedKeys, Store):
             return (value, entry.token) if with_generation else value
         value, generation = self.base.get(key, byte_range, with_generation=True)
         with self._ending():
-            self.stage.note_read(self._place(key), self.base, key, generation)
+            self.stage.note_read(self._key_id(key), self.base, key, generation)
         return (value, generation) if with_generation else value
 
     def set(self, key: str, value: BytesLike, *, if_generation: Generation | None = None) -> Generation:
@@ -231,7 +232,7 @@ class StagedStore(BlockedKeys, Store):
 
     def change_if(self, key: str, value: bytes | None, expected: Generation | None) -> Generation:
         """Keep a value, or the deletion of `key`, until the commit, which checks the condition."""
-        known = self.stage.entries.get(self._place(key))
+        known = self.stage.entries.get(self._key_id(key))
         if known is None or expected is None:
             return self._put(key, value, expected, now=False)
         doomed = expected != (known.token if known.written else known.expected)
@@ -245,7 +246,7 @@ class StagedStore(BlockedKeys, Store):
         ConflictError
             If the generation was another one.
         """
-        known = self.stage.entries.get(self._place(key))
+        known = self.stage.entries.get(self._key_id(key))
         if known is not None and not known.written and known.expected != generation:
             with self._ending():
                 self.stage.refuse_change(self.base, key)
@@ -253,7 +254,7 @@ class StagedStore(BlockedKeys, Store):
     def size(self, key: str) -> int | None:
         """Return the length of a value in bytes, or ``None`` if there is none."""
         self._gate(None)
-        entry = self.stage.entries.get(self._place(key))
+        entry = self.stage.entries.get(self._key_id(key))
         if entry is not None and entry.written:
             return None if entry.value is None else len(entry.value)
         return self.base.size(key)
@@ -261,12 +262,12 @@ class StagedStore(BlockedKeys, Store):
     def list_prefix(self, prefix: str) -> Iterator[str]:
         """Yield every key that starts with `prefix`, in no particular order."""
         self._gate(None)
-        found = set(self.base.list_prefix(prefix))  # which checks the prefix
+        keys = set(self.base.list_prefix(prefix))  # which checks the prefix
         start = self._root + prefix
         for (space, path), entry in [*self.stage.entries.items()]:
             if entry.written and space == self._space and path.startswith(start):
-                (found.discard if entry.value is None else found.add)(path[len(self._root) :])
-        return iter(found)
+                (keys.discard if entry.value is None else keys.add)(path[len(self._root) :])
+        return iter(keys)
 
     def list_dir(self, prefix: str) -> tuple[list[str], list[str]]:
         """Return the keys and the prefixes (each ending in ``/``) directly below `prefix`, each sorted."""
@@ -284,19 +285,19 @@ class StagedStore(BlockedKeys, Store):
         self._gate(None)
         if writes or self.stage.repeatable_read:
             with self._ending():
-                self.stage.involve(self._place(key), self.base, key)
+                self.stage.involve(self._key_id(key), self.base, key)
 
-    def _place(self, key: str) -> Place:
+    def _key_id(self, key: str) -> KeyId:
         return self._space, self._root + self._check_key(key)
 
     def _put(
         self, key: str, value: bytes | None, expected: Generation | None, *, doomed: bool = False, now: bool = True
     ) -> Generation:
         self._gate(None)
-        place = self._place(key)
+        key_id = self._key_id(key)
         with self._ending():
-            self.stage.involve(place, self.base, key)
-        known = self.stage.entries.get(place)
+            self.stage.involve(key_id, self.base, key)
+        known = self.stage.entries.get(key_id)
         if known is not None and known.written:
             if expected is not None and expected != known.token:
                 raise changed(key)
@@ -307,7 +308,7 @@ class StagedStore(BlockedKeys, Store):
         elif now and expected is not None and self.base.get(key, (0, 0), with_generation=True)[1] != expected:
             raise changed(key)
         token: Generation = ABSENT if value is None else b"\4" + _next_token().to_bytes(8, "little")
-        self.stage.put(place, Entry(self.base, key, True, value, expected, token, doomed))
+        self.stage.put(key_id, Entry(self.base, key, True, value, expected, token, doomed))
         return token
 
     def _ending(self) -> _Ending:

@@ -45,14 +45,14 @@ def store_of(spec: KvStoreSpec) -> Store:
     if os.name != "posix" or root[:1] != "/":  # absolute paths are normalized already: they have no `..`
         root = os.path.abspath(root)
     sync: bool = spec._setting("file_io_sync")
-    found = _local_stores.get((root, sync))
-    if found is None:
+    store = _local_stores.get((root, sync))
+    if store is None:
         try:
-            found = LocalStore(root, durability="fsync" if sync else "rename", follow_symlinks=True)
+            store = LocalStore(root, durability="fsync" if sync else "rename", follow_symlinks=True)
         except StoreError as error:
             raise NotDirectoryError(root) from error
-        _local_stores[root, sync] = found
-    return found
+        _local_stores[root, sync] = store
+    return store
 
 
 def _archive_of(spec: KvStoreSpec) -> Store:
@@ -64,7 +64,7 @@ def _archive_of(spec: KvStoreSpec) -> Store:
         raise status("UNIMPLEMENTED", f'"compression" of "{spec._option("compression")}" is not supported')
     path = os.path.abspath(check_file_key(base._path))
     sync: bool = base._setting("file_io_sync")
-    found = _archives.get((path, method, sync))
-    if found is None:
-        found = _archives[path, method, sync] = ZipKeys(path, compression=method, sync=sync)
-    return found
+    archive = _archives.get((path, method, sync))
+    if archive is None:
+        archive = _archives[path, method, sync] = ZipKeys(path, compression=method, sync=sync)
+    return archive

@@ -20,7 +20,7 @@ from tegula.tensorstore.errors import StatusError, annotate, as_status, invalid,
 from tegula.tensorstore.future import Caught, Future, Promise, background, ready
 from tegula.tensorstore.kvstore.errors import file_error
 from tegula.tensorstore.kvstore.paths import key_name
-from tegula.tensorstore.kvstore.staging import Changeable, Entry, Place, Stage, StagedStore
+from tegula.tensorstore.kvstore.staging import Changeable, Entry, KeyId, Stage, StagedStore
 
 __all__ = ["Transaction"]
 
@@ -154,10 +154,10 @@ class Transaction:
             If the transaction was aborted, or its commit has started.
         """
         self._gate()
-        found = self._stores.get(id(store))
-        if found is None:
-            found = self._stores[id(store)] = StagedStore(self._stage, store, self._gate)
-        return found
+        staged = self._stores.get(id(store))
+        if staged is None:
+            staged = self._stores[id(store)] = StagedStore(self._stage, store, self._gate)
+        return staged
 
     def _perform(self, function: Callable[..., T], *args: Any) -> T:
         """Call a function that changes staged stores; the commit calls it again if values that it read have changed.
@@ -205,7 +205,7 @@ class Transaction:
             self._store_or_fail()
             self._promise.set_result(None)
         if not self._future.done():
-            error = caught.found()
+            error = caught.error()
             self._promise.set_exception(as_status(error) if isinstance(error, TegulaError) else error)
         self._stage.forget()
         self._stores.clear()
@@ -218,23 +218,25 @@ class Transaction:
             self._start_over(*lost)
         raise status("ABORTED", "The values that the transaction has read keep changing")
 
-    def _store_all(self) -> tuple[Place, Entry] | None:
+    def _store_all(self) -> tuple[KeyId, Entry] | None:
         """Store all changes; return a key that another writer has changed, if any."""
-        pending = sorted(self._stage.entries.items(), key=lambda item: id(item[1].store))
-        for place, entry in pending:
+        pending = sorted(self._stage.entries.items(), key=lambda change: id(change[1].store))
+        for key_id, entry in pending:
             if not entry.holds():
-                return place, entry
-        alone = [(place, entry) for place, entry in pending if not isinstance(entry.store, Changeable)]
-        together = [(place, entry) for place, entry in pending if isinstance(entry.store, Changeable)]
-        for _, group in itertools.groupby(together, key=lambda item: id(item[1].store)):
-            lost = self._change([item for item in group if item[1].written])
+                return key_id, entry
+        alone = [(key_id, entry) for key_id, entry in pending if not isinstance(entry.store, Changeable)]
+        together = [(key_id, entry) for key_id, entry in pending if isinstance(entry.store, Changeable)]
+        for _, group in itertools.groupby(together, key=lambda change: id(change[1].store)):
+            lost = self._change([change for change in group if change[1].written])
             if lost is not None:
                 return lost
-        losses: list[tuple[Place, Entry]] = []
-        for_each(lambda item: self._set(item, losses), [item for item in alone if item[1].written], parallel=True)
+        losses: list[tuple[KeyId, Entry]] = []
+        for_each(
+            lambda change: self._set(change, losses), [change for change in alone if change[1].written], parallel=True
+        )
         return losses[0] if losses else None
 
-    def _change(self, group: list[tuple[Place, Entry]]) -> tuple[Place, Entry] | None:
+    def _change(self, group: list[tuple[KeyId, Entry]]) -> tuple[KeyId, Entry] | None:
         if not group:
             return None
         store = group[0][1].store
@@ -242,35 +244,35 @@ class Transaction:
         try:
             store.change({entry.key: (entry.value, entry.expected) for _, entry in group})
         except ConflictError as error:
-            return next(item for item in group if item[1].key == error.key)
+            return next(change for change in group if change[1].key == error.key)
         finally:
             for _, entry in group:
                 forget(store, entry.key)
-        self._stage.settled.update(place for place, _ in group)
+        self._stage.settled.update(key_id for key_id, _ in group)
         return None
 
-    def _set(self, item: tuple[Place, Entry], losses: list[tuple[Place, Entry]]) -> None:
-        place, entry = item
+    def _set(self, change: tuple[KeyId, Entry], losses: list[tuple[KeyId, Entry]]) -> None:
+        key_id, entry = change
         try:
             if entry.value is None:
                 entry.store.delete(entry.key, if_generation=entry.expected)
             else:
                 entry.store.set(entry.key, entry.value, if_generation=entry.expected)
         except ConflictError:
-            losses.append(item)
+            losses.append(change)
         except TegulaError as error:
             raise _failure(entry, error) from error
         else:
-            self._stage.settled.add(place)
+            self._stage.settled.add(key_id)
         finally:
             forget(entry.store, entry.key)
 
-    def _start_over(self, place: Place, entry: Entry) -> None:
+    def _start_over(self, key_id: KeyId, entry: Entry) -> None:
         """Repeat the changes that are not stored yet, as a value that one of them depends on has changed."""
         if self.repeatable_read or entry.doomed:
             raise _conflict(entry)
         self._stage.replay()
-        if self._stage.entries.get(place) is entry:  # the change does not depend on the stored value
+        if self._stage.entries.get(key_id) is entry:  # the change does not depend on the stored value
             raise _conflict(entry)
 
     # --- with and async with

@@ -85,8 +85,10 @@ def decode_generation(token: bytes) -> Generation:
         return ABSENT
     if token[:1] == _OBJECT:
         with suppress(ValueError, TypeError):
-            found, e_tag, version, history = json.loads(token[1:])
-            return ObjectGeneration(tuple(found) if isinstance(found, list) else found, e_tag, version, history)
+            object_token, e_tag, version, history = json.loads(token[1:])
+            return ObjectGeneration(
+                tuple(object_token) if isinstance(object_token, list) else object_token, e_tag, version, history
+            )
     if token[:1] != b"\0" or len(token) % 8 != 1 or len(token) == 1:
         return token
     numbers = struct.unpack(f"<{len(token) // 8}Q", token[1:])
@@ -198,10 +200,10 @@ class TimestampedStorageGeneration:
 
 def stamp(generation: bytes, time: float | None = None) -> TimestampedStorageGeneration:
     """Return a generation with a time, by default now."""
-    made: TimestampedStorageGeneration = object.__new__(TimestampedStorageGeneration)
-    made._generation = generation
-    made.time = clock.time() if time is None else time
-    return made
+    stamped: TimestampedStorageGeneration = object.__new__(TimestampedStorageGeneration)
+    stamped._generation = generation
+    stamped.time = clock.time() if time is None else time
+    return stamped
 
 
 class ReadResult:

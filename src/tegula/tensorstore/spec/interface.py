@@ -48,7 +48,7 @@ __all__ = [
 T = TypeVar("T")
 
 Indices: TypeAlias = "tuple[int | slice | npt.NDArray[np.int64], ...]"
-"""An item for each base dimension, in absolute coordinates: an int, a slice, or an index array.
+"""A term for each base dimension, in absolute coordinates: an int, a slice, or an index array.
 
 All index arrays broadcast together; their axes come first in the result, then those of the slices in order. The step of
 a slice may be negative; a stop of ``None`` then includes the lowest index.
@@ -104,8 +104,8 @@ def find_driver(name: str) -> type[DriverSpec]:
     except KeyError:
         message = f'Error parsing object member "driver": "{name}" is not a registered TensorStore driver'
         raise invalid(message) from None
-    found: type[DriverSpec] = getattr(import_module(module), attribute)
-    return found
+    spec_type: type[DriverSpec] = getattr(import_module(module), attribute)
+    return spec_type
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -139,7 +139,7 @@ class OpenMode:
         raise type_error("unhashable type: 'tensorstore.OpenMode'")
 
     def __repr__(self) -> str:
-        return f"OpenMode({', '.join(f'{item.name}=True' for item in fields(self) if getattr(self, item.name))})"
+        return f"OpenMode({', '.join(f'{flag.name}=True' for flag in fields(self) if getattr(self, flag.name))})"
 
     @property
     def _opens(self) -> bool:
@@ -208,10 +208,10 @@ class ResizeOptions:
     shrink_only: bool = False
 
 
-def _copied(item: T) -> T:
+def _copied(instance: T) -> T:
     """Return a shallow copy, faster than `copy.copy`."""
-    other: T = object.__new__(type(item))
-    other.__dict__.update(item.__dict__)
+    other: T = object.__new__(type(instance))
+    other.__dict__.update(instance.__dict__)
     return other
 
 
@@ -263,7 +263,7 @@ class Driver(ABC):
 
     @property
     def requests(self) -> int:
-        """The number of concurrent requests to the storage; 0 unless the storage is far."""
+        """The number of concurrent requests to the storage; 0 for local storage."""
         return 0 if self.kvstore is None else self.kvstore._requests
 
     @property
@@ -293,10 +293,10 @@ class Driver(ABC):
 
     def spec(self, *, minimal: bool = False) -> DriverSpec:
         """Return a spec that opens this array again; a minimal spec has only the location."""
-        found = self.source.described({} if minimal else self.spec_members(), self.dtype)
-        if found.schema.rank is None:
-            found.schema._set_rank(self.domain.rank, "rank")
-        return found
+        spec = self.source.described({} if minimal else self.spec_members(), self.dtype)
+        if spec.schema.rank is None:
+            spec.schema._set_rank(self.domain.rank, "rank")
+        return spec
 
     def with_transaction(self, transaction: Transaction | None) -> Driver:
         """Return the same array with another transaction, or none, for reads and writes.

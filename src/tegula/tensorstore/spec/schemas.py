@@ -34,21 +34,21 @@ def schema_outward(schema: Schema, transform: IndexTransform) -> Schema:
 
 def _inverse(transform: IndexTransform, domain: IndexDomain) -> IndexTransform:
     """Return the inverse of a transform; its domain is the image of `domain`."""
-    places: dict[int, OutputIndexMap] = {}
+    maps: dict[int, OutputIndexMap] = {}
     dims: list[Dim] = []
-    for place, found in enumerate(transform.output):
-        axis, stride = found.input_dimension, found.stride
-        if axis is None or axis in places or stride not in (1, -1):
-            raise invalid(f"Transform is not invertible: output dimension {place}")
-        places[axis] = OutputIndexMap(input_dimension=place, offset=-found.offset * stride, stride=stride)
+    for output, output_map in enumerate(transform.output):
+        axis, stride = output_map.input_dimension, output_map.stride
+        if axis is None or axis in maps or stride not in (1, -1):
+            raise invalid(f"Transform is not invertible: output dimension {output}")
+        maps[axis] = OutputIndexMap(input_dimension=output, offset=-output_map.offset * stride, stride=stride)
         dim = domain[axis]
         low, high = (dim.inclusive_min, dim.inclusive_max)[::stride]
         implicit_lower, implicit_upper = (dim.implicit_lower, dim.implicit_upper)[::stride]
-        upper = _moved(high, stride, found.offset) + 1
-        dims.append(Dim._make(_moved(low, stride, found.offset), upper, implicit_lower, implicit_upper, dim.label))
-    if len(places) != transform.input_rank:
+        upper = _moved(high, stride, output_map.offset) + 1
+        dims.append(Dim._make(_moved(low, stride, output_map.offset), upper, implicit_lower, implicit_upper, dim.label))
+    if len(maps) != transform.input_rank:
         raise invalid("Transform is not invertible")
-    return IndexTransform(dims, output=[places[axis] for axis in range(transform.input_rank)])
+    return IndexTransform(dims, output=[maps[axis] for axis in range(transform.input_rank)])
 
 
 def _moved(bound: int, stride: int, offset: int) -> int:

@@ -49,15 +49,15 @@ def merged_flags(flags: OpenMode, options: dict[str, Any]) -> OpenMode:
     mode = options.pop("open_mode", None)
     if mode is not None and not isinstance(mode, OpenMode):
         raise type_error("Invalid open_mode")
-    given = [bool(options.pop(name, None)) for name in _FLAGS]
+    requested = [bool(options.pop(name, None)) for name in _FLAGS]
     before = [getattr(flags, name) for name in _FLAGS]
     wanted = [False] * len(_FLAGS) if mode is None else [getattr(mode, name) for name in _FLAGS]
-    return _merged(tuple(before), tuple([one or other for one, other in zip(given, wanted)]))
+    return _merged(tuple(before), tuple([flag or in_mode for flag, in_mode in zip(requested, wanted)]))
 
 
 @cache
-def _merged(before: tuple[bool, ...], given: tuple[bool, ...]) -> OpenMode:
-    old, chosen = dict(zip(_FLAGS, before)), dict(zip(_FLAGS, given))
+def _merged(before: tuple[bool, ...], requested: tuple[bool, ...]) -> OpenMode:
+    old, chosen = dict(zip(_FLAGS, before)), dict(zip(_FLAGS, requested))
     if not (chosen["open"] or chosen["create"]):
         chosen = {name: value or old[name] for name, value in chosen.items()}
     if chosen["assume_metadata"]:
@@ -125,7 +125,7 @@ class Spec(Indexable):
     @classmethod
     def _of_whole(cls, driver: DriverSpec) -> Spec:
         """Return the spec of a whole array."""
-        return cls._of(driver, _whole(driver))
+        return cls._of(driver, _identity_view(driver))
 
     # --- properties
 
@@ -173,14 +173,14 @@ class Spec(Indexable):
     @property
     def schema(self) -> Schema:
         """All constraints, including those from members of the driver."""
-        found = self._driver.get_schema()
-        return found if self._view is None else found._through(self._view, self._view.domain)
+        schema = self._driver.get_schema()
+        return schema if self._view is None else schema._through(self._view, self._view.domain)
 
     @property
     def chunk_layout(self) -> ChunkLayout:
         """Constraints on the chunks."""
-        found, view = self._driver.get_chunk_layout(), self._view
-        return found if view is None else layout_through(found, view)
+        layout, view = self._driver.get_chunk_layout(), self._view
+        return layout if view is None else layout_through(layout, view)
 
     @property
     def codec(self) -> CodecSpec | None:
@@ -190,16 +190,16 @@ class Spec(Indexable):
     @property
     def fill_value(self) -> npt.NDArray[Any] | None:
         """The fill value; None if it is unknown."""
-        found, view = self._driver.get_fill_value(), self._view
-        if found is None or view is None:
-            return found
-        return fill_through(found, self._driver.get_domain(), view)
+        fill, view = self._driver.get_fill_value(), self._view
+        if fill is None or view is None:
+            return fill
+        return fill_through(fill, self._driver.get_domain(), view)
 
     @property
     def dimension_units(self) -> tuple[Unit | None, ...] | None:
         """The physical unit of each dimension."""
-        found, view = self._driver.get_dimension_units(), self._view
-        return found if found is None or view is None else units_through(found, view)
+        units, view = self._driver.get_dimension_units(), self._view
+        return units if units is None or view is None else units_through(units, view)
 
     @property
     def open_mode(self) -> OpenMode:
@@ -210,8 +210,8 @@ class Spec(Indexable):
     @property
     def kvstore(self) -> KvStore.Spec | None:
         """The key-value store of the array; None if there is none."""
-        found: KvStore.Spec | None = self._driver.kvstore
-        return found
+        kvstore: KvStore.Spec | None = self._driver.kvstore
+        return kvstore
 
     @property
     def base(self) -> Spec | None:
@@ -282,8 +282,8 @@ class Spec(Indexable):
             raise annotate(error, f'Error opening "{self._driver.name}" driver') from error
         if self._view is None:
             return driver, None
-        whole = identity(driver.domain)
-        return driver, None if self._view == whole else compose(whole, self._view)
+        full_view = identity(driver.domain)
+        return driver, None if self._view == full_view else compose(full_view, self._view)
 
     # --- JSON
 
@@ -340,7 +340,7 @@ def _read(members: dict[str, Any]) -> tuple[DriverSpec, IndexTransform | None]:
     # the view of the base of a cast becomes the view of the cast
     inner: IndexTransform | None = getattr(driver, "inner_view", None)
     if inner is None:
-        return driver, _whole(driver) if view is None else view
+        return driver, _identity_view(driver) if view is None else view
     return driver, inner if view is None else compose(inner, view)
 
 
@@ -401,11 +401,11 @@ def _updated(spec: Spec, options: dict[str, Any]) -> Spec:
     # with the constraints, the domain may be known
     view = spec._view
     if view is None and schema is not None and schema.domain is not None:
-        view = _whole(driver)
+        view = _identity_view(driver)
     return Spec._of(driver, view)
 
 
-def _whole(driver: DriverSpec) -> IndexTransform | None:
+def _identity_view(driver: DriverSpec) -> IndexTransform | None:
     """Return the identity over the domain of an array, if the domain is known."""
     domain = driver.get_domain()
     return None if domain is None else identity(domain)

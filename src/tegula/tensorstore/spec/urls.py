@@ -46,12 +46,12 @@ def driver_json_of_url(url: str | os.PathLike[str]) -> dict[str, Any]:
     if not url:
         raise invalid("URL must be non-empty")
     sound_text(url)
-    path, *rest = url.split("|")
+    path, *components = url.split("|")
     where = KvStore.Spec(_of_path(path)) if _is_path(path) else None
     try:
         if where is None:
-            return _of_pipeline([path, *rest])
-        return _with_arrays({"driver": "auto", "kvstore": where}, rest)
+            return _of_pipeline([path, *components])
+        return _with_arrays({"driver": "auto", "kvstore": where}, components)
     except StatusError as error:
         raise annotate(error, f"Parsing spec from url: {dump(url)}") from None
 
@@ -87,14 +87,14 @@ def _of_pipeline(components: list[str]) -> dict[str, Any]:
     return _with_arrays({"driver": "auto", "kvstore": where}, components[count:])
 
 
-def _with_arrays(found: dict[str, Any], components: list[str]) -> dict[str, Any]:
+def _with_arrays(json: dict[str, Any], components: list[str]) -> dict[str, Any]:
     """Return the JSON of the spec for the components after those of the kvstore."""
     for position, component in enumerate(components):
         scheme = _scheme(component)
         if scheme in _ADAPTERS:
-            found = {
+            json = {
                 "driver": "cast",
-                "base": found,
+                "base": json,
                 "dtype": _inside(component, lambda _, name: dtypes.from_json(name).name),
             }
         elif scheme not in _ARRAYS:
@@ -105,8 +105,8 @@ def _with_arrays(found: dict[str, Any], components: list[str]) -> dict[str, Any]
                 " pipeline component"
             )
         else:
-            found = {**found, **_inside(component, _of_array)}
-    return found
+            json = {**json, **_inside(component, _of_array)}
+    return json
 
 
 def _kvstore(url: str) -> KvStore.Spec:
@@ -119,23 +119,23 @@ def _kvstore(url: str) -> KvStore.Spec:
 def _inside(component: str, read: Callable[[str, str], Any]) -> Any:
     """Read the part of a component after its scheme."""
     try:
-        rest = component.partition(":")[2]
+        text = component.partition(":")[2]
         for mark, what in (("?", "Query string"), ("#", "Fragment identifier")):
-            if mark in rest:
+            if mark in text:
                 raise invalid(f"{what} not supported")
-        return read(_scheme(component), unquote(rest))
+        return read(_scheme(component), unquote(text))
     except StatusError as error:
         raise annotate(error, f"Invalid TensorStore URL component {dump(component)}") from None
 
 
-def _of_array(scheme: str, rest: str) -> dict[str, Any]:
-    found: dict[str, Any] = {"driver": URL_SCHEMES[scheme]}
+def _of_array(scheme: str, text: str) -> dict[str, Any]:
+    json: dict[str, Any] = {"driver": URL_SCHEMES[scheme]}
     if scheme == "json":
-        parse_pointer(rest)
-        return {**found, "json_pointer": rest} if rest else found
-    if scheme == "auto" and rest:
+        parse_pointer(text)
+        return {**json, "json_pointer": text} if text else json
+    if scheme == "auto" and text:
         raise invalid("Path not supported")
-    return {**found, "path": rest} if rest else found
+    return {**json, "path": text} if text else json
 
 
 def url_of(driver: DriverSpec) -> str:

@@ -164,13 +164,13 @@ def test_resizing_does_the_same(case: tuple[dict[str, Any], list[Any]], data: st
     spec, _ = case
     bounds = [data.draw(st.none() | st.integers(0, 9)) for _ in spec["metadata"]["shape"]]
     options = data.draw(some(expand_only=st.booleans(), shrink_only=st.booleans(), resize_metadata_only=st.booleans()))
-    found = []
+    results = []
     for library in (tensorstore, ts):
         array = created(library, spec)
         array.write(np.arange(1, array.size + 1).reshape(array.shape).astype(array.dtype.numpy_dtype)).result()
         result = outcome(lambda array=array: repr(array.resize(exclusive_max=bounds, **options).result().domain))
-        found.append((result, json.loads(files(array.kvstore)[".zarray"]), sorted(files(array.kvstore))))
-    assert found[1] == found[0]
+        results.append((result, json.loads(files(array.kvstore)[".zarray"]), sorted(files(array.kvstore))))
+    assert results[1] == results[0]
 
 
 def test_what_was_cut_off_does_not_come_back() -> None:
@@ -205,10 +205,10 @@ def test_of_many_creators_one_wins(tmp_path: Path, flags: dict[str, bool]) -> No
         return outcome(lambda: ts.open(spec, create=True, dtype=ts.uint8, shape=[3], **flags).result().shape)
 
     with ThreadPoolExecutor(8) as pool:
-        found = [*pool.map(create, range(16))]
-    won = [result for result in found if result[0] == "ok"]
+        results = [*pool.map(create, range(16))]
+    won = [result for result in results if result[0] == "ok"]
     assert len(won) == (16 if flags else 1)
-    assert all("ALREADY_EXISTS" in result[1] for result in found if result[0] != "ok")
+    assert all("ALREADY_EXISTS" in result[1] for result in results if result[0] != "ok")
 
 
 def test_nothing_is_left_of_an_array_with_too_large_chunks() -> None:
@@ -252,10 +252,10 @@ def test_more_than_tensorstore_reads(values: Any, options: dict[str, Any]) -> No
         del options["codecs"]
     array = tegula.create_array(store, shape=values.shape, chunks=2, format="zarr2", **options)
     array[:] = values
-    found = opened(store)
-    np.testing.assert_array_equal(found.read().result(), values)
-    found[1:3] = values[3:5]
-    assert found.read().result().tolist() == [values.tolist()[place] for place in (0, 3, 4, 3, 4)]
+    result = opened(store)
+    np.testing.assert_array_equal(result.read().result(), values)
+    result[1:3] = values[3:5]
+    assert result.read().result().tolist() == [values.tolist()[position] for position in (0, 3, 4, 3, 4)]
 
 
 def test_fields_and_bytes_of_structures() -> None:
@@ -276,7 +276,7 @@ def test_fields_and_bytes_of_structures() -> None:
     assert ts.Spec(opened(store, open_as_void=True).spec().to_json()).domain is not None
 
 
-def test_whole_records() -> None:
+def test_whole_records_are_read_and_written() -> None:
     context = ts.Context()
     spec = {**BASE, "open_as_records": True}
     dtype = np.dtype([("n", "<u2"), ("s", "S3"), ("m", "<f4", (2,))])
@@ -344,14 +344,14 @@ ODD = (
 def test_odd_members_are_refused_the_same(name: str, value: Any) -> None:
     document = json.dumps({**MEMBERS, name: value})
     assume("NaN" not in document and "Infinity" not in document and (name, value) != ("dtype", []))
-    found = []
+    results = []
     for library in (tensorstore, ts):
         context = library.Context()
         store = library.KvStore.open("memory://", context=context).result()
         store[".zarray"] = document.encode()
         kind, text = outcome(lambda library=library, context=context: library.open(BASE, context=context).result())
-        found.append((kind, text if kind != "ok" else repr(text)))
-    assert found[1] == found[0]
+        results.append((kind, text if kind != "ok" else repr(text)))
+    assert results[1] == results[0]
 
 
 def test_cached_documents_cannot_be_changed(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ def keys_of(array: Any) -> dict[str, bytes]:
 
 @settings(deadline=None, max_examples=60)
 @given(st.data())
-def test_the_same_bytes(data: st.DataObject) -> None:
+def test_the_same_bytes_are_stored(data: st.DataObject) -> None:
     draw = data.draw
     name = draw(st.sampled_from(TYPES))
     shape = draw(st.lists(st.integers(0, 7), min_size=1, max_size=3))
@@ -50,7 +50,7 @@ def test_the_same_bytes(data: st.DataObject) -> None:
     options: dict[str, Any] = {"dtype": name, "shape": shape, "fill_value": draw(st.sampled_from([0, 1])) and True}
     box = tuple(slice(*sorted((draw(st.integers(0, n)), draw(st.integers(0, n))))) for n in shape)
     seed = draw(st.integers(0, 99))
-    found = []
+    results = []
     for package in (ts, tensorstore):
         array = package.open(spec, create=True, context=package.Context(), **options).result()
         values = np.random.default_rng(seed).integers(0, 2, array[box].shape)
@@ -58,22 +58,22 @@ def test_the_same_bytes(data: st.DataObject) -> None:
         count = array[box].storage_statistics(query_not_stored=True, query_fully_stored=True).result()
         stored = (count.not_stored, count.fully_stored)
         values = array.read().result().tolist()
-        found.append((keys_of(array), values, array.spec().to_json(), array.schema.to_json(), stored))
-    assert found[0] == found[1]
+        results.append((keys_of(array), values, array.spec().to_json(), array.schema.to_json(), stored))
+    assert results[0] == results[1]
 
 
 @pytest.mark.parametrize("field", ["x", "y"])
-def test_fields(field: str) -> None:
+def test_fields_are_read_and_written_the_same(field: str) -> None:
     spec = {"driver": "zarr3", "kvstore": "memory://", "field": field}
     metadata = {"data_type": STRUCT, "fill_value": {"x": 5, "y": 6}, "shape": [3]}
-    found = []
+    results = []
     for package in (ts, tensorstore):
         context = package.Context()
         array = package.open({**spec, "metadata": metadata}, create=True, context=context).result()
         array[1] = 9
-        found.append((keys_of(array), array.read().result().tolist(), array.spec().to_json(), array.dtype.name))
+        results.append((keys_of(array), array.read().result().tolist(), array.spec().to_json(), array.dtype.name))
         assert package.Spec(array.spec().to_json()).to_json() == array.spec().to_json()
-    assert found[0] == found[1]
+    assert results[0] == results[1]
 
 
 def test_records_as_bytes() -> None:
@@ -92,7 +92,7 @@ def test_records_as_bytes() -> None:
     assert array.read().result().tolist() == [0x01020304, 1, 7]
 
 
-def test_whole_records() -> None:
+def test_whole_records_are_read_and_written() -> None:
     context = ts.Context()
     spec = {"driver": "zarr3", "kvstore": "memory://", "open_as_records": True}
     metadata = {"data_type": STRUCT, "fill_value": {"x": 1, "y": 2}, "shape": [3]}
@@ -104,7 +104,7 @@ def test_whole_records() -> None:
     assert ts.Schema(again.schema.to_json()) == again.schema
 
 
-def test_raw_bits() -> None:
+def test_raw_bits_are_shown_as_bytes() -> None:
     spec = {"driver": "zarr3", "kvstore": "memory://", "metadata": {"data_type": "r16", "shape": [2]}}
     array = ts.open(spec, create=True).result()
     assert (array.dtype, array.shape) == (ts.byte, (2, 2))
@@ -145,11 +145,11 @@ def test_what_tensorstore_does_not_know(dtype: Any, values: Any, tmp_path: Path)
 @pytest.mark.parametrize("shards", [None, (4, 4)])
 def test_arrays_of_zarr_python(shards: Any, tmp_path: Path) -> None:
     values = np.arange(30, dtype="f4").reshape(6, 5)
-    made = zarr.create_array(
+    created = zarr.create_array(
         tmp_path / "a", shape=(6, 5), chunks=(2, 2), shards=shards, dtype="f4", fill_value=np.nan, attributes={"a": 1},
         dimension_names=["x", None],
     )  # fmt: skip
-    made[:4] = values[:4]
+    created[:4] = values[:4]
     opened = ts.open({"driver": "zarr3", "kvstore": where(tmp_path / "a")}).result()
     real = tensorstore.open({"driver": "zarr3", "kvstore": where(tmp_path / "a")}).result()
     np.testing.assert_array_equal(opened.read().result(), real.read().result())
@@ -157,7 +157,7 @@ def test_arrays_of_zarr_python(shards: Any, tmp_path: Path) -> None:
     assert opened.domain.labels == ("x", "")
     assert dict(opened.attributes) == {"a": 1}
     opened[4:] = values[4:]
-    np.testing.assert_array_equal(made[:], values)
+    np.testing.assert_array_equal(created[:], values)
 
 
 def test_growing_after_shrinking_shows_the_fill_value() -> None:
@@ -174,7 +174,7 @@ def test_growing_after_shrinking_shows_the_fill_value() -> None:
     "term", [slice(2, 6), slice(6, 8), 5, (slice(6, 8), slice(0, 0)), (6, slice(0, 0)), slice(1, 9, 3), slice(-6, -1)]
 )
 def test_what_is_out_of_bounds(term: Any) -> None:
-    found = []
+    results = []
     for package in (ts, tensorstore):
         spec = {"driver": "zarr3", "kvstore": "memory://"}
         array = package.open(spec, create=True, dtype="uint8", shape=[4, 3], context=package.Context()).result()
@@ -185,8 +185,8 @@ def test_what_is_out_of_bounds(term: Any) -> None:
                 outcomes.append(act(view))
             except (ValueError, IndexError) as error:
                 outcomes.append(str(error).split(" [")[0])
-        found.append((outcomes, array.read().result().tolist()))
-    assert found[0] == found[1]
+        results.append((outcomes, array.read().result().tolist()))
+    assert results[0] == results[1]
 
 
 @pytest.mark.parametrize("part", ["rank", "codec", "fill_value", "dimension_units", "dtype"])
@@ -206,13 +206,13 @@ def test_parts_of_a_spec_do_not_need_each_other(members: dict[str, Any], part: s
 
 
 def test_a_minimal_spec_names_the_field() -> None:
-    found = []
+    results = []
     for package in (ts, tensorstore):
         spec = {"driver": "zarr3", "kvstore": "memory://", "metadata": {"data_type": STRUCT}, "field": "y"}
         array = package.open(spec, create=True, shape=[3], context=package.Context()).result()
-        found.append(array.spec(minimal_spec=True).to_json())
-    assert found[0] == found[1]
-    assert found[0]["field"] == "y"
+        results.append(array.spec(minimal_spec=True).to_json())
+    assert results[0] == results[1]
+    assert results[0]["field"] == "y"
 
 
 def test_units_with_many_digits() -> None:

@@ -70,9 +70,9 @@ class CastSpec(VirtualSpec):
         below = self.base.schema
         if below.rank is not None:
             schema.update(rank=below.rank, domain=below.domain, chunk_layout=below.chunk_layout, codec=below.codec)
-        found, wanted, fill = below.dtype, schema.dtype, below.fill_value
-        if found is not None and wanted is not None and fill is not None and convertible(found.name, wanted.name):
-            schema.update(fill_value=convert(fill, found.name, wanted.name, wanted.numpy_dtype))
+        stored, wanted, fill = below.dtype, schema.dtype, below.fill_value
+        if stored is not None and wanted is not None and fill is not None and convertible(stored.name, wanted.name):
+            schema.update(fill_value=convert(fill, stored.name, wanted.name, wanted.numpy_dtype))
         return schema
 
     def get_domain(self) -> IndexDomain | None:
@@ -80,15 +80,15 @@ class CastSpec(VirtualSpec):
 
     def merge(self, *, schema: Schema | None = None, **options: Any) -> CastSpec:
         other = copy(self)
-        rest = None
+        base_schema = None
         if schema is not None:
             other.schema = self.schema.copy()
             if schema.dtype is not None:
                 other.schema.update(dtype=schema.dtype)
             json = {name: value for name, value in schema.to_json().items() if name not in ("dtype", "fill_value")}
-            rest = Schema(json) if json else None
+            base_schema = Schema(json) if json else None
         base = self.base
-        below = base._driver.merge(schema=rest, **options)
+        below = base._driver.merge(schema=base_schema, **options)
         other.base = Spec._of(below, base._view)
         other.kvstore = other.base.kvstore
         return other
@@ -107,11 +107,11 @@ class CastSpec(VirtualSpec):
             raise invalid("dtype must be specified")
         read, write = request.read, request.write
         driver, _ = self.base._open(request)
-        found, wanted = driver.dtype.name, self.schema.dtype.name
-        if read and not write and not convertible(found, wanted):
-            raise invalid(f"Read access requires unsupported {found} -> {wanted} conversion")
-        if write and not read and not convertible(wanted, found):
-            raise invalid(f"Write access requires unsupported {wanted} -> {found} conversion")
+        stored, wanted = driver.dtype.name, self.schema.dtype.name
+        if read and not write and not convertible(stored, wanted):
+            raise invalid(f"Read access requires unsupported {stored} -> {wanted} conversion")
+        if write and not read and not convertible(wanted, stored):
+            raise invalid(f"Write access requires unsupported {wanted} -> {stored} conversion")
         return CastDriver(driver, self.schema.dtype)
 
 
@@ -134,19 +134,19 @@ class CastDriver(AdapterDriver):
     name = "cast"
 
     def __init__(self, base: Driver, dtype: dtypes.dtype) -> None:
-        found = base.dtype
-        reads = "r" in base.mode and convertible(found.name, dtype.name)
-        writes = "w" in base.mode and convertible(dtype.name, found.name)
+        stored = base.dtype
+        reads = "r" in base.mode and convertible(stored.name, dtype.name)
+        writes = "w" in base.mode and convertible(dtype.name, stored.name)
         if not (reads or writes):
-            raise invalid(f"Cannot convert {found.name} <-> {dtype.name}")
+            raise invalid(f"Cannot convert {stored.name} <-> {dtype.name}")
         self.base = base
         self.dtype = dtype
         self.mode = mode_of(reads, writes)
         self.domain, self.chunk_layout, self.codec = base.domain, base.chunk_layout, base.codec
         self.kvstore, self.dimension_units = base.kvstore, base.dimension_units
         self.slow, self.resizes = base.slow, base.resizes
-        if base.fill_value is not None and convertible(found.name, dtype.name):
-            self.fill_value = convert(base.fill_value, found.name, dtype.name, dtype.numpy_dtype)
+        if base.fill_value is not None and convertible(stored.name, dtype.name):
+            self.fill_value = convert(base.fill_value, stored.name, dtype.name, dtype.numpy_dtype)
 
     def over(self, base: Driver) -> CastDriver:
         return CastDriver(base, self.dtype)

@@ -66,8 +66,8 @@ class DownsampleSpec(VirtualSpec):
     def read_members(self, members: dict[str, Any]) -> None:
         self.base = read_base(members, self.schema)
         with member("downsample_factors"):
-            given = members.pop("downsample_factors", MISSING)
-            self.factors = tuple(array_of(given, lambda factor: integer(factor, 1, 2**63 - 1)))
+            factors = members.pop("downsample_factors", MISSING)
+            self.factors = tuple(array_of(factors, lambda factor: integer(factor, 1, 2**63 - 1)))
             _check_rank(self.base, self.factors)
         with member("downsample_method"):
             self.method = one_of(members.pop("downsample_method", MISSING), METHODS)
@@ -146,30 +146,30 @@ class DownsampleDriver(AdapterDriver):
 
     def read(self, indices: Indices) -> _Values:
         if self.method == "stride":
-            return self._below.read(tuple(_strided(item, factor) for item, factor in zip(indices, self.factors)))
+            return self._below.read(tuple(_strided(term, factor) for term, factor in zip(indices, self.factors)))
         domain = self._below.domain
-        boxes, rest = [], []
-        for axis, (item, factor) in enumerate(zip(indices, self.factors, strict=True)):
-            first, last = _range(item)
+        boxes, relative = [], []
+        for axis, (term, factor) in enumerate(zip(indices, self.factors, strict=True)):
+            first, last = _range(term)
             low, high = domain.inclusive_min[axis], domain.exclusive_max[axis]
             boxes.append((max(first * factor, low), min((last + 1) * factor, high)) if last >= first else (low, low))
-            rest.append(_relative(item, first))
+            relative.append(_relative(term, first))
         cells = self._below.read(tuple(slice(low, max(low, high), 1) for low, high in boxes))
         reduced = downsample_values(cells, [low for low, _ in boxes], self.factors, self.method)
         joint = array_rank(indices)
-        order = [axis for axis, item in enumerate(indices) if isinstance(item, np.ndarray)]
+        order = [axis for axis, term in enumerate(indices) if isinstance(term, np.ndarray)]
         if not joint:
-            return reduced[(*rest, ...)]
-        order += [axis for axis in range(len(rest)) if axis not in order]
-        return np.asarray(reduced.transpose(order)[tuple(rest[axis] for axis in order)])
+            return reduced[(*relative, ...)]
+        order += [axis for axis in range(len(relative)) if axis not in order]
+        return np.asarray(reduced.transpose(order)[tuple(relative[axis] for axis in order)])
 
     def write(self, indices: Indices, values: _Values) -> None:
         raise invalid("Destination does not support writing.")
 
     def spec_of_view(self, view: IndexTransform, *, minimal: bool) -> tuple[DriverSpec, IndexTransform]:
         """Return a spec, and the transform from a view to the spec's array."""
-        found, transform = driver_spec_of_view(self.base, self._below.view, minimal=minimal)
-        return DownsampleSpec.of(Spec._of(found, transform), self.factors, self.method), view
+        base_spec, transform = driver_spec_of_view(self.base, self._below.view, minimal=minimal)
+        return DownsampleSpec.of(Spec._of(base_spec, transform), self.factors, self.method), view
 
     def base_view(self, view: IndexTransform) -> tuple[Driver, IndexTransform] | None:
         """Return the base and the view of it that downsamples to a view of this array; None if there is none."""
@@ -205,12 +205,12 @@ class DownsampleDriver(AdapterDriver):
         self, indices: Indices, *, query_not_stored: bool = False, query_fully_stored: bool = False
     ) -> dict[str, Any]:
         """Return the statistics of the box of blocks that contains the indices."""
-        found = []
-        for axis, (item, factor) in enumerate(zip(indices, self.factors, strict=True)):
-            first, last = _range(item)
+        box = []
+        for axis, (term, factor) in enumerate(zip(indices, self.factors, strict=True)):
+            first, last = _range(term)
             low, high = self._below.domain.inclusive_min[axis], self._below.domain.exclusive_max[axis]
-            found.append(slice(max(first * factor, low), max(low, min((last + 1) * factor, high)), 1))
-        view = compose(self._below.view, identity(self._below.domain)[tuple(found)])
+            box.append(slice(max(first * factor, low), max(low, min((last + 1) * factor, high)), 1))
+        view = compose(self._below.view, identity(self._below.domain)[tuple(box)])
         selection = select(view, self.base.domain)
         return self.base.storage_statistics(
             selection.indices, query_not_stored=query_not_stored, query_fully_stored=query_fully_stored
@@ -233,7 +233,7 @@ def _check_factors(factors: tuple[int, ...]) -> None:
 def _domain(domain: IndexDomain, factors: tuple[int, ...], method: str) -> IndexDomain:
     bounds = []
     for low, high, factor in zip(domain.inclusive_min, domain.exclusive_max, factors, strict=True):
-        # the blocks that it touches; of strides, those that begin in it
+        # the blocks that the domain touches; with the method "stride" only those that begin in it
         first = -(-low // factor) if method == "stride" else low // factor
         last = first if high <= low else -(-high // factor)
         bounds.append((low if low <= -INFINITY else first, high if high >= EXCLUSIVE_INFINITY else last))
@@ -254,26 +254,26 @@ def _layout(layout: ChunkLayout, factors: tuple[int, ...]) -> ChunkLayout:
         raise annotate(error, "Error downsampling the chunk layout") from error
 
 
-def _range(item: Any) -> tuple[int, int]:
-    """Return the lowest and the highest index of an item."""
-    if isinstance(item, slice):
-        covered = range(item.start, item.stop, item.step)
+def _range(term: Any) -> tuple[int, int]:
+    """Return the lowest and the highest index that a term selects; (0, -1) if it selects none."""
+    if isinstance(term, slice):
+        covered = range(term.start, term.stop, term.step)
         return (min(covered[0], covered[-1]), max(covered[0], covered[-1])) if covered else (0, -1)
-    if isinstance(item, np.ndarray):
-        return (int(item.min()), int(item.max())) if item.size else (0, -1)
-    return item, item
+    if isinstance(term, np.ndarray):
+        return (int(term.min()), int(term.max())) if term.size else (0, -1)
+    return term, term
 
 
-def _relative(item: Any, first: int) -> Any:
-    if isinstance(item, slice):
-        return as_slice(range(item.start - first, item.stop - first, item.step))
-    return item - first
+def _relative(term: Any, first: int) -> Any:
+    if isinstance(term, slice):
+        return as_slice(range(term.start - first, term.stop - first, term.step))
+    return term - first
 
 
-def _strided(item: Any, factor: int) -> Any:
-    if isinstance(item, slice):
-        covered = range(item.start, item.stop, item.step)
+def _strided(term: Any, factor: int) -> Any:
+    if isinstance(term, slice):
+        covered = range(term.start, term.stop, term.step)
         if not covered:
-            return slice(item.start * factor, item.start * factor, factor)
-        return slice(covered[0] * factor, covered[-1] * factor + (1 if item.step > 0 else -1), item.step * factor)
-    return item * factor
+            return slice(term.start * factor, term.start * factor, factor)
+        return slice(covered[0] * factor, covered[-1] * factor + (1 if term.step > 0 else -1), term.step * factor)
+    return term * factor

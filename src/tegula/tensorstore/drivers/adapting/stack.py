@@ -180,13 +180,13 @@ class StackDriver(Driver):
             )
             for axis in range(domain.rank)
         ]
-        self._found: dict[tuple[int, ...], int] = {}
+        self._numbers: dict[tuple[int, ...], int] = {}
 
     def _layer_at(self, numbers: tuple[int, ...], access: Literal["r", "w"] | None = None) -> Viewed:
         """Return the topmost layer at a cell of the grid formed by the layers' bounds, for reading or writing."""
-        if numbers not in self._found:
-            self._found[numbers] = self._find_layer(numbers)
-        number = self._found[numbers]
+        if numbers not in self._numbers:
+            self._numbers[numbers] = self._find_layer(numbers)
+        number = self._numbers[numbers]
         layer = self.layers[number].open(Opening(self._context, self._transaction, "r" in self.mode, "w" in self.mode))
         if access and access not in layer.driver.mode:
             raise invalid(f"Layer {number}: {_ACCESS[access]} mode not supported")
@@ -216,14 +216,16 @@ class StackDriver(Driver):
 
     def read(self, indices: Indices) -> _Values:
         result = np.empty(result_shape(indices), self.dtype.numpy_dtype)
-        for numbers, part, place in cells(indices, self._locate):
-            result[place] = self._layer_at(numbers, "r").read(part)
+        for numbers, part, position in cells(indices, self._locate):
+            result[position] = self._layer_at(numbers, "r").read(part)
         return result
 
     def write(self, indices: Indices, values: _Values) -> None:
-        parts = [(self._layer_at(numbers, "w"), part, place) for numbers, part, place in cells(indices, self._locate)]
-        for layer, part, place in parts:
-            layer.write(part, values[place])
+        parts = [
+            (self._layer_at(numbers, "w"), part, position) for numbers, part, position in cells(indices, self._locate)
+        ]
+        for layer, part, position in parts:
+            layer.write(part, values[position])
 
     def spec(self, *, minimal: bool = False) -> DriverSpec:
         spec = StackSpec()
@@ -239,9 +241,9 @@ class StackDriver(Driver):
         other.layers = []
         for layer in self.layers:
             opened = layer.opened
-            again = None if opened is None else Viewed(opened.driver.with_transaction(transaction), opened.view)
-            other.layers.append(Layer(again or layer.described(False)))
-        other._found = {}
+            reopened = None if opened is None else Viewed(opened.driver.with_transaction(transaction), opened.view)
+            other.layers.append(Layer(reopened or layer.described(False)))
+        other._numbers = {}
         return other
 
 
@@ -278,16 +280,19 @@ def _merged_units(schema: Schema, layers: Sequence[_Units | None]) -> _Units | N
     known = [units for units in layers if units is not None]
     if not known:
         return schema.dimension_units
-    merged = [units.pop() if len(units) == 1 else None for units in (set(found) - {None} for found in zip(*known))]
+    merged = [
+        units.pop() if len(units) == 1 else None
+        for units in (set(units_of_axis) - {None} for units_of_axis in zip(*known))
+    ]
     return tuple(own or unit for own, unit in zip(schema.dimension_units or [None] * len(merged), merged))
 
 
 def _hull(domains: Sequence[IndexDomain]) -> IndexDomain:
-    found = domains[0]
+    hull = domains[0]
     for number, domain in enumerate(domains[1:], 1):
         try:
-            found = found.hull(domain)
+            hull = hull.hull(domain)
         except StatusError as error:
             reason = re.sub(r"^Cannot hull .*: (?=Mismatch)", "", error.sentence)
             raise invalid(f"Layer {number}: {reason}") from error
-    return IndexDomain(inclusive_min=found.inclusive_min, exclusive_max=found.exclusive_max, labels=found.labels)
+    return IndexDomain(inclusive_min=hull.inclusive_min, exclusive_max=hull.exclusive_max, labels=hull.labels)

@@ -57,7 +57,7 @@ def new_document(
     # the other members, some of them determined by the constraints
     codec = codec_of(constraints)
     codecs = (codec if schema.codec is None else codec._merged(schema.codec)).to_json()
-    given = constraints.json
+    members = constraints.json
     fill = _chosen_fill(constraints, schema, kind, dtype, shown)
     return {
         "zarr_format": 2,
@@ -66,15 +66,15 @@ def new_document(
         "dtype": dtype,
         "compressor": codecs.get("compressor", DEFAULT_COMPRESSOR),
         "fill_value": fill_to_document(fill, kind),
-        "order": given["order"] if "order" in given else _chosen_order(layout, known.chunked),
+        "order": members["order"] if "order" in members else _chosen_order(layout, known.chunked),
         "filters": codecs.get("filters"),
-        "dimension_separator": given.get("dimension_separator", "."),
+        "dimension_separator": members.get("dimension_separator", "."),
     }
 
 
 def _chosen_type(schema: Schema, field: str, void: bool, records: bool) -> tuple[DataType, Any]:
-    for name, given in (("field", field), ("open_as_void", void)):
-        if given:
+    for name, value in (("field", field), ("open_as_void", void)):
+        if value:
             raise invalid(f'"dtype" must be specified in "metadata" if "{name}" is specified')
     if schema.dtype is None:
         raise invalid('"dtype" must be specified')
@@ -169,20 +169,20 @@ def _check_domain(domain: IndexDomain, constraint: IndexDomain) -> None:
 
 def _check_fill(metadata: Metadata, constraint: npt.NDArray[Any], shown: Elements) -> None:
     wanted = fill_as_shown(constraint, shown)
-    found = fill_of(metadata.fill, shown)
-    if found is None:
+    stored = fill_of(metadata.fill, shown)
+    if stored is None:
         raise invalid(
             f"Invalid fill_value: schema requires fill value of {_shown(wanted)}, but metadata specifies no fill value"
         )
-    if np.broadcast_to(found, wanted.shape).tobytes() != wanted.tobytes():
+    if np.broadcast_to(stored, wanted.shape).tobytes() != wanted.tobytes():
         raise invalid(
             f"Invalid fill_value: schema requires fill value of {_shown(wanted)}, "
-            f"but metadata specifies fill value of {_shown(found)}"
+            f"but metadata specifies fill value of {_shown(stored)}"
         )
 
 
 def _shown(values: npt.NDArray[Any]) -> str:
     """Return numbers as text for messages."""
     if values.ndim:
-        return "{" + ", ".join(_shown(item) for item in values) + "}"
+        return "{" + ", ".join(_shown(element) for element in values) + "}"
     return str(values[()]).lower() if values.dtype.kind == "b" else str(values[()])

@@ -74,9 +74,9 @@ class ZarrSpec(KeyedSpec):
             return
         with member("key_encoding"):
             separator = one_of(value, (".", "/"))
-            given = self.constraints.json.get("dimension_separator", separator)
-            if given != separator:
-                raise invalid(f"value ({dump(separator)}) does not match value in metadata ({dump(given)})")
+            in_metadata = self.constraints.json.get("dimension_separator", separator)
+            if in_metadata != separator:
+                raise invalid(f"value ({dump(separator)}) does not match value in metadata ({dump(in_metadata)})")
         members = {**self.constraints.json, "dimension_separator": separator}
         self.constraints = replace(self.constraints, json=members)
 
@@ -91,7 +91,7 @@ class ZarrSpec(KeyedSpec):
 
     def url_suffix(self) -> str:
         if self.metadata_key != ".zarray":
-            raise self.not_in_url("non-default metadata_key")
+            raise self.no_url_error("non-default metadata_key")
         return super().url_suffix()
 
     # --- properties known before opening

@@ -33,9 +33,9 @@ def constraints_from_json(value: Any) -> Metadata:
     members = obj(value)
     if not members:
         return ANYTHING
-    found = _read(members, required=False)
+    constraints = _read(members, required=False)
     known_only(members)
-    return found
+    return constraints
 
 
 @lru_cache(maxsize=64)
@@ -66,8 +66,8 @@ def _read(members: dict[str, Any], *, required: bool) -> Metadata:
     chunks = take("chunks", partial(reader.sizes, least=1))
     # the elements; the type of objects depends on the filters
     kind: DataType | None = None
-    if (found := take("dtype", data_type)) is not None:
-        kind, json["dtype"] = found
+    if (read_type := take("dtype", data_type)) is not None:
+        kind, json["dtype"] = read_type
     take("compressor", compressor_from_json)
     fill = None
     if kind is not None:

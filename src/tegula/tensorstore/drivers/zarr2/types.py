@@ -65,9 +65,9 @@ def data_type(value: Any) -> tuple[DataType, Any]:
         return _scalar_type(value, objects=True), value
     fields: list[list[Any]] = []
     nbytes = 0
-    for position, item in enumerate(array(value)):
+    for position, element in enumerate(array(value)):
         with at(position):
-            field, size = _field(item)
+            field, size = _field(element)
         if any(other[0] == field[0] for other in fields):
             raise invalid(f"Field name {quoted(field[0])} occurs more than once")
         fields.append(field)
@@ -89,16 +89,16 @@ def _field(value: Any) -> tuple[list[Any], int]:
         if not isinstance(parts[0], str) or not parts[0]:
             raise expected("non-empty string", parts[0])
     with at(1):
-        item = _scalar_type(string(parts[1])).numpy
+        dtype = _scalar_type(string(parts[1])).numpy
     shape: list[int] = []
     if len(parts) == 3:
         with at(2):
             for position, length in enumerate(array(parts[2])):
                 with at(position):
                     shape.append(_integer(length, 1, _MAX_INDEX))
-            if shape and not item.itemsize:
+            if shape and not dtype.itemsize:
                 raise unsupported(parts[1])
-    return [*parts[:2], *([shape] if shape else [])], prod(shape) * item.itemsize
+    return [*parts[:2], *([shape] if shape else [])], prod(shape) * dtype.itemsize
 
 
 def _scalar_type(text: str, objects: bool = False) -> DataType:
@@ -184,9 +184,9 @@ def plain_number(value: Any, dtype: np.dtype[Any], read_float: ReadFloat) -> Any
     if dtype.kind != "c":
         return MISSING
     parts = []
-    for position, item in enumerate(array(value, 2)):
+    for position, part in enumerate(array(value, 2)):
         with at(position):
-            parts.append(read_float(item, np.dtype(f"f{dtype.itemsize // 2}")))
+            parts.append(read_float(part, np.dtype(f"f{dtype.itemsize // 2}")))
     return parts
 
 

@@ -107,13 +107,13 @@ def new_document(
     check_shapes(codecs, write, kind.itemsize)
     # the document, with further members from the constraints
     names = _names(domain, rank, constraints)
-    given = {name: v for name, v in constraints.json.items() if name not in ("dimension_names", "attributes")}
+    members = {name: v for name, v in constraints.json.items() if name not in ("dimension_names", "attributes")}
     attributes = dict(constraints.attributes)
     if units is not None and any(unit is not None for unit in units):
         attributes["dimension_units"] = units_to_json(units)
     return {
         "chunk_key_encoding": {"name": "default"},
-        **given,
+        **members,
         "zarr_format": 3,
         "shape": [*domain.shape[:rank]],
         "data_type": written,
@@ -135,8 +135,8 @@ def _outer_units(schema: Schema, rank: int) -> Any:
 
 
 def _names(domain: IndexDomain, rank: int, constraints: Metadata) -> tuple[str | None, ...]:
-    given = constraints.names or (None,) * rank
-    return tuple(label or ("" if name == "" else None) for label, name in zip(domain.labels[:rank], given))
+    names = constraints.names or (None,) * rank
+    return tuple(label or ("" if name == "" else None) for label, name in zip(domain.labels[:rank], names))
 
 
 def _chunk_shapes(

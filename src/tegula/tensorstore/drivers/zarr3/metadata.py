@@ -75,17 +75,17 @@ def parse_stored(raw: bytes) -> Metadata:
     ValueError
         If the document does not describe an array.
     """
-    return parsed(raw, _whole, "DATA_LOSS")
+    return parsed(raw, _read_complete, "DATA_LOSS")
 
 
-def _whole(members: dict[str, Any]) -> Metadata:
+def _read_complete(members: dict[str, Any]) -> Metadata:
     """Read all members of a document, and check that the codecs can encode its chunks."""
-    found = _read(members, required=True)
-    shape, kind, codecs = found.chunk_shape or (), found.data_type, found.codecs
+    metadata = _read(members, required=True)
+    shape, kind, codecs = metadata.chunk_shape or (), metadata.data_type, metadata.codecs
     if kind is not None and codecs is not None:
         resolve_chain(codecs, element_of(kind), len(shape), constraints=False)
         check_shapes(codecs, shape, kind.itemsize)
-    return found
+    return metadata
 
 
 def _read(members: dict[str, Any], *, required: bool) -> Metadata:
@@ -100,8 +100,8 @@ def _read(members: dict[str, Any], *, required: bool) -> Metadata:
     json["node_type"] = "array"
     # the elements
     kind: DataType | None = None
-    if (found := take("data_type", data_type)) is not None:
-        kind, json["data_type"] = found
+    if (read_type := take("data_type", data_type)) is not None:
+        kind, json["data_type"] = read_type
     fill = None
     if kind is not None:
         fill = take("fill_value", partial(fill_value, data_type=kind))
@@ -112,7 +112,7 @@ def _read(members: dict[str, Any], *, required: bool) -> Metadata:
             raise invalid('must be specified in conjunction with "data_type"')
     # the dimensions and the chunks
     shape = take("shape", partial(reader.sizes, least=0))
-    names = take("dimension_names", lambda value: reader.items(value, _string_or_null), optional=True)
+    names = take("dimension_names", lambda value: reader.per_dimension(value, _string_or_null), optional=True)
     if not any(name is not None for name in names or ()):
         json.pop("dimension_names", None)
     take("chunk_key_encoding", _key_encoding)
@@ -158,7 +158,9 @@ def _units(attributes: Mapping[str, Any], reader: Reader) -> Units | None:
     if "dimension_units" not in attributes:
         return None
     with member("dimension_units"):
-        return reader.items(attributes["dimension_units"], lambda value: None if value is None else Unit(string(value)))
+        return reader.per_dimension(
+            attributes["dimension_units"], lambda value: None if value is None else Unit(string(value))
+        )
 
 
 def _no_transformers(value: Any) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tegula.tensorstore.constraints.zarr3_codecs import Chain, Codec, spelled
+from tegula.tensorstore.constraints.zarr3_codecs import Chain, Codec, order_as_list
 from tegula.tensorstore.errors import StatusError, annotate, status
 from tegula.tensorstore.json.arguments import braces
 from tegula.tensorstore.json.binding import dump, invalid
@@ -28,9 +28,9 @@ class Element:
     name : str
         Name of the data type, for messages.
     bits : int
-        Number of bits of an item; -1 for variable-length items.
+        Number of bits of an element; -1 for variable-length elements.
     ordered : bool
-        Whether the items have a byte order.
+        Whether the elements have a byte order.
     serializer : str
         The default array→bytes codec.
     """
@@ -99,7 +99,7 @@ def _resolve(chain: Chain, element: Element, rank: int, wanted: Layout, constrai
     try:
         resolved, bits = _resolve_serializer(serializer, element, rank, wanted, constraints)
     except StatusError as error:
-        raise _through(error, serializer) from None
+        raise _codec_error(error, serializer) from None
     if resolved.name == "sharding_indexed" and chain.buffers:
         buffers = dump([codec.to_json(stored=True) for codec in chain.buffers])
         raise invalid(
@@ -108,36 +108,36 @@ def _resolve(chain: Chain, element: Element, rank: int, wanted: Layout, constrai
             " inner codecs that apply to each sub-chunk individually."
         )
     # bytes -> bytes codecs; only the first one encodes the bytes of elements
-    buffers_ = []
+    resolved_buffers = []
     for codec in chain.buffers:
         try:
-            buffers_.append(_resolve_buffer(codec, bits))
+            resolved_buffers.append(_resolve_buffer(codec, bits))
         except StatusError as error:
-            raise _through(error, codec) from None
+            raise _codec_error(error, codec) from None
         bits = -1
-    return Chain(tuple(arrays), resolved, tuple(buffers_)), bits
+    return Chain(tuple(arrays), resolved, tuple(resolved_buffers)), bits
 
 
-def _through(error: StatusError, codec: Codec, doing: str = "resolving codec spec") -> StatusError:
+def _codec_error(error: StatusError, codec: Codec, doing: str = "resolving codec spec") -> StatusError:
     return annotate(error, f"Error {doing} through codec {dump(codec.to_json(stored=True))}")
 
 
-def _spelled(order: Any, rank: int) -> list[int]:
-    found = spelled(order, rank)
-    if len(found) != rank:
+def _checked_order(order: Any, rank: int) -> list[int]:
+    axes = order_as_list(order, rank)
+    if len(axes) != rank:
         raise invalid(f"{braces(order)} is not a valid dimension permutation for a rank {rank} array")
-    return found
+    return axes
 
 
 def _resolve_array(codec: Codec, rank: int, wanted: Layout) -> tuple[Codec, Layout]:
     if codec.name != "transpose":
         return codec, wanted
     try:
-        order = _spelled(codec.options["order"], rank)
+        order = _checked_order(codec.options["order"], rank)
     except StatusError as error:
-        raise _through(error, codec) from None
-    place = {dimension: i for i, dimension in enumerate(order)}
-    inner = wanted.inner_order and tuple(place[dimension] for dimension in wanted.inner_order)
+        raise _codec_error(error, codec) from None
+    position = {dimension: i for i, dimension in enumerate(order)}
+    inner = wanted.inner_order and tuple(position[dimension] for dimension in wanted.inner_order)
     shape = wanted.read_shape and tuple(wanted.read_shape[dimension] for dimension in order)
     return Codec("transpose", {"order": order}), Layout(inner, shape)
 
@@ -221,9 +221,9 @@ def decoded_layout(chain: Chain, rank: int, shape: tuple[int, ...] | None) -> La
     orders = []
     for codec in chain.arrays:
         try:
-            order = _spelled(codec.options["order"], rank) if codec.name == "transpose" else list(range(rank))
+            order = _checked_order(codec.options["order"], rank) if codec.name == "transpose" else list(range(rank))
         except StatusError as error:
-            raise _through(error, codec, "propagating data type and shape") from None
+            raise _codec_error(error, codec, "propagating data type and shape") from None
         orders.append(order)
         shape = shape and tuple(shape[dimension] for dimension in order)
     layout = Layout(read_shape=shape)
@@ -231,11 +231,11 @@ def decoded_layout(chain: Chain, rank: int, shape: tuple[int, ...] | None) -> La
         try:
             layout = _serialized_layout(chain.serializer, rank, shape)
         except StatusError as error:
-            raise _through(error, chain.serializer, "propagating chunk layout") from None
+            raise _codec_error(error, chain.serializer, "propagating chunk layout") from None
     for order in reversed(orders):
         inner = layout.inner_order and tuple(order[dimension] for dimension in layout.inner_order)
-        place = {dimension: i for i, dimension in enumerate(order)}
-        read = layout.read_shape and tuple(layout.read_shape[place[dimension]] for dimension in range(rank))
+        position = {dimension: i for i, dimension in enumerate(order)}
+        read = layout.read_shape and tuple(layout.read_shape[position[dimension]] for dimension in range(rank))
         layout = Layout(inner, read)
     return layout
 
@@ -260,7 +260,7 @@ def check_shapes(chain: Chain, shape: tuple[int, ...], itemsize: int) -> None:
     """
     for codec in chain.arrays:
         if codec.name == "transpose":
-            shape = tuple(shape[dimension] for dimension in _spelled(codec.options["order"], len(shape)))
+            shape = tuple(shape[dimension] for dimension in _checked_order(codec.options["order"], len(shape)))
     serializer = chain.serializer
     if serializer is None or serializer.name != "sharding_indexed":
         _check_size(shape, itemsize)

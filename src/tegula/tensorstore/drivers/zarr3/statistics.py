@@ -21,5 +21,5 @@ def count_inner_chunks(stored: StoredArray, sharding: Sharding, plan: Plan) -> t
         raw = stored.store.get(stored.key(coords), (0, size) if sharding.index_at_start else (-size, None))
         if raw is not None:
             index = sharding.decode_index(raw, shape)
-            count += sum(int(index[place][0]) != EMPTY for place, *_ in inner)
+            count += sum(int(index[inner_coords][0]) != EMPTY for inner_coords, *_ in inner)
     return count, total

@@ -96,7 +96,7 @@ def _raw_bytes(configuration: Any) -> tuple[DataType, Any]:
 
 def _plain(name: str, value: Any) -> tuple[DataType, Any]:
     if name in _SUPPORTED or re.fullmatch("r[0-9]*", name):
-        _check_item(name)
+        _check_element_type(name)
         return _known(name)
     try:
         known = data_type_from_json(value)
@@ -105,7 +105,7 @@ def _plain(name: str, value: Any) -> tuple[DataType, Any]:
         raise _unsupported(name, [*_SUPPORTED, "r<N>"]) from None
 
 
-def _check_item(name: str) -> None:
+def _check_element_type(name: str) -> None:
     """Refuse the name of a data type that elements and fields can't have."""
     if name in _SUPPORTED:
         return
@@ -117,46 +117,46 @@ def _check_item(name: str) -> None:
 
 
 def _structure(value: Any, kind: str) -> tuple[DataType, Any]:
-    items = array(value)
-    if not items:
+    elements = array(value)
+    if not elements:
         raise invalid(f"{kind} data type requires at least one field")
     fields: list[dict[str, str]] = []
-    for position, item in enumerate(items):
+    for position, element in enumerate(elements):
         with at(position):
-            name, text = _named(item) if kind == "struct" else _paired(item)
-            _check_item(text)
+            name, text = _object_field(element) if kind == "struct" else _pair_field(element)
+            _check_element_type(text)
         if any(field["name"] == name for field in fields):
             raise invalid(f"Field name {dump(name)} occurs more than once")
         fields.append({"data_type": text, "name": name})
     return _known({"configuration": {"fields": fields}, "name": "struct"})
 
 
-def _named(item: Any) -> tuple[str, str]:
-    if not isinstance(item, dict):
-        raise invalid(f"struct dtype requires fields as objects, but received: {dump(item)}")
-    if "name" not in item or "data_type" not in item:
-        raise invalid(f"Field object must contain 'name' and 'data_type', but received: {dump(item)}")
-    name = string(item["name"])
+def _object_field(field: Any) -> tuple[str, str]:
+    if not isinstance(field, dict):
+        raise invalid(f"struct dtype requires fields as objects, but received: {dump(field)}")
+    if "name" not in field or "data_type" not in field:
+        raise invalid(f"Field object must contain 'name' and 'data_type', but received: {dump(field)}")
+    name = string(field["name"])
     if not name:
         raise invalid("Field 'name' must be non-empty")
-    if isinstance(item["data_type"], dict):
+    if isinstance(field["data_type"], dict):
         raise invalid(
             "Nested struct types and extension data types with configuration are not supported by TensorStore."
             " Field 'data_type' must be a string."
         )
-    return name, string(item["data_type"])
+    return name, string(field["data_type"])
 
 
-def _paired(item: Any) -> tuple[str, str]:
-    if not isinstance(item, (list, tuple)):
-        raise invalid(f"structured dtype requires fields as arrays, but received: {dump(item)}")
-    if len(item) != 2:
-        raise invalid(f"Expected array of size 2, but received: {dump(item)}")
+def _pair_field(field: Any) -> tuple[str, str]:
+    if not isinstance(field, (list, tuple)):
+        raise invalid(f"structured dtype requires fields as arrays, but received: {dump(field)}")
+    if len(field) != 2:
+        raise invalid(f"Expected array of size 2, but received: {dump(field)}")
     with at(0):
-        if not isinstance(item[0], str) or not item[0]:
-            raise expected("non-empty string", item[0])
+        if not isinstance(field[0], str) or not field[0]:
+            raise expected("non-empty string", field[0])
     with at(1):
-        return item[0], string(item[1])
+        return field[0], string(field[1])
 
 
 def element_of(data_type: DataType) -> Element:

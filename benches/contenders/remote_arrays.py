@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 from cases import Values
-from far_cases import CONCURRENCY
+from remote_cases import CONCURRENCY
 
 from contenders.interface import Lacking
 
 BUCKET = "bench"
 
 
-class Far(ABC):
+class Remote(ABC):
     """A library, and what it opens arrays below an endpoint by."""
 
     name: str
@@ -69,7 +69,7 @@ class Far(ABC):
         return array
 
 
-class Tegula(Far):
+class Tegula(Remote):
     """As it is by default."""
 
     name = module = "tegula"
@@ -88,7 +88,7 @@ class Tegula(Far):
         return self.tegula.open_array(self.store(path), mode="r+")
 
 
-class ZarrPython(Far):
+class ZarrPython(Remote):
     """zarr-python through obstore."""
 
     name = "zarr3"
@@ -121,7 +121,7 @@ class FusedZarrPython(ZarrPython):
             raise Lacking("this zarr-python has no FusedCodecPipeline")
 
 
-class Zarrista(Far):
+class Zarrista(Remote):
     """zarrs, through zarrista and obstore."""
 
     name = module = "zarrista"
@@ -164,7 +164,7 @@ class Zarrista(Far):
         return larger
 
 
-class TensorStore(Far):
+class TensorStore(Remote):
     """With its driver for S3, and without a cache."""
 
     name = "ts"
@@ -203,4 +203,4 @@ class TensorStore(Far):
         return larger
 
 
-FAR = {kind.name: kind for kind in (Tegula, TensorStore, ZarrPython, FusedZarrPython, Zarrista)}
+REMOTE = {kind.name: kind for kind in (Tegula, TensorStore, ZarrPython, FusedZarrPython, Zarrista)}

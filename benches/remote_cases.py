@@ -1,4 +1,4 @@
-"""What `far.py` measures: arrays in a bucket, operations on them, and what they take at least."""
+"""What `remote.py` measures: arrays in a bucket, operations on them, and what they take at least."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CONCURRENCY = 64
 
 
 @dataclass(frozen=True)
-class FarCase(Case):
+class RemoteCase(Case):
     """An array with `rows` rows of 4096 columns."""
 
     rows: int = 4096
@@ -31,9 +31,9 @@ class FarCase(Case):
 
 
 CASES = [
-    FarCase("zarr3", "128k", "lz4"),
-    FarCase("zarr3", "2m", "zstd", rows=8192),
-    FarCase("zarr3", "8k", "zstd", sharded=True),
+    RemoteCase("zarr3", "128k", "lz4"),
+    RemoteCase("zarr3", "2m", "zstd", rows=8192),
+    RemoteCase("zarr3", "8k", "zstd", sharded=True),
 ]
 
 
@@ -54,22 +54,22 @@ class Regime:
         Rows that are appended through the same object before, which is not timed.
     """
 
-    key: Callable[[FarCase], Any]
-    rounds: Callable[[FarCase, int], int]
-    rows: Callable[[FarCase], int] | None = None
-    first: Callable[[FarCase], slice] | None = None
+    key: Callable[[RemoteCase], Any]
+    rounds: Callable[[RemoteCase, int], int]
+    rows: Callable[[RemoteCase], int] | None = None
+    first: Callable[[RemoteCase], slice] | None = None
 
-    def suits(self, case: FarCase) -> bool:
+    def suits(self, case: RemoteCase) -> bool:
         """Return whether an array has enough rows for it."""
         return self.first is None or self.first(case).start > 0
 
 
-def _points(case: FarCase) -> tuple[Values, Values]:
+def _points(case: RemoteCase) -> tuple[Values, Values]:
     rng = np.random.default_rng(3)
     return rng.integers(0, case.shape[0], 1000), rng.integers(0, case.shape[1], 1000)
 
 
-def _parts(case: FarCase, times: int) -> int:
+def _parts(case: RemoteCase, times: int) -> int:
     return times + 1 if case.sharded else times  # the index of a shard comes first
 
 
@@ -97,7 +97,7 @@ REGIMES = {
 }
 
 
-def touched(regime: str, case: FarCase) -> tuple[int, float]:
+def touched(regime: str, case: RemoteCase) -> tuple[int, float]:
     """Return how many stored values a regime takes, and how large a part of their bytes."""
     if regime == "open":
         return 1, 0.0
@@ -122,6 +122,6 @@ def _count(found: tuple[Any, bool], sizes: tuple[int, ...]) -> int:
     return len({*zip(*(axis.tolist() for axis in cells))})
 
 
-def waves(regime: str, case: FarCase) -> int:
+def waves(regime: str, case: RemoteCase) -> int:
     """Return how many requests have to wait for each other, at `CONCURRENCY` at once."""
     return REGIMES[regime].rounds(case, math.ceil(touched(regime, case)[0] / CONCURRENCY))

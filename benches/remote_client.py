@@ -1,4 +1,4 @@
-"""A client that discards the answers: ``python far_client.py PORT PATH REQUESTS CONNECTIONS``.
+"""A client that discards the answers: ``python remote_client.py PORT PATH REQUESTS CONNECTIONS``.
 
 It prints the seconds that REQUESTS GET requests take over CONNECTIONS connections: the highest rate of the server.
 """

@@ -1,4 +1,4 @@
-"""Operations on storage that is far away wait on threads of their own, so that many wait at once."""
+"""Operations on remote storage wait on threads of their own, so that many wait at once."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ def test_small_operations_that_begin_together_wait_together(
         futures = [store.write(f"k{number}", b"%d" % number) for number in range(24)]
     if batch is not None:
         batch.submit()
-    found = [future.result(timeout=60) for future in futures]
+    results = [future.result(timeout=60) for future in futures]
     if "keys" in how:
-        assert [each.value for each in found] == [b"%d" % number for number in range(24)]
+        assert [each.value for each in results] == [b"%d" % number for number in range(24)]
     elif "arrays" in how:
-        assert [int(each) for each in found] == [*range(24)]
+        assert [int(each) for each in results] == [*range(24)]
     assert proxy.peak > 8

@@ -1,4 +1,4 @@
-"""A process of its own for a contender of `far.py`: ``far_worker.py NAME ENDPOINT``."""
+"""A process of its own for a contender of `remote.py`: ``remote_worker.py NAME ENDPOINT``."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import warnings
 from typing import Any
 
 import numpy as np
-from contenders.far_arrays import FAR, Far
 from contenders.interface import Lacking
-from far_cases import REGIMES, FarCase
+from contenders.remote_arrays import REMOTE, Remote
+from remote_cases import REGIMES, RemoteCase
 
 
 class Worker:
     """What a contender is asked to do."""
 
-    def __init__(self, contender: Far) -> None:
+    def __init__(self, contender: Remote) -> None:
         self.contender = contender
 
     def version(self) -> str:
@@ -27,17 +27,17 @@ class Worker:
     def fill(self, case: dict[str, Any], path: str) -> None:
         """Write all rows of an array that has documents only."""
         array = self.contender.open(path)
-        self.contender.write(array, (slice(None), slice(None)), FarCase(**case).values()[: array.shape[0]])
+        self.contender.write(array, (slice(None), slice(None)), RemoteCase(**case).values()[: array.shape[0]])
 
     def check(self, case: dict[str, Any], path: str) -> bool:
         """Return whether an array holds the values of a case."""
-        values = FarCase(**case).values()
+        values = RemoteCase(**case).values()
         array = self.contender.open(path)
         return np.array_equal(self.contender.read(array, (slice(None), slice(None))), values)
 
     def sample(self, regime: str, case: dict[str, Any], path: str) -> float:
         """Do it once, and return how many seconds it took."""
-        made, contender = FarCase(**case), self.contender
+        made, contender = RemoteCase(**case), self.contender
         values, key = made.values(), REGIMES[regime].key(made)
         array = None if regime == "open" else contender.open(path)
         part = np.ascontiguousarray(values[key]) if key else None
@@ -68,7 +68,7 @@ def main() -> None:
     output = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what a library prints must not get between the answers
     try:
-        worker = Worker(FAR[sys.argv[1]](sys.argv[2]))
+        worker = Worker(REMOTE[sys.argv[1]](sys.argv[2]))
     except (ImportError, Lacking) as error:
         print(json.dumps({"error": str(error)}), file=output, flush=True)
         return

@@ -1,4 +1,4 @@
-"""A bucket in memory that answers as S3 does, each time after a given latency: ``python far_server.py``.
+"""A bucket in memory that answers as S3 does, each time after a given latency: ``python remote_server.py``.
 
 It spends little processor time on a request, so that it slows down no client on a machine of two cores. It reads
 commands as lines of JSON, and answers in the same way. It accepts any signature, and checks only what the benchmark

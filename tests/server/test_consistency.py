@@ -20,9 +20,9 @@ import tegula
 from tegula.errors import ConflictError, TegulaError
 from tegula.server import values
 from tegula.server.application import Application
+from tegula.server.consistency import Watch
 from tegula.server.content import Content
 from tegula.server.extracting import download
-from tegula.server.moments import Watch
 from tegula.stores import ABSENT, LocalStore, MemoryStore, ObjectStore, Store, ZipStore
 
 pytestmark = [pytest.mark.once(executors="both"), pytest.mark.slow, pytest.mark.sampled(one_in=3)]
@@ -74,8 +74,8 @@ class ByContents(MEMORY):
     fresh_generations = False
 
     def get(self, key: str, *args: Any, with_generation: bool = False, **options: Any) -> Any:
-        found = super().get(key, *args, **options)
-        return (found, self._of(key)) if with_generation else found
+        result = super().get(key, *args, **options)
+        return (result, self._of(key)) if with_generation else result
 
     def set(self, key: str, value: Any, **options: Any) -> Any:
         super().set(key, value, **options)
@@ -188,17 +188,17 @@ class Client:
 
         quick = self.application.quick(path, lines, None) if method == "GET" and not query else None
         if quick is not None:
-            assert quick.rest is None
+            assert quick.blocks is None
             return answer(quick.status, quick.headers, quick.body)
         try:
             LOOP.run_until_complete(self.application(scope, receive, send))
         except ConflictError:
             return None
-        found = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
+        result = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
         body = b"".join(event["body"] for event in sent[1:])
         if method == "HEAD":
             assert body == b""
-        return answer(sent[0]["status"], found, body, method)
+        return answer(sent[0]["status"], result, body, method)
 
 
 def answer(status: int, headers: Any, body: bytes, method: str = "GET") -> Answer:
@@ -239,8 +239,8 @@ def check(kind: str, folder: Path, layout: str, change: str, target: str, name: 
     """Ask with another writer before each access in turn, and return how many there were; tags name one content."""
     contents: dict[str, set[Any]] = {}
     for at in range(1, 1000):
-        place = folder / f"{layout}{change}{target}{name}{at}".translate(str.maketrans("/ ?=&:-", "_______"))
-        store, other = made(kind, place)
+        path = folder / f"{layout}{change}{target}{name}{at}".translate(str.maketrans("/ ?=&:-", "_______"))
+        store, other = made(kind, path)
         fill(other, layout)
         client = Client(tegula.open_array(store))
         first = client.ask(target)
@@ -250,17 +250,17 @@ def check(kind: str, folder: Path, layout: str, change: str, target: str, name: 
         before = client.ask(target, **request)
         store.steps.number, store.steps.at = 0, at
         store.steps.act = lambda other=other: CHANGES[change](other, layout)
-        found = client.ask(target, **request)
+        result = client.ask(target, **request)
         if store.steps.act is not None:
             store.steps.act = None
             store.close()
             return at
-        if found not in (None, before) and not (change == "deleted" and found.status == 404):
+        if result not in (None, before) and not (change == "deleted" and result.status == 404):
             # a server that has just begun knows nothing of the state before
-            assert found == answers(lambda store=store: tegula.open(store), target, request), (at, before)
-        for one in (first, before, found):
-            if one is not None and one.status == 200 and "method" not in request and one.tag is not None:
-                contents.setdefault(one.tag, set()).add(one.body)
+            assert result == answers(lambda store=store: tegula.open(store), target, request), (at, before)
+        for mine in (first, before, result):
+            if mine is not None and mine.status == 200 and "method" not in request and mine.tag is not None:
+                contents.setdefault(mine.tag, set()).add(mine.body)
         assert all(len(bodies) == 1 for bodies in contents.values())
         store.close()
     raise AssertionError
@@ -347,15 +347,15 @@ def test_a_download_ends_where_its_table_was_replaced(monkeypatch: pytest.Monkey
     table = tegula.create_table(store, columns, format="bcolz")
     for act, rows in ((lambda: table.append({"a": [1], "b": [2.0]}), 200_000), (None, 200_001)):
         begun = download(Content(tegula.open(store)), "", "", "csv").run()
-        assert begun.rest is not None
-        next(begun.rest)
+        assert begun.blocks is not None
+        next(begun.blocks)
         if act is not None:
             act()
-            assert len(b"".join(begun.rest).splitlines()) + 131_074 > rows
+            assert len(b"".join(begun.blocks).splitlines()) + 131_074 > rows
         else:
             tegula.create_table(store, {"a": columns["a"] + 1, "b": columns["b"]}, format="bcolz", overwrite=True)
             with pytest.raises(ConflictError):
-                b"".join(begun.rest)
+                b"".join(begun.blocks)
 
 
 def test_a_served_table_may_be_replaced() -> None:

@@ -1,4 +1,4 @@
-"""Stores that behave as if they were far away: many requests at once, each of them counted."""
+"""Stores that behave like remote ones: many requests at once, each of them counted."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tegula.stores import MemoryStore
 from tegula.stores.capabilities import Revalidating
 
 
-class FarStore(MemoryStore):
+class RemoteStore(MemoryStore):
     """Values in memory; `asked` counts the operations, by name."""
 
     concurrency = 8
@@ -52,7 +52,7 @@ class FarStore(MemoryStore):
         return super().list_dir(prefix)
 
 
-class RevalidatingStore(Revalidating, FarStore):
+class RevalidatingStore(Revalidating, RemoteStore):
     """A store that sends a value only if it has changed."""
 
     def get_if_changed(self, key: str, generation: Any) -> Any:

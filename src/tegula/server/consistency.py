@@ -1,4 +1,4 @@
-"""Answers of one moment: what an answer depends on is compared with what was read first, and memory is known before."""
+"""Consistent answers: what an answer depends on is compared with what was read first. Its memory is known before."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ class Work(Generic[T]):
     Parameters
     ----------
     cost : int
-        The most bytes of memory that it takes.
+        The maximum number of bytes of memory that the work takes.
     run : callable
-        Does it; raises `ConflictError` if what it depends on has changed, so that it has to be planned again.
+        Does the work; raises `ConflictError` if what it depends on has changed, so that it has to be planned again.
     """
 
     cost: int
@@ -79,7 +79,7 @@ class Watch:
         self._nodes = [(path, metadata, self._state(path, metadata)) for path, metadata in nodes]
 
     def _state(self, path: str, metadata: NodeMetadata) -> dict[str, Generation]:
-        """Return the generations of a node's documents, which must say what was read."""
+        """Return the generations of a node's documents; raise `ConflictError` unless they say what was read."""
         keys = find_format(metadata.format).keys
         answers = gather(partial(self._read, path, config.current().max_input_bytes + 1), keys, self._store.concurrency)
         documents = {key: value for key, (value, _) in zip(keys, answers) if value is not None}
@@ -127,7 +127,7 @@ class Watch:
         Raises
         ------
         ConflictError
-            If a node has been replaced; errors of reading are those of a mixture then.
+            If a node has been replaced. It takes precedence over errors of `run`, which may have read parts of both.
         """
         return unless_changed(run, partial(self.check, growth=True))
 
@@ -143,7 +143,7 @@ def _has_grown(old: NodeMetadata, new: NodeMetadata) -> bool:
 
 
 def unless_changed(run: Callable[[], T], check: Callable[[], None]) -> T:
-    """Return the result of a function if a check succeeds after it; an error is that of the check first.
+    """Return the result of a function if a check succeeds afterwards; an error of the check takes precedence.
 
     Examples
     --------
@@ -153,7 +153,7 @@ def unless_changed(run: Callable[[], T], check: Callable[[], None]) -> T:
     try:
         result = run()
     except TegulaError:
-        check()  # what was read may have been of two states
+        check()  # what was read may belong to two states
         raise
     check()
     return result

@@ -7,8 +7,8 @@ they write. The *limit* is what the operation takes at least: as often the laten
 other, 64 at once, and the time in which the server sends that many answers and bytes to a client that does nothing with
 them. Libraries keep their store of a bucket, and its connections, from one round to the next.
 
-    python benches/far.py --quick
-    python benches/far.py --latency 20,100 --markdown docs/benchmarks.md
+    python benches/remote.py --quick
+    python benches/remote.py --latency 20,100 --markdown docs/benchmarks.md
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from typing import Any
 
 import report
 from contenders import LIMIT
-from contenders.far_arrays import BUCKET, FAR
 from contenders.interface import Lacking
-from far_cases import CASES, CONCURRENCY, REGIMES, FarCase, touched, waves
+from contenders.remote_arrays import BUCKET, REMOTE
 from process import Process
+from remote_cases import CASES, CONCURRENCY, REGIMES, RemoteCase, touched, waves
 from timing import Row
 
 HERE = Path(__file__).parent
 _ATTEMPTS = 3
-BEGIN, END = "<!-- far: begin -->", "<!-- far: end -->"
+BEGIN, END = "<!-- remote: begin -->", "<!-- remote: end -->"
 
 
 def options() -> argparse.Namespace:
@@ -43,7 +43,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, help="samples of each contender in a row (default: 5; --quick: 2)")
     parser.add_argument("--cases", default="", metavar="REGEX", help="only cases whose name this finds")
     parser.add_argument("--regimes", default="", metavar="REGEX", help="only regimes whose name this finds")
-    parser.add_argument("--contenders", default="", metavar="REGEX", help=f"only some of {', '.join(FAR)}")
+    parser.add_argument("--contenders", default="", metavar="REGEX", help=f"only some of {', '.join(REMOTE)}")
     parser.add_argument("--json", type=Path, metavar="FILE", help="keep all figures")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the table, between markers if it has any")
     parser.add_argument("--verbose", action="store_true", help="say why a contender is missing in a row")
@@ -54,7 +54,7 @@ class Server:
     """The server, and the rate at which it answers a client that does nothing."""
 
     def __init__(self) -> None:
-        self.process = Process([sys.executable, str(HERE / "far_server.py")])
+        self.process = Process([sys.executable, str(HERE / "remote_server.py")])
         self.port = int(self.process.answer()["port"])
         self.per_second = 1 / self._seconds(1000, 10_000)
         self.bytes_per_second = 2e6 / self._seconds(2_000_000, 500)
@@ -69,7 +69,7 @@ class Server:
     def _seconds(self, size: int, requests: int) -> float:
         """Return how long a request for a value of that size takes, of many at once; the least of several attempts."""
         self.do("value", path="/value", size=size)
-        client = [sys.executable, str(HERE / "far_client.py"), str(self.port), "/value", str(requests)]
+        client = [sys.executable, str(HERE / "remote_client.py"), str(self.port), "/value", str(requests)]
         found = [
             subprocess.run([*client, str(CONCURRENCY)], check=True, capture_output=True, text=True).stdout
             for _ in range(_ATTEMPTS)
@@ -92,12 +92,12 @@ class Run:
         self.rounds = chosen.rounds or (2 if chosen.quick else 5)
         self.verbose = chosen.verbose
         self.rows: list[Row] = []
-        for name in FAR:
+        for name in REMOTE:
             if re.search(chosen.contenders, name) or name == "tegula":
                 self._start(name)
 
     def _start(self, name: str) -> None:
-        worker = Process([sys.executable, str(HERE / "far_worker.py"), name, self.server.endpoint])
+        worker = Process([sys.executable, str(HERE / "remote_worker.py"), name, self.server.endpoint])
         try:
             worker.answer()
             self.versions[name] = worker.ask(do="version")["value"]
@@ -106,7 +106,7 @@ class Run:
         else:
             self.workers[name] = worker
 
-    def case(self, case: FarCase, latency: float, regimes: list[str]) -> None:
+    def case(self, case: RemoteCase, latency: float, regimes: list[str]) -> None:
         """Measure all regimes of a case."""
         source = f"{case.name}-{case.rows}"
         self._fill(case, source, case.rows)
@@ -128,14 +128,14 @@ class Run:
             self._show(row)
             self.server.do("set_latency", seconds=0)
 
-    def _fill(self, case: FarCase, path: str, rows: int) -> None:
+    def _fill(self, case: RemoteCase, path: str, rows: int) -> None:
         """Store an array with `rows` rows, or its documents only."""
         self.server.do("set_latency", seconds=0)
         self.server.put(path, case.documents(rows or None))
         if rows:
             self.workers["tegula"].ask(do="fill", case=vars(case), path=path)
 
-    def _sample(self, row: Row, name: str, case: FarCase, template: str, *, is_first: bool) -> None:
+    def _sample(self, row: Row, name: str, case: RemoteCase, template: str, *, is_first: bool) -> None:
         writes = REGIMES[row.regime].rows is not None
         path = f"of-{name}" if writes else template
         if writes:
@@ -151,13 +151,13 @@ class Run:
         if not is_first:
             row.samples[name].append(seconds)
 
-    def _check_written(self, name: str, case: FarCase, path: str) -> None:
+    def _check_written(self, name: str, case: RemoteCase, path: str) -> None:
         """Let another contender read what one has written."""
         reader = next((other for other in self.workers if other != name), name)
         if not self.workers[reader].ask(do="check", case=vars(case), path=path)["value"]:
             raise Lacking("it writes other values")
 
-    def _limit(self, regime: str, case: FarCase, source: str, latency: float) -> float:
+    def _limit(self, regime: str, case: RemoteCase, source: str, latency: float) -> float:
         files, part = touched(regime, case)
         all_files = -(-case.shape[0] // case.file[0]) * -(-case.shape[1] // case.file[1])
         stored = self.server.do("stored", prefix=f"/{BUCKET}/{source}/c/") / all_files * files * part
@@ -183,7 +183,7 @@ def main() -> None:
     chosen = options()
     run = Run(chosen)
     server = run.server
-    about = report.surroundings(run.versions, HERE, "memory", f"just bench-far {shlex.join(sys.argv[1:])}".strip())
+    about = report.surroundings(run.versions, HERE, "memory", f"just bench-remote {shlex.join(sys.argv[1:])}".strip())
     about.append(
         f"The server answers {server.per_second:,.0f} requests/s, or {server.bytes_per_second / 1e6:,.0f} MB/s, "
         f"to {CONCURRENCY} connections without latency."
