@@ -9,7 +9,6 @@ from typing import Annotated, Any, Final
 import typer
 
 import tegula
-from tegula import config
 from tegula.cli.completion import complete_target
 from tegula.cli.probing import examine, sentences
 from tegula.cli.reporting import AsJson, print_json
@@ -111,8 +110,8 @@ def _facts() -> dict[str, Any]:
         "packages": {name: _version(name) for name in _NEEDED},
         "optional_packages": {name: _version(name) for name in _OPTIONAL},
         "broken_packages": _broken(),
-        "executor": {"setting": config.current().executor, "used": used, "reason": reason},
-        "threads": config.current().threads,
+        "executor": {"setting": tegula.config.current().executor, "used": used, "reason": reason},
+        "threads": tegula.config.current().threads,
         "kernel": None if kernel is None else _kernel_facts(kernel),
         "codecs": {
             name: "kernel" if used == "kernel" and has is not None and runs_in_kernel(name, has) else "reference"
@@ -123,7 +122,7 @@ def _facts() -> dict[str, Any]:
 
 def _executor() -> tuple[str, str]:
     """Return the executor in use, and the reason for it."""
-    setting, load_error = config.current().executor, executors.load_error()
+    setting, load_error = tegula.config.current().executor, executors.load_error()
     if setting == "reference":
         return "reference", "chosen by the setting executor"
     if load_error is None:
