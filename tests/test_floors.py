@@ -21,7 +21,8 @@ _BYTES = {*GROUND, "metadata", "formats", "codecs", "stores", "indexing"}
 _ENGINE = {*_BYTES, "engine"}
 _ARRAYS = {*_ENGINE, "display", "views", "arrays"}
 _NODES = {*_ARRAYS, "tables", "hierarchy"}
-_OPERATIONS = {*_NODES, "jobs", "extracts", ""}
+_JOBS = {*_NODES, "reductions"}
+_OPERATIONS = {*_NODES, "jobs", "extracts", "reductions", ""}
 ROOMS: dict[str, set[str]] = {
     # floor 0
     "errors": set(),
@@ -37,6 +38,7 @@ ROOMS: dict[str, set[str]] = {
     "indexing": {*GROUND, "metadata"},
     # floor 3
     "engine": _BYTES,
+    "reductions": {*GROUND, "metadata", "formats", "codecs"},
     # floor 4: nodes
     "display": {*GROUND, "metadata"},
     "views": {*_ENGINE, "display"},
@@ -44,9 +46,9 @@ ROOMS: dict[str, set[str]] = {
     "tables": _ARRAYS,
     "hierarchy": {*_ARRAYS, "tables"},
     # floor 5: operations on whole nodes
-    "jobs": _NODES,
+    "jobs": _JOBS,
     "extracts": _NODES,
-    "zarr3_view": {*_NODES, "jobs"},
+    "zarr3_view": _NODES,
     # floor 6: interfaces of other libraries
     "zarr1": _OPERATIONS,
     "bcolz": _OPERATIONS,

@@ -19,8 +19,7 @@ from tegula.engine.stored import visiting
 from tegula.jobs.plans import Piece
 from tegula.jobs.publishing import Destination
 from tegula.jobs.rewriting.work import Converting
-from tegula.jobs.runners.runner import Threads
-from tegula.jobs.running import do_units
+from tegula.jobs.runners.runner import Threads, do_units
 from tegula.jobs.units import block_grid
 from tegula.stores import MemoryStore, Store
 
@@ -109,8 +108,8 @@ def test_verifying_sees_what_only_the_target_has_stored(vast: tegula.Array) -> N
 
     def is_same() -> bool:
         work = Converting("", vast, axes, Destination(copy.store, "", documents, "zarr3", {}, True), "verify", None)
-        piece = Piece("", copy.shape, block_grid(vast, copy), 0, {}, "")
-        total, _ = do_units(Threads(), work, piece, partial(work.stored, piece.grid), lambda done: None)
+        piece = Piece("", copy.shape, block_grid(vast, copy))
+        total, _ = do_units(Threads(), work, piece, lambda done: None)
         return not total["different"]
 
     assert not is_same()

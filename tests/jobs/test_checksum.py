@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 import tegula
 from tegula.errors import CodecError, NotFoundError, UnsupportedError
 from tegula.jobs import units
-from tegula.jobs.checksum import sum_box
-from tegula.jobs.sums import Sums, digest_of_array, limbs_of
+from tegula.jobs.checksum import digest_of_array, sum_box
 from tegula.metadata.data_types import OBJECT
+from tegula.reductions.sums import Sums, limbs_of
 
 checksums = importlib.import_module("tegula.jobs.checksum")
 DTYPES: list[Any] = ["?", "<i2", ">i4", "u8", ">f4", "<f8", "c16", "S4", ">U3", "V3", "<M8[ms]", ">m8[s]", "u1",

@@ -11,14 +11,14 @@ import pytest
 from tegula.errors import AlreadyExistsError
 from tegula.jobs.ledger import Ledger
 from tegula.jobs.managing import discard
-from tegula.jobs.plans import Plan
+from tegula.jobs.plans import Piece, Plan
 from tegula.metadata.chunk_grids import regular_grid
 from tegula.stores import MemoryStore
 
 
 def a_plan() -> Plan:
     plan = Plan("convert", {}, "a", "b")
-    plan.add("x", (8,), regular_grid((1,)), {})
+    plan.add(Piece("x", (8,), regular_grid((1,))))
     return plan
 
 
@@ -44,14 +44,14 @@ def test_the_new_owner_stays_when_the_old_process_ends(replaced: tuple[Ledger, L
 
 
 def test_the_new_owner_stays_when_the_old_process_gives_signs_of_life(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tegula.jobs.ledger._RENEWED", 0.01)
+    monkeypatch.setattr("tegula.jobs.owners._RENEWED", 0.01)
     store = MemoryStore()
     old, new = Ledger(store, "x"), Ledger(store, "x")
     old.begin(a_plan(), resume=True)
     discard(store, "x", force=True)
     new.begin(a_plan(), resume=True)
     time.sleep(0.2)
-    assert new.owners()["1of1"].facts["claim"] == new._claim
+    assert new.owners()["1of1"].facts["claim"] == new._claim.name
     old.release()
     new.release()
 

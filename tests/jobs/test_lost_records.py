@@ -37,8 +37,8 @@ OPERATIONS: dict[str, Any] = {
 def test_each_file_of_a_ledger_may_be_cut_at_any_length(
     operation: str, how: dict[str, Any], left: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tegula.jobs.running.RUN", 3)
-    monkeypatch.setattr("tegula.jobs.records.RUN", 3)
+    monkeypatch.setattr("tegula.jobs.runners.runner.RUN", 3)
+    monkeypatch.setattr("tegula.jobs.ledger.RUN", 3)
     source, whole, killed, work = a_source(), MemoryStore(), MemoryStore(), OPERATIONS[operation]
     work(source, whole)
     source.left = left

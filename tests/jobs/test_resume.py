@@ -25,8 +25,8 @@ from tegula import MemoryStore
 from tegula.errors import StoreError
 from tegula.formats import find_format
 from tegula.jobs.ledger import DIRECTORY, Ledger
-from tegula.jobs.owners import Owner
-from tegula.jobs.plans import Plan
+from tegula.jobs.owners import Owner, new_claim
+from tegula.jobs.plans import Piece, Plan
 from tegula.jobs.rewriting.array_job import Run
 from tegula.jobs.rewriting.planning import Conversion
 from tegula.jobs.rewriting.rules import rules_of
@@ -229,7 +229,7 @@ def test_a_dry_run_with_overwrite_promises_what_the_command_does() -> None:
 
 
 def test_an_owner_gives_signs_of_life_while_a_unit_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tegula.jobs.ledger._RENEWED", 0.01)
+    monkeypatch.setattr("tegula.jobs.owners._RENEWED", 0.01)
     source, target, seen = a_source(), MemoryStore(), list[float]()
 
     def last_sign() -> float:
@@ -352,7 +352,7 @@ def test_a_target_that_a_living_process_works_on_is_refused() -> None:
     interrupted(source, target)
     owner = ".tegula_job/owners/1of1"
     elsewhere = {"host": "elsewhere", "pid": 1, "began": "", "seen": time.time() - 60}
-    for facts in (Owner.here(Owner.new_claim()), elsewhere):
+    for facts in (Owner.here(new_claim()), elsewhere):
         target.set(owner, json.dumps(facts).encode())
         for options in ({"resume": True}, {"resume": False}, {"resume": False, "overwrite": True}):
             with pytest.raises(tegula.AlreadyExistsError, match="another job works on it"):
@@ -584,7 +584,7 @@ def test_the_ledger_is_small() -> None:
     store = MemoryStore()
     ledger, plan = Ledger(store, ""), Plan("convert", {}, "a", "b")
     count, nbytes = 4096, 2**20  # units of a MiB, which is little
-    plan.add("x", (count,), regular_grid((1,)), {})
+    plan.add(Piece("x", (count,), regular_grid((1,))))
     ledger.begin(plan, resume=False)
     for first in range(0, count, 256):
         for number in range(first, first + 256):
@@ -613,7 +613,7 @@ def test_units_count_as_done_while_their_records_are_merged(how: str) -> None:
 
     store = Slow()
     ledger, plan = Ledger(store, ""), Plan("convert", {}, "a", "b")
-    plan.add("x", (8,), regular_grid((1,)), {})
+    plan.add(Piece("x", (8,), regular_grid((1,))))
     ledger.begin(plan, resume=False)
     for number in range(8):
         ledger.record(number, {"read": 1})

@@ -14,7 +14,7 @@ import tegula
 from tegula import MemoryStore
 from tegula.jobs.comparing.differences import Differing
 from tegula.jobs.sharing import Code
-from tegula.jobs.statistics.moments import Bins, Moments, measure
+from tegula.reductions.moments import Bins, Moments, measure
 
 VALUES = np.random.default_rng(5).normal(size=(40, 30))
 pytestmark = [pytest.mark.once(executors="both"), pytest.mark.usefixtures("small_units")]

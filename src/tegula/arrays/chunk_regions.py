@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tegula.engine import StoredArray, part_of
-from tegula.engine.stored.visiting import cells, is_inside
+from tegula.engine.stored.visiting import cells, stored_inside
 from tegula.errors import SelectionError
 from tegula.metadata.chunk_grids import ChunkGrid, regular_grid
 from tegula.views.operators import OperationError
@@ -143,6 +143,6 @@ def _stored_regions(array: StoredArray) -> tuple[Iterator[Region], bool]:
     metadata = array.metadata
     number, size = prod(metadata.grid.counts(metadata.shape)), prod(metadata.shape)
     if array.is_sparse(number, size * metadata.data_type.numpy.itemsize):
-        stored = (coords for coords, _ in array.stored_chunks() if is_inside(array, coords))
+        stored = stored_inside(array)
         return (part_of(array, coords) for coords in stored), True
     return regions(metadata.shape, metadata.grid), False

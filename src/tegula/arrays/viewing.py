@@ -14,9 +14,11 @@ from tegula.stores.identity import lasting_text, unique_location
 
 if TYPE_CHECKING:
     import numpy as np
+    import numpy.typing as npt
 
     from tegula.engine import Future
     from tegula.indexing import Plan, Transform
+    from tegula.metadata.data_types import DataType
 
 __all__ = ["ViewedArray", "dask_token"]
 
@@ -55,6 +57,14 @@ class ViewedArray:
     @property
     def dtype(self) -> np.dtype[Any]:
         return self.array.stored.metadata.data_type.numpy
+
+    @property
+    def data_type(self) -> DataType:
+        return self.array.stored.metadata.data_type
+
+    @property
+    def fill(self) -> npt.NDArray[Any] | None:
+        return self.array.stored.metadata.fill_value
 
     @property
     def chunks(self) -> tuple[int | None, ...]:

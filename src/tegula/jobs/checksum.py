@@ -10,14 +10,16 @@ from typing import Any, Final
 import numpy as np
 
 from tegula.arrays.array import Array
+from tegula.arrays.masks import attributes_of
+from tegula.formats.dimension_names import attributes_without
 from tegula.hierarchy.group import Group
 from tegula.jobs.sharing import Code, reading
-from tegula.jobs.sums import Sums, digest_of, digest_of_array, sums_of_values
 from tegula.jobs.units import Box, Progress, boxes, opened
+from tegula.reductions import Sums, digest_of, sums_of_fill, sums_of_values, type_name
 from tegula.tables.columns import ORDER
 from tegula.tables.table import Table
 
-__all__ = ["Checksum", "checksum", "sum_box"]
+__all__ = ["Checksum", "checksum", "digest_of_array", "sum_box"]
 
 _CODE: Final = Code[Sums]((Sums,))
 
@@ -182,6 +184,19 @@ def checksum(
 def sum_box(array: Array, box: Box) -> Sums:
     """Return the sums of one box of an array; those of boxes without a common element merge in any order."""
     return sums_of_values(np.asarray(array[box]), box, array.metadata.data_type)
+
+
+def digest_of_array(array: Array, sums: Sums, *, attributes: bool = False) -> str:
+    """Return the checksum of an array, from the sums of some boxes; all other elements hold the fill value."""
+    data_type = array.metadata.data_type
+    sums = sums.merge(sums_of_fill(array.stored.fill, array.shape, data_type, sums))
+    facts: dict[str, Any] = {"type": type_name(data_type), "shape": [*array.shape], "values": [*sums.values]}
+    if attributes:
+        # names may be part of the attributes
+        facts["attributes"] = attributes_without(attributes_of(array))
+        names = array.dimension_names
+        facts["names"] = None if names is None or not array.ndim else [*names]
+    return digest_of(facts)
 
 
 def _containers(node: Group | Table) -> Iterator[tuple[str, Any]]:

@@ -13,7 +13,7 @@ from tegula.arrays.keywords import known_keywords
 from tegula.engine.concurrency.pool import for_each, gather
 from tegula.engine.documents.finding import children
 from tegula.engine.nodes.deleting import clear_place
-from tegula.engine.stored.visiting import cells, is_inside
+from tegula.engine.stored.visiting import cells, is_inside, stored_inside
 from tegula.errors import AlreadyExistsError, ConflictError, NotFoundError, TegulaError
 from tegula.hierarchy import copying
 from tegula.hierarchy.copier import Copier, CopyProgress
@@ -21,11 +21,10 @@ from tegula.hierarchy.copying import CopyReport
 from tegula.hierarchy.sources import Source, Sources, source_of
 from tegula.jobs.ledger import Ledger, is_ledger_key, share_of
 from tegula.jobs.managing import refuse_running
-from tegula.jobs.plans import Plan, Unit, fingerprint_of
+from tegula.jobs.plans import Piece, Plan, Unit, fingerprint_of
 from tegula.jobs.recording import Recording
-from tegula.jobs.runners.runner import Runner, Work, check_reachable, runner_of
-from tegula.jobs.running import do_units
-from tegula.jobs.units import Box, block_grid, stored_pairs
+from tegula.jobs.runners.runner import Runner, Work, check_reachable, do_units, runner_of
+from tegula.jobs.units import Box, block_grid, in_boxes
 from tegula.metadata.chunk_grids import ChunkGrid
 from tegula.metadata.nodes import ArrayMetadata, GroupMetadata
 from tegula.stores import Store
@@ -140,14 +139,19 @@ class _Job:
     def run(self, runner: Runner, overwrite: bool, resumes: bool) -> CopyReport:
         """Copy everything; see `copy`."""
         self._find_nodes()
-        recording = Recording(self.ledger, self.plan, resumes, lambda is_noted: self._is_copied())
+        recording = Recording(
+            self.ledger,
+            self.plan,
+            resumes=resumes,
+            overwrite=overwrite,
+            is_taken=lambda: False,  # a copy skips no array
+            looks_complete=lambda is_noted: self._is_copied(),
+        )
         # the chunks, then the rest
         try:
             with recording.under_way(
-                overwrite=overwrite,
                 check=lambda: copying.prepare(self.store, self.old, self.new_store, self.new, overwrite),
-                clear=lambda: clear_place(self.new_store, self.new),
-                is_taken=lambda: False,  # a copy skips no array
+                clear=partial(clear_place, self.new_store, self.new),
             ) as ledger:
                 if ledger is None:
                     return CopyReport(len(self.arrays), len(self.plan.groups))
@@ -159,17 +163,17 @@ class _Job:
                 if not recording.is_over() and number_left:
                     shown = self._values, self._nbytes
                     return CopyReport(len(self.arrays), len(self.plan.groups), *shown, units_left=number_left)
-                rest = _Rest(
+                others = _OtherValues(
                     self.store, self._prefix(self.old), self.new_store, self._prefix(self.made), self._progress
                 )
-                rest.recorded = {self._prefix(array.path): array for array in self.arrays.values()}
-                rest.begun = {array.path: self._sources[name] for name, array in self.arrays.items()}
-                rest.reports_to(ledger)
-                rest.tree()
+                others.recorded = {self._prefix(array.path): array for array in self.arrays.values()}
+                others.begun = {array.path: self._sources[name] for name, array in self.arrays.items()}
+                others.reports_to(ledger)
+                others.tree()
                 recording.finish(is_noted=resumes)
         finally:
             engine.forget(self.new_store, self._prefix(self.new))
-        return CopyReport(rest.arrays, rest.groups, self._values + rest.values, self._nbytes + rest.nbytes)
+        return CopyReport(others.arrays, others.groups, self._values + others.values, self._nbytes + others.nbytes)
 
     def _is_copied(self) -> bool:
         """Return whether the target has the documents and chunks of the source, as after a copy without a ledger."""
@@ -192,8 +196,8 @@ class _Job:
     def _begin_reading(self) -> None:
         """Note the arrays as they are before the first chunk is copied."""
         arrays, changed = [*self.arrays.values()], self.ledger.spoil
-        found = gather(lambda array: source_of(array, "same", changed), arrays, self.store.concurrency)
-        self._sources = dict(zip(self.arrays, found))
+        sources = gather(lambda array: source_of(array, "same", changed), arrays, self.store.concurrency)
+        self._sources = dict(zip(self.arrays, sources))
 
     def _find_nodes(self) -> None:
         """Find the nodes, and plan the units of all arrays whose metadata can be read."""
@@ -212,13 +216,13 @@ class _Job:
                         self._unread = True
                         continue  # its values are copied with the rest
             below = gather(lambda path: children(self.store, self._prefix(path)), groups, self.store.concurrency)
-            level = [child[:-1] for found in below for child in found]
+            level = [child[:-1] for children_of in below for child in children_of]
         self.arrays = dict(sorted(self.arrays.items()))
         keys = self.store.list_prefix(self._prefix(self.old))
         if not self.arrays and not self.plan.groups and next(iter(keys), None) is None:
             raise NotFoundError("there is no array or group", path=location_of(self.store, self.old))
         for name, array in self.arrays.items():
-            self.plan.add(name, array.shape, block_grid(array, array), fingerprint_of(array))
+            self.plan.add(Piece(name, array.shape, block_grid(array, array), fingerprint_of(array)))
 
     def _node_at(self, store: Store, path: str) -> Any:
         try:
@@ -248,7 +252,7 @@ class _Job:
             self._show(name, before[0] + total["copied"], before[1] + total["written"])
 
         with self._sources[name]:
-            total, left = do_units(runner, work, piece, partial(work.stored, piece.grid), report)
+            total, left = do_units(runner, work, piece, report)
         self._values, self._nbytes = before[0] + total["copied"], before[1] + total["written"]
         if not left:
             self.ledger.complete(piece.first, piece.stop)
@@ -303,14 +307,14 @@ class _Chunks(Work):
         return cells(self.array.metadata.grid.touched(box))
 
     def stored(self, grid: ChunkGrid) -> Iterator[tuple[Coords, Coords]] | None:
-        """Return the boxes and chunks to visit, in order, if few chunks are stored; ``None`` for all boxes."""
+        """Return what to visit if few chunks are stored; see `Work.stored`."""
         old = self.array.stored
         if not old.is_sparse(prod(old.metadata.grid.counts(old.metadata.shape))):
             return None
-        return stored_pairs(self.array, grid)
+        return in_boxes(old, partial(stored_inside, old), grid)
 
 
-class _Rest(Copier):
+class _OtherValues(Copier):
     """A copier of all values except the chunks that were units; it keeps values that an interrupted copy has left."""
 
     recorded: Mapping[str, Array]
@@ -340,7 +344,7 @@ class _Rest(Copier):
             prefix = "".join(f"{part}/" for part in parts[:count])
             if (array := self.recorded.get(prefix)) is not None:
                 coords = array.metadata.keys.decode("/".join(parts[count:]), array.ndim)
-                return coords is not None and is_inside(array.stored, coords)
+                return coords is not None and is_inside(array.metadata, coords)
         return False
 
     def _copy(self, key: str, nbytes: int, known: bytes | None = None) -> None:

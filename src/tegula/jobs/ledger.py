@@ -11,18 +11,23 @@ Its keys are below `DIRECTORY` in the job's target, a name that no format uses f
     runs/0-256-0of1         many units in a row, which replace their records
     arrays/t                an array that is complete, with the sums over its units
 
-`tegula.jobs.records` reads and writes the last three. What a job makes that replaces a node is beside its ledger, below
-`.tegula_job-new`, until it is complete.
+The last three are records. One is written after the values of its unit, so a unit with a record is done, and a unit
+without one is done again; chunks do not show that, since those that hold only the fill value are not stored. What a job
+makes that replaces a node is beside its ledger, below `.tegula_job-new`, until it is complete.
 """
 
 from __future__ import annotations
 
-import _thread
 import json
+import re
 import time
-from collections.abc import Iterator, Sequence
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from itertools import accumulate
 from threading import Lock
+from types import MappingProxyType
 from typing import Any, Final
 
 from tegula.engine.concurrency.pool import gather
@@ -30,21 +35,32 @@ from tegula.engine.documents.finding import JOB_DIRECTORY as DIRECTORY
 from tegula.engine.reading.remote import delete_keys, delete_prefix
 from tegula.errors import AlreadyExistsError, ConflictError, MetadataError, TegulaError, UnsupportedError
 from tegula.formats.documents import load
-from tegula.jobs.owners import LATEST, Owner, owner_of
-from tegula.jobs.plans import Piece, Plan, digest, is_plan
-from tegula.jobs.records import Records
-from tegula.stores import ABSENT, Generation, Store
-from tegula.stores.capabilities import EmptyDirectories, delete_if
+from tegula.jobs.owners import LATEST, Claim, Owner, delete_unchanged, owner_of
+from tegula.jobs.plans import LARGEST, Piece, Plan, digest, is_count, is_plan
+from tegula.stores import ABSENT, Store
+from tegula.stores.capabilities import EmptyDirectories
 from tegula.stores.targets.paths import location_of
 
-__all__ = ["COMPLETE", "DIRECTORY", "Ledger", "is_ledger_key", "is_shared", "share_of", "survives"]
+__all__ = [
+    "COMPLETE", "DIRECTORY", "RUN", "Amounts", "Ledger", "add_amounts", "is_ledger_key", "is_shared", "share_of",
+    "survives",
+]  # fmt: skip
 
 COMPLETE: Final = ".tegula_complete"
 """Name of the value that marks a complete target: the facts of the plan, stored in one of its arrays."""
 _ROOMS: Final = ("units/", "runs/", "arrays/", "owners/", "of/")
 _LAST: Final = ("plan.json", "replaces", "done")  # of a ledger that is removed; without a plan there is no job
-_ATTEMPTS: Final = 10  # to become the owner of a part
-_RENEWED: Final = 30.0
+RUN: Final = 256
+"""Successive units that share a record."""
+_LISTINGS: Final = 10  # attempts to list the records while other parts merge them
+_RECORD: Final = re.compile(
+    r"units/[0-9]{1,40}|arrays/[0-9]{1,40}|runs/[0-9]{1,40}-[0-9]{1,40}-[0-9]{1,9}of[1-9][0-9]{0,8}"
+).fullmatch
+Amounts = Mapping[str, Any]
+_UNREADABLE: Final[Amounts] = MappingProxyType({})
+"""Stands for a record that is empty or cut, as after a power loss: it counts as absent, and its unit is done again."""
+_Run = tuple[int, int, int, int]
+"""First unit, end, remainder and modulus: the units in this range that have this remainder."""
 
 
 def share_of(part: Any) -> tuple[int, int]:
@@ -80,7 +96,7 @@ def survives(store: Store) -> bool:
     return not store.in_archive
 
 
-class Ledger(Records):
+class Ledger:
     """The ledger of one job in a store.
 
     Parameters
@@ -96,6 +112,9 @@ class Ledger(Records):
     ----------
     replaces : bool
         Whether the job replaces a node, as it says itself before it begins, and as is stored afterwards.
+    job : float or None
+        The time at which the job began that this process works on, which tells its records from those of a job that
+        was replaced; ``None`` if it works on none.
 
     Examples
     --------
@@ -115,22 +134,27 @@ class Ledger(Records):
                 "to a directory or bucket",
                 path=location_of(store, path),
             )
-        super().__init__(store, f"{path}/{DIRECTORY}/".lstrip("/"), part)
-        self.path = path
+        self.store, self.path, self.part = store, path, part
         self.replaces = False
+        self.job: float | None = None
         self.expected: Plan | None = None  # what this process is about to do
-        self._owner = self._claim = ""
-        self._beat: Any = None  # a lock; releasing it ends the thread that renews the owner record
-        self._owning = Lock()
+        self._prefix = f"{path}/{DIRECTORY}/".lstrip("/")
+        self._own_name = f"{part[0]}of{part[1]}"
+        self._claim = Claim(store, f"{self._prefix}owners/{self._own_name}")
+        self._lock = Lock()  # for the records
+        self._done: dict[int, Amounts] = {}
+        self._sums: dict[_Run, Amounts] = {}
+        self._runs: tuple[list[_Run], list[int]] = [], []  # in order, and the largest end of all runs up to each
+        self._arrays: dict[str, Amounts] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.store, self.path, self.part), {"job": self.job}
 
     def plan(self) -> dict[str, Any] | None:
         """Return the stored plan; ``None`` if there is no job, or its plan is lost."""
-        return self.found_plan()[1]
+        return self.stored_plan()[1]
 
-    def found_plan(self) -> tuple[bool, dict[str, Any] | None]:
+    def stored_plan(self) -> tuple[bool, dict[str, Any] | None]:
         """Return whether there is a job, and its plan unless it is lost: empty or cut, as after a power loss."""
         key = f"{self._prefix}plan.json"
         raw = self.store.get(key)
@@ -245,7 +269,7 @@ class Ledger(Records):
         # the plan, stored by the process that begins
         where = location_of(self.store, self.path)
         self.expected = plan
-        is_there, stored = self.found_plan()
+        is_there, stored = self.stored_plan()
         if not is_there and is_found:
             return False
         if is_there and not resume:
@@ -279,7 +303,7 @@ class Ledger(Records):
         # the owner
         try:
             self._refuse_others(where)
-            self._take(where)
+            self._claim.take(self.job, where)
         except AlreadyExistsError:
             joined = any(owner.is_alive and owner.facts.get("job") == self.job for owner in self.owners().values())
             if stored is None and self.part == (1, 1) and not joined:
@@ -308,7 +332,7 @@ class Ledger(Records):
         if self.has_plan:
             raise self._in_the_way(where)
         try:
-            self._take(where)
+            self._claim.take(self.job, where)
             if self.has_plan:  # another job has just begun
                 raise self._in_the_way(where)
             yield
@@ -317,107 +341,37 @@ class Ledger(Records):
 
     def _in_the_way(self, where: str) -> AlreadyExistsError:
         """Return the error for another job at the target."""
-        live = [owner for name, owner in self.owners().items() if owner.is_alive and name != self._own_name]
+        own = self._own_name if self.is_taken else ""
+        live = [owner for name, owner in self.owners().items() if owner.is_alive and name != own]
         interrupted = "a job was interrupted here; resume it, or remove it with `tegula jobs clean`"
         return AlreadyExistsError(f"another job works on it ({live[0]})" if live else interrupted, path=where)
 
-    @property
-    def _own_name(self) -> str:
-        return self._owner.rpartition("/")[2]
-
     def _refuse_others(self, where: str) -> None:
         """Raise if another process does this part, or the job divided into another number of parts."""
-        number, parts = self.part
         for name, owner in self.owners().items():
-            mine = name == f"{number}of{parts}"
-            if owner.is_alive and (mine or not name.endswith(f"of{parts}")):
+            if owner.is_alive and (name == self._own_name or not name.endswith(f"of{self.part[1]}")):
                 raise AlreadyExistsError(f"another job works on it ({owner})", path=where)
-
-    def _take(self, where: str) -> None:
-        """Become the owner of the part; raise if a living process owns it."""
-        number, parts = self.part
-        key = f"{self._prefix}owners/{number}of{parts}"
-        for _ in range(_ATTEMPTS):
-            raw, generation = self.store.get(key, with_generation=True)
-            if raw is not None and (owner := owner_of(raw)).is_alive:
-                raise AlreadyExistsError(f"another job works on it ({owner})", path=where)
-            self._owner, self._claim = key, Owner.new_claim()  # first, so that a signal leaves no claim without an end
-            try:
-                self.store.set(key, self._owner_record(), if_generation=generation)
-                break
-            except ConflictError:  # another owner, or a part that has completed the job has removed the old one
-                self._disowned()
-            except BaseException:  # a signal may come when it is stored already
-                self._disowned()
-                with suppress(TegulaError):
-                    self._delete_claim(key)
-                raise
-        else:
-            raise AlreadyExistsError("other processes begin to work on the job all the time", path=where)
-        beat = _thread.allocate_lock()
-        beat.acquire()  # first, since `_disowned` releases it after a signal, too
-        self._beat = beat
-        _thread.start_new_thread(self._give_signs, (beat,))
-
-    def _owner_record(self) -> bytes:
-        return json.dumps({**Owner.here(self._claim), "job": self.job}).encode()
-
-    def _give_signs(self, ended: Any) -> None:
-        """Renew the owner record each half minute, even if a unit takes longer, until the part is released."""
-        while not ended.acquire(timeout=_RENEWED):
-            with self._owning:
-                if not self._owner or ended is not self._beat:
-                    return
-                with suppress(TegulaError):  # the storage may be back the next time
-                    raw, generation = self.store.get(self._owner, with_generation=True)
-                    if raw is None or owner_of(raw).facts.get("claim") != self._claim:
-                        return  # the job was removed, or another process has taken the part
-                    self.store.set(self._owner, self._owner_record(), if_generation=generation)
 
     @property
     def is_taken(self) -> bool:
         """Whether this process has become the owner of its part."""
-        return bool(self._owner)
+        return self._claim.is_held
 
     def release(self) -> None:
         """Let other processes work on the part; the record of a process that has taken it meanwhile stays."""
-        if key := self._disowned():
-            try:
-                self._delete_claim(key)
-            except KeyboardInterrupt:  # once more, since nothing else does it
-                self._delete_claim(key)
-                raise
-        self._tidy()
-
-    def _tidy(self) -> None:
-        """Remove the directories of a ledger that are empty, as a process leaves them that is killed in between."""
+        self._claim.give_up()
+        # directories of a ledger that are empty, as a process leaves them that is killed in between
         store, above = self.store, self._prefix
         if isinstance(store, EmptyDirectories) and store.has_prefix(above):
             for name in ("", *_ROOMS):
                 if store.has_prefix(above + name):
                     store.delete(f"{above}{name}-")  # there is no such key; its directories go if they are empty
 
-    def _delete_claim(self, key: str) -> None:
-        """Delete the owner record at `key` if this process has stored it."""
-        raw, generation = self.store.get(key, with_generation=True)
-        if raw is not None and owner_of(raw).facts.get("claim") == self._claim:
-            _delete_unchanged(self.store, key, generation)
-
-    def _disowned(self) -> str:
-        """Stop renewing the owner record; return its key, ``""`` if there is none."""
-        with self._owning:
-            key, self._owner = self._owner, ""
-            Owner.end_claim(self._claim)
-            if self._beat is not None:
-                self._beat.release()
-                self._beat = None
-        return key
-
     def owners(self) -> dict[str, Owner]:
         """Return by part the processes that work on the job, or did."""
         prefix = f"{self._prefix}owners/"
-        found = {key[len(prefix) :]: self.store.get(key) for key in sorted(self.store.list_prefix(prefix))}
-        return {name: owner_of(raw) for name, raw in found.items() if raw is not None}
+        records = {key[len(prefix) :]: self.store.get(key) for key in sorted(self.store.list_prefix(prefix))}
+        return {name: owner_of(raw) for name, raw in records.items() if raw is not None}
 
     def finish(self) -> None:
         """Remove the ledger of a job that is complete."""
@@ -434,7 +388,7 @@ class Ledger(Records):
         if generations[_LAST.index("replaces")] != ABSENT:
             delete_prefix(self.store, self._new)
         for key, generation in zip(last, generations):
-            _delete_unchanged(self.store, key, generation)
+            delete_unchanged(self.store, key, generation)
 
     def forget_units(self) -> None:
         """Delete the records of units."""
@@ -449,6 +403,165 @@ class Ledger(Records):
     def _delete_names(self) -> None:
         delete_keys(self.store, [*self.store.list_prefix(f"{self._prefix}of/")])
 
+    # --- the records
+
+    def read(self) -> None:
+        """Read which units are done."""
+        done, sums, arrays = dict[int, Amounts](), dict[_Run, Amounts](), dict[str, Amounts]()
+        # a record that vanishes after it was listed has been merged into another, which the next listing shows
+        records: dict[str, Amounts | None] = {}
+        for _ in range(_LISTINGS):
+            keys = self._keys()
+            records = dict(zip(keys, gather(self._amounts, keys, self.store.concurrency)))
+            if None not in records.values():
+                break
+        for key, amounts in records.items():
+            kind, _, name = key[len(self._prefix) :].partition("/")
+            if amounts is None or not self._is_ours(amounts):
+                continue
+            if kind == "units":
+                done[int(name)] = amounts
+            elif kind == "runs":
+                first, stop, remainder, modulus = map(int, re.split("-|of", name))
+                sums[first, stop, remainder, modulus] = amounts
+            else:
+                arrays[name] = amounts
+        with self._lock:
+            self._done, self._arrays = done, arrays
+            self._set_runs(sums)
+
+    def _keys(self) -> list[str]:
+        return [key for key in self.store.list_prefix(self._prefix) if _RECORD(key[len(self._prefix) :])]
+
+    def _amounts(self, key: str) -> Amounts | None:
+        raw = self.store.get(key)  # ``None`` if another part has merged the record
+        if raw is None:
+            return None
+        with suppress(MetadataError):
+            amounts = load(raw, key)
+            if all(_is_amount(*member) for member in amounts.items()):
+                return amounts
+        return _UNREADABLE
+
+    def _store(self, name: str, amounts: Amounts) -> None:
+        key, made = f"{self._prefix}{name}", {**amounts}
+        if self.job is not None:
+            made["job"] = str(self.job)  # texts are not summed up
+        raw = json.dumps(made, separators=(",", ":")).encode()
+        try:
+            self.store.set(key, raw, if_generation=ABSENT)
+        except ConflictError:  # done twice, for example by a worker that was taken for dead
+            stored = self._amounts(key)
+            if stored is not None and not self._is_ours(stored):
+                self.store.set(key, raw)
+
+    def _is_ours(self, amounts: Amounts) -> bool:
+        """Return whether a record is of this job: a unit in progress may be recorded after its job was replaced."""
+        return amounts is not _UNREADABLE and (self.job is None or amounts.get("job") in (None, str(self.job)))
+
+    def discard(self, number: int) -> None:
+        """Delete the record of a unit whose result can't be read, so that the unit is done again."""
+        with self._lock:
+            self._done.pop(number, None)
+        self.store.delete(f"{self._prefix}units/{number}")
+
+    def __contains__(self, number: int) -> bool:
+        if number in self._done:
+            return True
+        # runs of other parts overlap, as do those from before the number of parts was changed
+        runs, reach = self._runs
+        at = bisect_right(runs, number, key=lambda run: run[0]) - 1
+        while at >= 0 and number < reach[at]:
+            _, stop, remainder, modulus = runs[at]
+            if number < stop and number % modulus == remainder:
+                return True
+            at -= 1
+        return False
+
+    def _set_runs(self, sums: dict[_Run, Amounts]) -> None:
+        ordered, self._sums = sorted(sums), sums
+        self._runs = ordered, [*accumulate((stop for _, stop, _, _ in ordered), max)]
+
+    def is_mine(self, number: int) -> bool:
+        """Return whether a unit belongs to the part that this process does."""
+        return number % self.part[1] == self.part[0] - 1
+
+    def record(self, number: int, amounts: Amounts) -> None:
+        """Store the record of a unit that is done; any worker may call this."""
+        self._store(f"units/{number}", amounts)
+        self.note(number, amounts)
+
+    def recorded(self, number: int) -> Amounts | None:
+        """Return the stored record of a unit; ``None`` if there is none."""
+        amounts = self._amounts(f"{self._prefix}units/{number}")
+        return None if amounts is None or not self._is_ours(amounts) else amounts
+
+    def note(self, number: int, amounts: Amounts) -> None:
+        """Remember that a worker has recorded a unit as done."""
+        with self._lock:
+            self._done[number] = amounts
+
+    def gather(self, numbers: Iterable[int]) -> None:
+        """Merge the records of successive units of this part into one."""
+        units = [(number, self._done[number]) for number in numbers if number in self._done]
+        if len(units) < 2:
+            return
+        run = units[0][0], units[-1][0] + 1, self.part[0] - 1, self.part[1]
+        total = _sum(amounts for _, amounts in units)
+        total["units"] = len(units)
+        self._store(_name_of(run), total)
+        with self._lock:
+            self._set_runs({**self._sums, run: total})
+            for number, _ in units:
+                self._done.pop(number, None)
+        delete_keys(self.store, [f"{self._prefix}units/{number}" for number, _ in units])
+
+    def sum_of(self, first: int, stop: int) -> Counter[str]:
+        """Return the sums over the units of an array that are done, by name."""
+        return _sum(self.records(first, stop))
+
+    def known(self, number: int) -> Amounts | None:
+        """Return the record of a unit, if the ledger had one for this unit alone when it was read."""
+        return self._done.get(number)
+
+    def records(self, first: int, stop: int) -> list[Amounts]:
+        """Return the records of the units of an array that are done."""
+        runs = [amounts for run, amounts in self._sums.items() if first <= run[0] < stop]
+        return [*runs, *(amounts for number, amounts in self._done.items() if first <= number < stop)]
+
+    def complete(self, first: int, stop: int) -> None:
+        """Record that an array is complete, and remove the records of its units."""
+        total = self.sum_of(first, stop)
+        with self._lock:
+            self._arrays[str(first)] = total
+        if not self.is_kept:  # a record would count for the job that replaced this one
+            return
+        self._store(f"arrays/{first}", total)
+        with self._lock:
+            numbers = [number for number in self._done if first <= number < stop]
+            runs = [run for run in self._sums if first <= run[0] < stop]
+        keys = [*(f"units/{number}" for number in numbers), *map(_name_of, runs)]
+        delete_keys(self.store, [self._prefix + key for key in keys])
+        with self._lock:
+            for number in numbers:
+                self._done.pop(number, None)
+            self._set_runs({run: total for run, total in self._sums.items() if not first <= run[0] < stop})
+
+    def completed(self, first: int) -> Amounts | None:
+        """Return the sums over the units of an array that is complete; ``None`` if it is not."""
+        return self._arrays.get(str(first))
+
+    def left_of(self, first: int, stop: int) -> int:
+        """Return how many units of an array are not done; they are numbered from `first` up to `stop`."""
+        if self.completed(first) is not None:
+            return 0
+        return stop - first - sum(int(amounts.get("units", 1)) for amounts in self.records(first, stop))
+
+    def number_done(self, stop: int) -> int:
+        """Return how many units below a number are done, not counting those of complete arrays."""
+        in_runs: int = _sum(self._sums.values())["units"]
+        return in_runs + sum(number < stop for number in self._done)
+
     def left_in(self, plan: Plan) -> int:
         """Return how many units of a plan are not done."""
         return sum(self.left_of(piece.first, piece.stop) for piece in plan.pieces.values())
@@ -457,7 +570,7 @@ class Ledger(Records):
         """Return the size of the ledger in bytes."""
         return sum(self.store.size(key) or 0 for key in self.store.list_prefix(self._prefix))
 
-    def whole(self) -> Ledger:
+    def undivided(self) -> Ledger:
         """Return a ledger for work that is not divided into parts; the process that needs the result does all of it."""
         if self.part == (1, 1):
             return self
@@ -466,8 +579,8 @@ class Ledger(Records):
     def living_parts(self) -> list[int]:
         """Return the numbers of the parts that run now, including this one."""
         number, parts = self.part
-        found = {name for name, owner in self.owners().items() if owner.is_alive and name.endswith(f"of{parts}")}
-        return sorted({number, *(int(name.partition("of")[0]) for name in found)})
+        living = {name for name, owner in self.owners().items() if owner.is_alive and name.endswith(f"of{parts}")}
+        return sorted({number, *(int(name.partition("of")[0]) for name in living)})
 
     def among_living(self) -> Ledger:
         """Return a ledger for units that the parts which run now share."""
@@ -487,13 +600,35 @@ def _digest_of(plan: Plan) -> str:
     return digest(json.dumps(plan.facts(), sort_keys=True).encode())
 
 
-def _delete_unchanged(store: Store, key: str, generation: Generation) -> None:
-    """Delete a value, unless another process has replaced it: then it belongs to the next job."""
-    if generation != ABSENT:
-        with suppress(ConflictError):
-            delete_if(store, key, generation)
-
-
 def is_shared(store: Store) -> bool:
     """Return whether other processes can read and write the values of a store."""
     return not store.in_memory and (isinstance(store.identity, str) or survives(store))
+
+
+def _name_of(run: _Run) -> str:
+    first, stop, remainder, modulus = run
+    return f"runs/{first}-{stop}-{remainder}of{modulus}"
+
+
+def _sum(several: Iterable[Amounts]) -> Counter[str]:
+    total: Counter[str] = Counter()
+    for amounts in several:
+        add_amounts(total, amounts)
+    return total
+
+
+def add_amounts(total: Counter[str], amounts: Amounts) -> None:
+    """Add the amounts of a unit to a sum; of amounts named ``"largest …"``, keep the larger."""
+    # other values are results of units
+    numbers = {name: amount for name, amount in amounts.items() if type(amount) in (int, float)}
+    for name, amount in numbers.items():
+        total[name] = max(total[name], amount) if name.startswith("largest ") else total[name] + amount
+
+
+def _is_amount(name: str, value: Any) -> bool:
+    """Return whether a member of a record can be summed up, or is the result of a unit."""
+    if name == "units":
+        return is_count(value)
+    if type(value) in (int, float):
+        return bool(abs(value) < (2**63 if name.startswith("largest ") else LARGEST))
+    return True

@@ -204,8 +204,9 @@ def discard(store: Store, path: str, *, force: bool = False, plan: Mapping[str, 
     `plan` says what may have been written if the plan of the job can't be read.
     """
     ledger = Ledger(store, path)
-    if (found := ledger.plan()) is not None or not ledger.has_plan:
-        plan = found
+    is_there, stored = ledger.stored_plan()
+    if stored is not None or not is_there:
+        plan = stored
     if not force:
         refuse_running(store, path)
     if plan is not None and not ledger.is_done and not ledger.look_for_old():
@@ -228,14 +229,13 @@ def refuse_running(store: Store, path: str) -> None:
 
 def _state_of(store: Store, path: str) -> JobState | None:
     ledger = Ledger(store, path)
-    plan, is_there = ledger.plan(), ledger.has_plan
-    if is_there:
-        ledger.read()
-    if plan is None and is_there:
+    is_there, plan = ledger.stored_plan()
+    if not is_there:
+        return None
+    ledger.read()
+    if plan is None:
         facts = "job whose plan can't be read", "", location_of(store, path), 0.0, 0
         return JobState(path, *facts, ledger.number_done(LARGEST), 0, 0, ledger.owners(), ledger.nbytes())
-    if plan is None:
-        return None
     arrays = plan.get("arrays", [])
     complete = [array for array in arrays if ledger.completed(array["first"]) is not None]
     done = sum(array["units"] for array in complete) + ledger.number_done(plan["units"])

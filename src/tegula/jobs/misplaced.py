@@ -14,21 +14,17 @@ from typing import Any, Final
 
 from tegula.arrays.array import Array
 from tegula.display.info import counted
+from tegula.engine.stored.visiting import is_inside
 from tegula.errors import MetadataError, StoreError
 from tegula.formats import Format, find_format
 from tegula.metadata.chunk_keys import ENCODINGS, ChunkKeyEncoding
 from tegula.metadata.nodes import ArrayMetadata
 
-__all__ = ["Misplaced", "in_grid", "refuse_misplaced"]
+__all__ = ["Misplaced", "refuse_misplaced"]
 
 Coords = tuple[int, ...]
 _KEPT: Final = 100  # coordinates of misplaced chunks
 _LISTED: Final = 100  # keys of an array to look at before a job
-
-
-def in_grid(metadata: ArrayMetadata, coords: Coords) -> bool:
-    """Return whether a chunk belongs to the grid of an array."""
-    return all(number < count for number, count in zip(coords, metadata.grid.counts(metadata.shape)))
 
 
 @dataclass(slots=True)
@@ -43,7 +39,7 @@ class Misplaced:
         """Count a key below the array, which is not one of its encoding; return whether it is one of another."""
         for keys in () if metadata.dense else ENCODINGS:
             coords = keys.decode(name, metadata.ndim)
-            if coords is not None and in_grid(metadata, coords):
+            if coords is not None and is_inside(metadata, coords):
                 self.counts[keys] = self.counts.get(keys, 0) + 1
                 self.example = self.example or name
                 if len(self.some) < _KEPT:
@@ -70,8 +66,7 @@ class Misplaced:
 
 def refuse_misplaced(array: Array) -> None:
     """Raise `MetadataError` if the first keys of an array are of another encoding, so that it would look empty."""
-    metadata, store = array.metadata, array.store
-    prefix = f"{array.path}/" if array.path else ""
+    metadata, store, prefix = array.metadata, array.store, array.stored.prefix
     if metadata.dense or not store.listable or 0 in metadata.shape:
         return
     misplaced = Misplaced()

@@ -6,6 +6,7 @@ of grids. If few chunks are stored, only units with stored chunks are visited.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -36,21 +37,12 @@ _COUNTED: Final = 2**14  # a fingerprint counts the stored chunks of grids up to
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """A unit of work: a box of whole chunks or shards of the target, which one worker writes.
+    """A unit of work: a box of whole chunks or shards of the target, which one worker writes."""
 
-    Parameters
-    ----------
-    number : int
-        Its number in the job.
-    box : tuple of slice
-        The part of the array.
-    chosen : tuple of tuple of int, optional
-        The stored chunks in the box, as the work's `stored` has them, if few are stored; ``None`` for all chunks.
-    """
-
-    number: int
-    box: Box
+    number: int  # in the job
+    box: Box  # the part of the array
     chosen: tuple[Coords, ...] | None = None
+    """If few chunks are stored: those in the box, as the work's `stored` has them."""
 
     @property
     def size(self) -> int:
@@ -62,38 +54,22 @@ class Unit:
 class Piece:
     """The units of one array.
 
-    Parameters
-    ----------
-    name : str
-        Path of the array below the source.
-    shape : tuple of int
-        Shape of the array that is cut into boxes.
-    grid : ChunkGrid
-        The boxes.
-    first : int
-        Number of its first unit.
-    source : dict
-        The fingerprint of what is read; see `fingerprint_of`.
-    target : str
-        The fingerprint of the documents that are written; empty if none are.
-    chunks : tuple of int
-        For the first of two passes, the chunk shape of the temporary array that it writes.
-
     Examples
     --------
     >>> from tegula.metadata.chunk_grids import regular_grid
-    >>> piece = Piece("x", (10, 7), regular_grid((4, 4)), first=100, source={}, target="")
+    >>> piece = Piece("x", (10, 7), regular_grid((4, 4)), first=100)
     >>> piece.count, piece.unit(103).box, piece.number((1, 1))
     (6, (slice(4, 8, None), slice(4, 7, None)), 103)
     """
 
-    name: str
-    shape: tuple[int, ...]
-    grid: ChunkGrid
-    first: int
-    source: Mapping[str, Any]
-    target: str
-    chunks: tuple[int, ...] = ()
+    name: str  # path of the array below the source
+    shape: tuple[int, ...]  # of the array that is cut into boxes
+    grid: ChunkGrid  # of the boxes
+    source: Mapping[str, Any] = field(default_factory=dict)  # the fingerprint of what is read
+    target: str = ""  # the fingerprint of the documents that are written
+    chunks: tuple[int, ...] = ()  # for the first of two passes, those of the temporary array that it writes
+    first: int = 0  # number of the first unit; `Plan.add` numbers them
+    described: str = ""  # a digest of the description by which the array was planned; see `description_of`
 
     @property
     def counts(self) -> tuple[int, ...]:
@@ -152,41 +128,20 @@ def units_of(piece: Piece, stored: Iterator[tuple[Coords, Coords]] | None) -> It
 
 @dataclass(slots=True)
 class Plan:
-    """The plan of a job: an operation, its options, and the units of each array.
-
-    Parameters
-    ----------
-    operation : str
-        Name of the operation.
-    options : dict
-        The user's options, as JSON values without secrets.
-    source, target : str
-        What it reads and writes, as text for users.
-    """
+    """The plan of a job: an operation, its options, and the units of each array."""
 
     operation: str
-    options: dict[str, Any]
-    source: str
+    options: dict[str, Any]  # the user's, as JSON values without secrets
+    source: str  # what it reads and writes, as text for users
     target: str
     pieces: dict[str, Piece] = field(default_factory=dict)
     groups: dict[str, dict[str, Any]] = field(default_factory=dict)
     units: int = 0
-    described: dict[str, str] = field(default_factory=dict)
-    """Digests of the descriptions by which the arrays were planned; see `description_of`."""
 
-    def add(
-        self,
-        name: str,
-        shape: tuple[int, ...],
-        grid: ChunkGrid,
-        source: dict[str, Any],
-        target: str = "",
-        chunks: tuple[int, ...] = (),
-    ) -> Piece:
+    def add(self, piece: Piece) -> None:
         """Add the units of an array, numbered after those of all arrays added before."""
-        piece = self.pieces[name] = Piece(name, shape, grid, self.units, source, target, chunks)
-        self.units = piece.stop
-        return piece
+        self.pieces[piece.name] = numbered = dataclasses.replace(piece, first=self.units)
+        self.units = numbered.stop
 
     def as_dict(self) -> dict[str, Any]:
         """Return the plan as JSON values."""
@@ -249,18 +204,10 @@ _ANEW: Final = "start again with overwrite=True, or remove what it has written w
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A difference between two plans.
+    """A difference between two plans."""
 
-    Parameters
-    ----------
-    what : str
-        What differs, in words.
-    in_source : bool
-        Whether the source has changed, rather than the options.
-    """
-
-    what: str
-    in_source: bool = True
+    what: str  # what differs, in words
+    in_source: bool = True  # whether the source has changed, rather than the options
 
 
 def _difference(name: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Difference | None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Final
 
 from tegula import engine
@@ -11,39 +13,27 @@ from tegula.arrays.array import Array
 from tegula.arrays.creation import completing, new_array_of
 from tegula.errors import AlreadyExistsError, TegulaError
 from tegula.formats import Format, find_format
+from tegula.jobs.ledger import Ledger
+from tegula.jobs.runners.runner import Work
 from tegula.metadata.nodes import ArrayMetadata, NodeMetadata
 from tegula.stores import Store
 from tegula.stores.targets.paths import location_of
 
-__all__ = ["Destination", "publish"]
+__all__ = ["Destination", "Writing", "publish"]
 
 _RETRIES: Final = 10
 
 
 @dataclass(frozen=True)
 class Destination:
-    """An array that a job writes, whose documents need not be stored yet.
-
-    Parameters
-    ----------
-    store, path : Store, str
-        Where it is.
-    documents : dict of str to bytes
-        Its documents, as they are or will be stored.
-    format : str
-        Its format.
-    options : dict
-        Options for `tegula.engine.stored_array`.
-    visible : bool
-        Whether the documents are stored already.
-    """
+    """An array that a job writes, whose documents need not be stored yet."""
 
     store: Store
     path: str
-    documents: dict[str, bytes]
+    documents: dict[str, bytes]  # as they are or will be stored
     format: str
-    options: dict[str, Any]
-    visible: bool
+    options: dict[str, Any]  # for `tegula.engine.stored_array`
+    visible: bool  # whether the documents are stored already
 
     def open(self) -> Array:
         """Return the array for writing."""
@@ -58,19 +48,34 @@ class Destination:
         return Array(engine.stored_array(self.store, self.path, metadata, **self.options), self.path, read_only=False)
 
 
+class Writing(Work):
+    """Work whose units are read from one array, the source, and written to another one."""
+
+    def __init__(
+        self, name: str, source: Array, destination: Destination, ledger: Ledger | None, limits: Mapping[str, int]
+    ) -> None:
+        self.name, self.source, self.destination, self.ledger = name, source, destination, ledger
+        self.limits = {**limits}
+        self.requests = max(source.store.concurrency, destination.store.concurrency)
+        self.is_remote = source.store.is_remote or destination.store.is_remote
+
+    def __getstate__(self) -> dict[str, Any]:
+        opened = {name for name in vars(self) if isinstance(getattr(type(self), name, None), cached_property)}
+        return {name: value for name, value in vars(self).items() if name not in opened}
+
+    @cached_property
+    def target(self) -> Array:
+        """The array that is written."""
+        return self.destination.open()
+
+
 def publish(
     store: Store, path: str, fmt: Format, metadata: ArrayMetadata, options: dict[str, Any], *, has_parent: bool
 ) -> Array:
     """Write the documents of an array, unless this job has done so before; return the array.
 
-    Parameters
-    ----------
-    store, path, fmt, metadata
-        The array, whose chunks may be stored already; `metadata` as `read_back` returns it.
-    options : dict
-        Options for `tegula.engine.stored_array`.
-    has_parent : bool
-        Whether the groups above exist already.
+    Its chunks may be stored already. `metadata` is as `read_back` returns it, `options` are those for
+    `tegula.engine.stored_array`, and `has_parent` says whether the groups above exist already.
 
     Raises
     ------

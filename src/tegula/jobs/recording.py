@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from types import MappingProxyType
 from typing import Any, Final, Literal
@@ -55,6 +55,11 @@ class Recording:
         What the job is to do.
     resumes : bool
         Whether to resume a job that is under way or was interrupted.
+    overwrite : bool
+        Whether to replace what exists at the target: it stays until the job is complete, which works at
+        ``ledger.made``. A part of several can't replace anything, since it can't know what the others have written.
+    is_taken : callable
+        Returns whether something exists at the target.
     looks_complete : callable, optional
         Returns whether the target is complete by what is stored there, where no note says so; called with whether
         there is a note, which can't be read.
@@ -70,22 +75,31 @@ class Recording:
     left_out: Mapping[str, str] = MappingProxyType({})
 
     def __init__(
-        self, ledger: Ledger, plan: Plan, resumes: bool, looks_complete: Callable[[bool], bool] = lambda is_noted: False
+        self,
+        ledger: Ledger,
+        plan: Plan,
+        *,
+        resumes: bool,
+        overwrite: bool,
+        is_taken: Callable[[], bool],
+        looks_complete: Callable[[bool], bool] = lambda is_noted: False,
     ) -> None:
         self.ledger, self.plan, self.resumes = ledger, plan, resumes
         ledger.expected = plan
-        self._looks_complete = looks_complete
-        self._is_noted = False
-        self._is_found = self.is_complete = False
+        self._overwrite, self._may_delete = overwrite, overwrite and ledger.part == (1, 1)
+        self._is_taken, self._looks_complete = is_taken, looks_complete
+        self._is_noted = self._is_found = self.is_complete = False
+
+    @property
+    def _location(self) -> str:
+        return location_of(self.ledger.store, self.ledger.path)
 
     @contextmanager
     def under_way(
         self,
         *,
-        overwrite: bool,
         check: Callable[[], object],
-        clear: Callable[[], object] = lambda: None,
-        is_taken: Callable[[], bool],
+        clear: Callable[[], object],
         is_replaced: Callable[[], bool] | None = None,
     ) -> Iterator[Ledger | None]:
         """Begin or resume the job in a ``with`` block, which receives ``None`` if the same job is complete.
@@ -94,15 +108,10 @@ class Recording:
 
         Parameters
         ----------
-        overwrite : bool
-            Whether to replace what exists at the target: it stays until the job is complete, which works at
-            ``ledger.made``. A part of several can't replace anything, since it can't know what the others have written.
         check : callable
             Refuses a target that is not free, unless ``ledger.replaces``.
         clear : callable
             Deletes what is left at the target of nodes that are not complete.
-        is_taken : callable
-            Returns whether something exists at the target.
         is_replaced : callable, optional
             Returns whether something exists that has to stay until the job is complete; by default whether there are
             nodes at the target.
@@ -116,7 +125,7 @@ class Recording:
         begun = False
         try:
             while not begun:  # again, if another process begins, completes or removes the job at the same moment
-                begun = self._prepare(overwrite, check, clear, is_taken, is_replaced or self._has_nodes) and (
+                begun = self._prepare(check, clear, is_replaced or self._has_nodes) and (
                     self.is_complete or ledger.begin(self.plan, self.resumes, is_found=self._is_found)
                 )
             yield None if self.is_complete else ledger
@@ -131,12 +140,7 @@ class Recording:
         ledger.sweep()
 
     def _prepare(
-        self,
-        overwrite: bool,
-        check: Callable[[], object],
-        clear: Callable[[], object],
-        is_taken: Callable[[], bool],
-        is_replaced: Callable[[], bool],
+        self, check: Callable[[], object], clear: Callable[[], object], is_replaced: Callable[[], bool]
     ) -> bool:
         """Make room for a new job; return false if another process begins the job in the meantime."""
         # a job to join, or one that is complete
@@ -144,22 +148,20 @@ class Recording:
         if ledger.is_done:
             ledger.remove()
         ledger.replaces = False
-        self._is_found = self._is_under_way(overwrite=overwrite)
-        stored = ledger.plan() if self._is_found and overwrite else None
-        if (
-            stored is not None and self.plan.difference(stored) is None and ledger.is_cut(self.plan)
-        ):  # killed when it was about to put the new node in place
+        self._is_found = self._is_under_way()
+        if self._is_found and self._overwrite and self._is_same(ledger.plan()) and ledger.is_cut(self.plan):
+            # killed when it was about to put the new node in place
             discard(ledger.store, ledger.path)
             self._is_found = ledger.replaces = False
         if self._is_found:
             return True
-        if self.resumes and (found := self._completed(is_taken, overwrite=overwrite)) is not None:
-            self.is_complete, self.left_out = True, found
-            self._sweep_beside(overwrite)
+        if self.resumes and (left_out := self._completed()) is not None:
+            self.is_complete, self.left_out = True, left_out
+            self._sweep_beside()
             return True
 
         # what is in the way
-        if self._may_delete(overwrite):
+        if self._may_delete:
             discard(ledger.store, ledger.path, plan=self.plan.as_dict())
             ledger.replaces = is_replaced()
             if not ledger.replaces:
@@ -167,8 +169,8 @@ class Recording:
         try:
             check()
         except AlreadyExistsError as error:
-            if self.resumes and self._has_begun(is_taken, overwrite=overwrite):
-                return False
+            if self.resumes and (ledger.plan() is not None or self._completed() is not None):
+                return False  # begun or completed meanwhile
             alone = ledger.part == (1, 1)
             if alone and not self.resumes:
                 raise
@@ -185,17 +187,16 @@ class Recording:
                 "have written",
                 path=error.path,
             ) from error
-        if (
-            self._may_delete(overwrite) and not ledger.replaces and ledger.has_plan
-        ):  # begun meanwhile: its chunks may be deleted now
+        if self._may_delete and not ledger.replaces and ledger.has_plan:
+            # begun meanwhile: its chunks may be deleted now
             discard(ledger.store, ledger.path, force=True)
             return False
         return True
 
-    def _sweep_beside(self, overwrite: bool) -> None:
+    def _sweep_beside(self) -> None:
         """Remove a node that was replaced by a process which was killed at that moment."""
         store, path = self.ledger.store, self.ledger.path
-        if self._may_delete(overwrite) and isinstance(store, Renaming):
+        if self._may_delete and isinstance(store, Renaming):
             with store.beside(f"{path}/" if path else ""):
                 pass  # making a directory there does it
 
@@ -203,56 +204,46 @@ class Recording:
         """Return whether there is a node at the target, or nodes directly below it."""
         return occupant(self.ledger.store, self.ledger.path) in ("node", "members")
 
-    def _has_begun(self, is_taken: Callable[[], bool], *, overwrite: bool) -> bool:
-        """Return whether there is a job now, or the same one has completed the target."""
-        return self.ledger.plan() is not None or self._completed(is_taken, overwrite=overwrite) is not None
-
-    def outlook(self, *, overwrite: bool, is_taken: Callable[[], bool]) -> Literal["begins", "resumes", "is complete"]:
+    def outlook(self) -> Literal["begins", "resumes", "is complete"]:
         """Return how the job would start, for a dry run; if it resumes, the ledger then knows what is done.
-
-        Parameters
-        ----------
-        overwrite, is_taken
-            As for `under_way`.
 
         Raises
         ------
         AlreadyExistsError, MetadataError
             If another job has completed the target, or was interrupted there; says what differs.
         """
-        if self._is_under_way(overwrite=overwrite):
+        if self._is_under_way():
             if (stored := self.ledger.plan()) is None:
                 raise self.ledger.lost()
-            self.plan.check_same(stored, location_of(self.ledger.store, self.ledger.path))
+            self.plan.check_same(stored, self._location)
             self.ledger.read()
             return "resumes"
-        return "begins" if self._completed(is_taken, overwrite=overwrite) is None else "is complete"
+        return "begins" if self._completed() is None else "is complete"
 
-    def _is_under_way(self, *, overwrite: bool) -> bool:
-        """Return whether there is a job that is not complete; with `overwrite`, whether this one may resume it."""
-        is_there, stored = (False, None) if self.ledger.is_done else self.ledger.found_plan()
-        if not self._may_delete(overwrite):
+    def _is_under_way(self) -> bool:
+        """Return whether there is a job that is not complete; one that may be deleted counts if this one resumes it."""
+        is_there, stored = (False, None) if self.ledger.is_done else self.ledger.stored_plan()
+        if not self._may_delete:
             return is_there
-        return self.resumes and stored is not None and self.plan.difference(stored) is None
+        return self.resumes and self._is_same(stored)
 
-    def _may_delete(self, overwrite: bool) -> bool:
-        """Return whether what exists may be deleted: never by one part of several."""
-        return overwrite and self.ledger.part == (1, 1)
+    def _is_same(self, stored: Mapping[str, Any] | None) -> bool:
+        """Return whether a stored plan, or the facts of one, is that of this job."""
+        return stored is not None and self.plan.difference(stored) is None
 
-    def _completed(self, is_taken: Callable[[], bool], *, overwrite: bool) -> Mapping[str, str] | None:
+    def _completed(self) -> Mapping[str, str] | None:
         """Return `left_out` if the same job has completed the target, else ``None``; see `under_way`."""
-        stored = self._mark(is_taken)
+        stored = self._mark()
         if stored is None:
-            return {} if not self._may_delete(overwrite) and self._looks_complete(self._is_noted) else None
+            return {} if not self._may_delete and self._looks_complete(self._is_noted) else None
         difference = self.plan.difference(stored)
         if difference is not None:
-            if self._may_delete(overwrite):
+            if self._may_delete:
                 return None
             what = f"the source has changed since: {difference.what}" if difference.in_source else difference.what
-            where = location_of(self.ledger.store, self.ledger.path)
             alone = self.ledger.part == (1, 1)
             advice = "pass overwrite=True to replace it" if alone else "delete it to begin anew"
-            raise AlreadyExistsError(f"the target is complete, but {what}; {advice}", path=where)
+            raise AlreadyExistsError(f"the target is complete, but {what}; {advice}", path=self._location)
         failed = stored.get("failed")
         return failed if isinstance(failed, dict) else {}
 
@@ -266,19 +257,18 @@ class Recording:
         """
         if self.ledger.is_kept:
             return False
-        stored = self._mark(lambda: True) if self.resumes else None
-        if stored is not None and self.plan.difference(stored) is None:
+        if self.resumes and self._is_same(self._mark(is_taken=True)):
             return True
         self.ledger.sweep()
         raise NotFoundError(
             "the job was removed while it was under way, by `tegula jobs clean` or overwrite=True, so the target may "
             "be incomplete; begin anew with overwrite=True",
-            path=location_of(self.ledger.store, self.ledger.path),
+            path=self._location,
         )
 
     def finish(
         self,
-        failed: Mapping[str, str] | None = None,
+        failed: Mapping[str, str] = MappingProxyType({}),
         *,
         is_noted: bool = True,
         put: Callable[[], object] | None = None,
@@ -303,30 +293,25 @@ class Recording:
         """
         if self.is_over():
             return
-        self._refuse_changed()
         ledger = self.ledger
+        if (stored := ledger.plan()) is not None:  # another part may have found that the source has changed
+            self.plan.check_same(stored, self._location)
         if put is not None:
             put()
         if is_noted:  # the same command may come again
-            keys = [key for name, key in self._places(made=put is None) if name not in (failed or {})]
-            raw = json.dumps({**self.plan.facts(), "failed": {**(failed or {})}}, separators=(",", ":")).encode()
-            ledger.store.set(keys[0] if keys else self._key("", made=put is None), raw)
+            key = self._keys(ledger.made if put is None else ledger.path, failed)[0]
+            raw = json.dumps({**self.plan.facts(), "failed": {**failed}}, separators=(",", ":")).encode()
+            ledger.store.set(key, raw)
         if ledger.replaces and put is None:
             keep = f"{ledger.path}/{DIRECTORY}".lstrip("/")  # the ledger, and what is beside it
             put_in_place(ledger.store, ledger.path, ledger.made, keep=keep)
         if not ledger.replaces or ledger.is_kept:  # otherwise it went with the old node
             ledger.finish()
 
-    def _refuse_changed(self) -> None:
-        """Raise an error if another part of the job has found that the source has changed."""
-        stored = self.ledger.plan()
-        if stored is not None:
-            self.plan.check_same(stored, location_of(self.ledger.store, self.ledger.path))
-
-    def _mark(self, is_taken: Callable[[], bool]) -> dict[str, Any] | None:
+    def _mark(self, *, is_taken: bool = False) -> dict[str, Any] | None:
         """Return the note that the target is complete; it is in the first array that was not left out."""
-        for number, (_, key) in enumerate(self._places() or [("", self._key(""))]):
-            if number == 1 and not is_taken():
+        for number, key in enumerate(self._keys(self.ledger.path)):
+            if number == 1 and not (is_taken or self._is_taken()):
                 return None
             if (raw := self.ledger.store.get(key)) is not None:
                 with suppress(MetadataError):
@@ -337,11 +322,7 @@ class Recording:
                 return None
         return None
 
-    def _places(self, *, made: bool = False) -> list[tuple[str, str]]:
-        """Return the arrays of the plan, and the key of the note in each, where no reader lists keys."""
-        names = (name for name in sorted(self.plan.pieces) if not is_ledger_key(f"{name}/"))
-        return [(name, self._key(name, made=made)) for name in names]
-
-    def _key(self, name: str, *, made: bool = False) -> str:
-        """Return the key of the note in an array at the target, or where it is being made."""
-        return "/".join(filter(None, [self.ledger.made if made else self.ledger.path, name, COMPLETE]))
+    def _keys(self, path: str, left_out: Container[str] = ()) -> list[str]:
+        """Return the keys of the note in the arrays of the plan, or at the path itself; no reader lists keys there."""
+        names = [name for name in sorted(self.plan.pieces) if name not in left_out and not is_ledger_key(f"{name}/")]
+        return ["/".join(filter(None, [path, name, COMPLETE])) for name in names or [""]]

@@ -16,23 +16,20 @@ from tegula.arrays.array import Array
 from tegula.engine.concurrency.pool import gather, results_of
 from tegula.errors import MetadataError, TegulaError
 from tegula.hierarchy.sources import Source, Sources
-from tegula.jobs.ledger import Ledger
+from tegula.jobs.ledger import Amounts, Ledger
 from tegula.jobs.misplaced import refuse_misplaced
-from tegula.jobs.plans import Plan, Unit, fingerprint_of
-from tegula.jobs.records import Amounts
+from tegula.jobs.plans import Piece, Plan, Unit, fingerprint_of
 from tegula.jobs.runners.runner import Runner, Threads, Work, check_reachable, runner_of
 from tegula.jobs.units import Box, Node, Progress, arrays_below, itemsize_of, one_at_a_time
 from tegula.metadata.chunk_grids import regular_grid
 from tegula.stores import Store
 from tegula.stores.targets.opening import store_of
 
-__all__ = ["Code", "Entry", "Reading", "Share", "entry_for", "reading", "shared_results", "sharing"]
+__all__ = ["Code", "Reading", "Share", "piece_for", "reading", "shared_results", "sharing"]
 
 R = TypeVar("R")
 T = TypeVar("T")
 V = TypeVar("V")
-Entry = tuple[str, tuple[int, ...], dict[str, Any]]
-"""Path and shape of an array that an operation visits, and the fingerprint of what is read."""
 
 
 # --- results in a ledger
@@ -117,7 +114,7 @@ class Share(Generic[R]):
 def sharing(
     plan: Plan,
     code: Code[R],
-    entries: Callable[[], Iterable[Entry]],
+    pieces: Callable[[], Iterable[Piece]],
     stores: Iterable[Store],
     *,
     runner: Any,
@@ -130,8 +127,8 @@ def sharing(
     ----------
     plan : Plan
         The operation, still without arrays.
-    entries : callable
-        Returns the arrays to visit; called only if there is a ledger.
+    pieces : callable
+        Returns the arrays to visit, as `piece_for` has them; called only if there is a ledger.
     stores : iterable of Store
         The stores to read from.
     runner, workers, ledger
@@ -147,13 +144,13 @@ def sharing(
             return
         store = store_of(ledger)
         check_reachable(who, store)
-        for name, shape, source in sorted(entries(), key=lambda entry: entry[0]):
-            plan.add(name, shape, regular_grid([1] * len(shape)), source)
+        for piece in sorted(pieces(), key=lambda piece: piece.name):
+            plan.add(piece)
         records = Ledger(store, "")
         records.expected = plan
         try:
             begun = False
-            if records.has_plan and records.plan() is None:
+            if records.stored_plan() == (True, None):
                 records.remove()  # it can't be read, and there is nothing but the ledger
             while not begun:  # another process may complete it at the same moment
                 if records.is_done:
@@ -171,13 +168,13 @@ def sharing(
                 os.rmdir(store.local_directory)
 
 
-def entry_for(name: str, *arrays: Array) -> Entry:
-    """Return the plan entry for arrays of the same shape that are read together."""
+def piece_for(name: str, *arrays: Array) -> Piece:
+    """Return the units of arrays of the same shape that are read together: numbered by their first element."""
     prints = [fingerprint_of(array) for array in arrays]
     documents = {f"{side}: {key}": value for side, one in enumerate(prints) for key, value in one["documents"].items()}
     stored = [one.get("stored chunks") for one in prints]
     source = {"documents": documents, "shape": [*arrays[0].shape], "stored chunks": stored}
-    return name, arrays[0].shape, source
+    return Piece(name, arrays[0].shape, regular_grid([1] * arrays[0].ndim), source)
 
 
 class _Boxes(Work):
@@ -339,20 +336,20 @@ def reading(
     code: Code[R],
     nodes: Sequence[Node],
     progress: Progress | None,
-    entries: Callable[[], Iterator[Entry]] | None = None,
+    pieces: Callable[[], Iterator[Piece]] | None = None,
     **who: Any,
 ) -> Iterator[Reading[R]]:
     """Yield an operation that only reads; at the end, groups and tables are compared with their stores.
 
-    `entries` returns the arrays for the plan, by default all at and below the one node; `who` is passed to `sharing`.
+    `pieces` returns the arrays for the plan, by default all at and below the one node; `who` is passed to `sharing`.
     """
 
-    def below() -> Iterator[Entry]:
-        return (entry_for(path, array) for path, array in arrays_below(nodes[0], {}))
+    def below() -> Iterator[Piece]:
+        return (piece_for(path, array) for path, array in arrays_below(nodes[0], {}))
 
     urls = [node.location for node in nodes]
     plan = Plan(operation, {}, urls[0], "".join(urls[1:]))
-    with sharing(plan, code, entries or below, [node.store for node in nodes], **who) as share:
+    with sharing(plan, code, pieces or below, [node.store for node in nodes], **who) as share:
         made = Reading(Share(Threads(), code) if share is None else share, nodes, progress)
         yield made
         gather(Sources.check, made.sources, max(node.store.concurrency for node in nodes))

@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from math import prod
 from threading import Lock
 from typing import Any, Final
 
 from tegula.arrays.array import Array
+from tegula.engine import StoredArray
 from tegula.engine.concurrency.pool import results_of
 from tegula.engine.copying.chunk_copies import part_of
 from tegula.engine.documents.implied_keys import members_unknown
-from tegula.engine.stored.visiting import cells, in_order, is_inside
+from tegula.engine.stored.visiting import cells, in_order, stored_inside
 from tegula.errors import NotFoundError, TegulaError
 from tegula.hierarchy.group import Group
 from tegula.hierarchy.opening import open as open_any
 from tegula.hierarchy.sources import Sources
-from tegula.metadata.chunk_grids import ChunkGrid, regular_grid
+from tegula.metadata.chunk_grids import ChunkGrid, joined_grid
 from tegula.stores.targets.opening import check_options
 from tegula.tables.table import Table
 
 __all__ = [
     "BLOCK_BYTES", "Box", "Node", "Progress", "arrays_below", "block_grid", "blocks_of", "boxes", "chunk_boxes",
-    "in_order", "itemsize_of", "nbytes_stored", "one_at_a_time", "opened", "pieces", "selected", "stored_pairs",
+    "in_boxes", "itemsize_of", "nbytes_stored", "one_at_a_time", "opened", "pairs_in_order", "selected",
     "with_known_members",
 ]  # fmt: skip
 
@@ -66,16 +67,19 @@ def opened(source: Any, path: str, allow_pickle: bool, storage_options: Mapping[
         yield with_known_members(node)
 
 
-def arrays_below(node: Node, failed: dict[str, str], sources: Sources | None = None) -> Iterator[tuple[str, Array]]:
+def arrays_below(
+    node: Node, failed: dict[str, str], sources: Sources | None = None, **how: bool
+) -> Iterator[tuple[str, Array]]:
     """Yield the path and the node of each array at and below a node, columns of tables included.
 
     `failed` receives the path of each node that can't be opened, and the reason; `sources` the nodes that are visited.
+    `how` is passed to `Group.walk`.
     """
     if isinstance(node, Array):
         yield "", node
         return
     lost: dict[str, str] = {}
-    for path, member in [("", node)] if isinstance(node, Table) else node.walk(lost):
+    for path, member in [("", node)] if isinstance(node, Table) else node.walk(lost, **how):
         if sources is not None:
             sources.see(member)
         if isinstance(member, Array):
@@ -113,16 +117,7 @@ def block_grid(source: Array, target: Array, most: int | None = None) -> ChunkGr
         if prod(wider) * itemsize_of(target) <= most and prod(wider) // prod(block) <= _BLOCK_CHUNKS:
             block = wider
     chunks = _BLOCK_CHUNKS * prod(target.metadata.grid.largest_chunk())
-    return regular_grid(_joined(block, target.shape, min(most // max(1, itemsize_of(target)), chunks)))
-
-
-def _joined(unit: Sequence[int], shape: tuple[int, ...], most: int) -> list[int]:
-    """Return the shape of a box of as many units in a row as fit: up to `most` elements, but at least one unit."""
-    joined = [*unit]
-    for axis in reversed(range(len(joined))):
-        room = max(1, most // max(1, prod(joined)))
-        joined[axis] *= max(1, min(room, -(-shape[axis] // joined[axis])))
-    return joined
+    return joined_grid(block, target.shape, min(most // max(1, itemsize_of(target)), chunks))
 
 
 def itemsize_of(array: Array) -> int:
@@ -136,8 +131,8 @@ def blocks_of(array: Array, axes: Iterable[Axis | int], grid: ChunkGrid) -> Iter
     `axes` has the part of each axis that the grid covers: one index, or first index, step and number of indices.
     """
     axes = [*axes]
-    for coords, _ in array.stored.stored_chunks():
-        if is_inside(array.stored, coords) and (box := selected(part_of(array.stored, coords), axes)) is not None:
+    for coords in stored_inside(array.stored):
+        if (box := selected(part_of(array.stored, coords), axes)) is not None:
             yield from cells(grid.touched(box))
 
 
@@ -164,16 +159,24 @@ def selected(part: Box, axes: Iterable[Axis | int]) -> Box | None:
     return tuple(box)
 
 
-def stored_pairs(array: Array, grid: ChunkGrid) -> Iterator[tuple[Coords, Coords]]:
-    """Yield the coordinates of the box and of the chunk, for each stored chunk of an array, in the order of boxes."""
-    old, ndim = array.stored, array.ndim
+def in_boxes(
+    array: StoredArray, chunks: Callable[[], Iterator[Coords]], grid: ChunkGrid
+) -> Iterator[tuple[Coords, Coords]]:
+    """Yield for some chunks of an array the coordinates of the box in which each begins, and its own, in order.
+
+    `chunks` returns them in any order, and may be called several times; `grid` is that of the boxes.
+    """
 
     def pairs() -> Iterator[Coords]:
-        for coords, _ in old.stored_chunks():
-            if is_inside(old, coords):
-                part = part_of(old, coords)
-                yield (*(int(axis.locate(p.start)) for axis, p in zip(grid.axes, part)), *coords)
+        for coords in chunks():
+            starts = (axis.start(number) for axis, number in zip(array.metadata.grid.axes, coords))
+            yield (*(int(axis.locate(int(start))) for axis, start in zip(grid.axes, starts)), *coords)
 
+    return pairs_in_order(pairs, array.metadata.ndim)
+
+
+def pairs_in_order(pairs: Callable[[], Iterator[Coords]], ndim: int) -> Iterator[tuple[Coords, Coords]]:
+    """Yield the coordinates of boxes and of chunks in order; `pairs` returns both in one tuple, in any order."""
     return ((pair[:ndim], pair[ndim:]) for pair in in_order(pairs))
 
 
@@ -190,11 +193,9 @@ def chunk_boxes(array: Array) -> Iterator[Box]:
     """Yield boxes of whole chunks, as `boxes` does, but also shards that are too large for one block."""
     stored = array.stored
     if stored.is_sparse(prod(stored.metadata.grid.counts(array.shape)), array.nbytes):
-        yield from (part_of(stored, coords) for coords, _ in stored.stored_chunks() if is_inside(stored, coords))
+        yield from (part_of(stored, coords) for coords in stored_inside(stored))
         return
-    grid = block_grid(array, array)
-    for coords in cells([(0, count) for count in grid.counts(array.shape)]):
-        yield grid.region(coords, array.shape)
+    yield from block_grid(array, array).regions(array.shape)
 
 
 def one_at_a_time(progress: Progress | None) -> Progress | None:
@@ -216,12 +217,5 @@ def _cut(array: Array, box: Box) -> Iterator[Box]:
     if array.shards is None or prod(shape) * itemsize_of(array) <= BLOCK_BYTES:
         yield box
         return
-    for inner in pieces(shape, array.chunks, BLOCK_BYTES // itemsize_of(array)):
+    for inner in joined_grid(array.chunks, shape, BLOCK_BYTES // itemsize_of(array)).regions(shape):
         yield tuple(slice(outer.start + part.start, outer.start + part.stop) for outer, part in zip(box, inner))
-
-
-def pieces(shape: tuple[int, ...], unit: tuple[int, ...], most: int) -> Iterator[Box]:
-    """Yield boxes that cover a shape: whole units in a row, up to `most` elements, but at least one unit."""
-    grid = regular_grid(_joined(unit, shape, most))
-    for coords in cells([(0, count) for count in grid.counts(shape)]):
-        yield grid.region(coords, shape)

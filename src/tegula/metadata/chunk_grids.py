@@ -8,8 +8,9 @@ array.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import accumulate
+from collections.abc import Iterator, Sequence
+from itertools import accumulate, product
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,7 +26,35 @@ if TYPE_CHECKING:
 else:
     bisect = Later("bisect")
 
-__all__ = ["ChunkAxis", "ChunkGrid", "RegularAxis", "VaryingAxis", "chunk_grid", "regular_grid"]
+__all__ = [
+    "ChunkAxis", "ChunkGrid", "RegularAxis", "VaryingAxis", "cells", "chunk_grid", "joined_grid", "regular_grid",
+]  # fmt: skip
+
+Coords = tuple[int, ...]
+_SHORT = 4096  # of so many numbers, `product` may hold each in memory
+
+
+def cells(box: Sequence[tuple[int, int]]) -> Iterator[Coords]:
+    """Yield the grid coordinates in a box, the last axis fastest, in constant memory.
+
+    Examples
+    --------
+    >>> [*cells([(0, 2), (5, 7)])], next(cells([(0, 2**62), (1, 2**62)]))
+    ([(0, 5), (0, 6), (1, 5), (1, 6)], (0, 1))
+    """
+    if max((stop - start for start, stop in box), default=0) <= _SHORT:
+        return product(*(range(start, stop) for start, stop in box))
+    return _walk(box)
+
+
+def _walk(box: Sequence[tuple[int, int]]) -> Iterator[Coords]:
+    if not box:
+        yield ()
+        return
+    *above, (start, stop) = box
+    for outer in _walk(above):
+        for number in range(start, stop):
+            yield *outer, number
 
 
 class RegularAxis(Frozen):
@@ -204,6 +233,11 @@ class ChunkGrid(Frozen):
             for axis, number, start, size in zip(self.axes, coords, starts, shape)
         )
 
+    def regions(self, shape: Sequence[int]) -> Iterator[tuple[slice, ...]]:
+        """Yield the regions of all chunks of an array of `shape`, in C order."""
+        for coords in cells([(0, count) for count in self.counts(shape)]):
+            yield self.region(coords, shape)
+
     def touched(self, box: Sequence[slice]) -> tuple[tuple[int, int], ...]:
         """Return for each axis the number of the first chunk that a box touches, and that after the last one.
 
@@ -243,6 +277,21 @@ def regular_grid(chunk_shape: Sequence[int]) -> ChunkGrid:
     (2, 5)
     """
     return ChunkGrid(tuple(RegularAxis(chunk) for chunk in chunk_shape))
+
+
+def joined_grid(unit: Sequence[int], shape: Sequence[int], most: int) -> ChunkGrid:
+    """Return a grid of boxes of as many units in a row as fit: up to `most` elements, but at least one unit.
+
+    Examples
+    --------
+    >>> joined_grid((2, 5), (10, 10), 40).largest_chunk()
+    (4, 10)
+    """
+    joined = [*unit]
+    for axis in reversed(range(len(joined))):
+        room = max(1, most // max(1, prod(joined)))
+        joined[axis] *= max(1, min(room, -(-shape[axis] // joined[axis])))
+    return regular_grid(joined)
 
 
 def chunk_grid(chunks: Sequence[int | Sequence[int]]) -> ChunkGrid:

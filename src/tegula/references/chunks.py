@@ -87,7 +87,7 @@ def _stored(array: PlannedArray, source: StoredArray) -> Iterator[Stored]:
     """Yield coordinates, key and size of the stored values; the size is ``None`` for an absent chunk that counts."""
     metadata = source.metadata
     if not (metadata.dense or array.complete or not source.store.listable):
-        yield from (entry for entry in source.sized_chunks() if is_inside(source, entry[0]))
+        yield from (entry for entry in source.sized_chunks() if is_inside(source.metadata, entry[0]))
         return
     counts = metadata.grid.counts(metadata.shape)
     check_number(source, prod(counts), "looking for every chunk")

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     import numpy as np
+    import numpy.typing as npt
 
     from tegula.engine import Future
     from tegula.indexing import Transform
+    from tegula.metadata.data_types import DataType
 
 __all__ = ["Base"]
 
@@ -24,6 +26,14 @@ class Base(Protocol):
     @property
     def dtype(self) -> np.dtype[Any]:
         """Data type of the elements."""
+
+    @property
+    def data_type(self) -> DataType:
+        """Data type of the elements, those of variable length included."""
+
+    @property
+    def fill(self) -> npt.NDArray[Any] | None:
+        """Value of elements that were never written; ``None`` where it is undefined."""
 
     @property
     def chunks(self) -> tuple[int | None, ...]:

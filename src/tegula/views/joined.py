@@ -13,6 +13,7 @@ from tegula import engine
 from tegula.engine.concurrency.pool import gather
 from tegula.errors import MetadataError, SelectionError, out_of_memory
 from tegula.indexing import Affine, Transform, whole
+from tegula.metadata.data_types import as_data_type
 from tegula.views import interop
 from tegula.views.view import View
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from tegula.engine import Future
+    from tegula.metadata.data_types import DataType
 
 __all__ = ["Joined", "joined"]
 
@@ -63,6 +65,17 @@ class Joined:
 
     def __repr__(self) -> str:
         return f"<{len(self.members)} arrays {'stacked' if self.is_new else 'joined'} along axis {self.axis}>"
+
+    @property
+    def data_type(self) -> DataType:
+        return self.members[0]._data_type if self.dtype.hasobject else as_data_type(self.dtype)
+
+    @property
+    def fill(self) -> npt.NDArray[Any] | None:
+        fills = [member._fill for member in self.members]
+        known = fills[0]
+        same = known is not None and all(one is not None and one.tobytes() == known.tobytes() for one in fills)
+        return known if same or known is None else None
 
     @property
     def chunks(self) -> tuple[int | None, ...]:

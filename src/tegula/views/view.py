@@ -10,6 +10,7 @@ import numpy as np
 
 from tegula.errors import MetadataError, SelectionError
 from tegula.indexing import Affine, Transform, split_fields, whole
+from tegula.metadata.data_types import as_data_type
 from tegula.runtime.deferred import Later
 from tegula.views import operators
 from tegula.views.base import Base
@@ -20,9 +21,11 @@ if TYPE_CHECKING:
 
     from tegula import display
     from tegula.engine import Future
-    from tegula.views import interop
+    from tegula.metadata.data_types import DataType
+    from tegula.views import interop, store
+    from tegula.views.store import ViewStore
 else:
-    display, interop = Later("tegula.display"), Later("tegula.views.interop")
+    display, interop, store = Later("tegula.display"), Later("tegula.views.interop"), Later("tegula.views.store")
 
 __all__ = ["View", "view_of"]
 
@@ -78,6 +81,19 @@ class View:
         if self._field is not None:
             dtype = dtype[self._field]
         return dtype
+
+    @property
+    def _data_type(self) -> DataType:
+        if self._type is not None or self._field is not None:
+            return as_data_type(self.dtype)
+        return self._base.data_type
+
+    @property
+    def _fill(self) -> npt.NDArray[Any] | None:
+        fill = self._base.fill
+        if fill is not None and self._field is not None:
+            fill = np.asarray(fill[self._field])
+        return fill if fill is None or self._type is None else fill.astype(self._type)
 
     @property
     def ndim(self) -> int:
@@ -324,6 +340,28 @@ class View:
         self._base.write(self._transform, self._field, values)
 
     # --- other libraries
+
+    def as_store(self) -> ViewStore:
+        """Return a read-only store with the view as a Zarr v3 array, for libraries and functions that take a store.
+
+        Functions of tegula that take a store, such as `tegula.convert`, `tegula.serve` and `tegula.zarr.store`, also
+        take the view itself.
+
+        Raises
+        ------
+        UnsupportedError
+            If Zarr v3 has no data type for the elements.
+
+        Examples
+        --------
+        >>> import tegula
+        >>> view = tegula.create_array({}, data=[1, 2, 3, 4]).lazy[::2]
+        >>> tegula.open(view.as_store())
+        <tegula.Array zarr3 (2,) int64 chunks (2,) ...>
+        >>> tegula.convert(view, target := tegula.MemoryStore(), format="zarr2").arrays[0].shape
+        (2,)
+        """
+        return store.ViewStore(self)
 
     def to_dask(self, chunks: Any = "auto", *, inline_array: bool = False, name: str | bool | None = None) -> Any:
         """Return a dask array over the view; see `Array.to_dask`.

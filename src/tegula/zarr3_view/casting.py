@@ -16,9 +16,9 @@ import numpy.typing as npt
 
 from tegula import engine
 from tegula.arrays.array import Array
+from tegula.arrays.masks import as_attribute
 from tegula.errors import UnsupportedError
 from tegula.formats import find_format
-from tegula.jobs.masks import as_attribute
 from tegula.metadata.chunk_grids import ChunkGrid, regular_grid
 from tegula.metadata.chunk_keys import default_keys
 from tegula.metadata.data_types import EXTENDED_DTYPES, DataType

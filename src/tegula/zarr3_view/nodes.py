@@ -10,11 +10,11 @@ from typing import Any, Final
 import numpy as np
 
 from tegula import engine
+from tegula.arrays.masks import as_attribute
 from tegula.codecs.equivalence import Transfer, decode_alike, transfer
 from tegula.errors import TegulaError, UnsupportedError
 from tegula.formats import find_format
 from tegula.formats.bcolz.codecs import portable
-from tegula.jobs.masks import as_attribute
 from tegula.metadata.nodes import ArrayMetadata, CodecSpec, GroupMetadata, NodeMetadata
 from tegula.stores import Store
 

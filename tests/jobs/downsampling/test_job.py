@@ -17,7 +17,7 @@ from tests.jobs.interrupting import Interrupting, contents
 
 import tegula
 from tegula import MemoryStore
-from tegula.jobs.owners import Owner
+from tegula.jobs.owners import Owner, new_claim
 
 VALUES = np.random.default_rng(2).integers(0, 99, (70, 60)).astype("i4")
 pytestmark = pytest.mark.usefixtures("small_units")
@@ -148,7 +148,7 @@ def test_what_has_changed_is_refused() -> None:
 def test_a_target_that_another_process_works_on_is_refused() -> None:
     source, target = a_source(), MemoryStore()
     interrupted(source, target, after=5)
-    target.set(".tegula_job/owners/1of1", json.dumps(Owner.here(Owner.new_claim())).encode())
+    target.set(".tegula_job/owners/1of1", json.dumps(Owner.here(new_claim())).encode())
     for options in ({"resume": True}, {"resume": False}, {}, {"overwrite": True}, {"part": (1, 2)}):
         with pytest.raises(tegula.AlreadyExistsError, match="another job works on it"):
             tegula.downsample(image(source), target, **options)

@@ -10,6 +10,7 @@ import pytest
 
 import tegula
 from tegula.jobs import units
+from tegula.jobs.statistics.statistics import Histogram
 
 VALUES = np.random.default_rng(5).normal(size=(50, 40)).round(2)
 
@@ -167,3 +168,10 @@ def test_progress_and_json() -> None:
     assert plain["parts"]["x"]["count"] == 2000
     assert len(plain["parts"]["x"]["histogram"]["edges"]) == len(plain["parts"]["x"]["histogram"]["counts"]) + 1
     assert repr(found).splitlines()[1].startswith("x     float64")
+
+
+def test_drawing() -> None:
+    histogram = Histogram((0, 1, 100, 50), (0, 1, 2, 3, 4))
+    assert str(histogram) == " ▁█▄"
+    assert histogram.drawn(2) == "▁█"
+    assert str(Histogram((), (0,))) == ""

@@ -18,7 +18,7 @@ from tegula.engine.copying.chunk_copies import ChunkCopies, part_of, stores_all
 from tegula.engine.copying.regrouping import Regrouping, can_regroup
 from tegula.engine.documents.forgetting import forget_chunks
 from tegula.engine.stored.array import StoredArray
-from tegula.engine.stored.visiting import cells, is_inside
+from tegula.engine.stored.visiting import cells, stored_inside
 
 __all__ = ["Moved", "can_copy_chunks", "chunks_with_values", "copier_of", "copy_chunks", "part_of", "stores_all"]
 
@@ -136,9 +136,7 @@ def copy_chunks(copier: ChunkCopies, chosen: Iterable[Coords]) -> Iterator[Moved
 def chunks_with_values(source: StoredArray, units: StoredArray) -> Iterator[Coords]:
     """Yield the coordinates of the chunks of `units` that contain stored chunks of the source; some may repeat."""
     grid = units.metadata.grid
-    for coords, _ in source.stored_chunks():
-        if not is_inside(source, coords):
-            continue
+    for coords in stored_inside(source):
         if units is source:
             yield coords
         else:

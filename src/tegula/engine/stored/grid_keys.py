@@ -2,43 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import product
+from collections.abc import Iterator
 from math import prod
 
 from tegula import config
 from tegula.engine.concurrency.pool import results_of
 from tegula.errors import UnsupportedError
+from tegula.metadata.chunk_grids import cells
 from tegula.metadata.nodes import ArrayMetadata
 from tegula.stores import Store
 
-__all__ = ["cells", "check_amount", "stored_in_grid"]
+__all__ = ["check_amount", "stored_in_grid"]
 
 Coords = tuple[int, ...]
-_SHORT = 4096  # of so many numbers, `product` may hold each in memory
-
-
-def cells(box: Sequence[tuple[int, int]]) -> Iterator[Coords]:
-    """Yield the grid coordinates in a box, the last axis fastest, in constant memory.
-
-    Examples
-    --------
-    >>> [*cells([(0, 2), (5, 7)])], next(cells([(0, 2**62), (1, 2**62)]))
-    ([(0, 5), (0, 6), (1, 5), (1, 6)], (0, 1))
-    """
-    if max((stop - start for start, stop in box), default=0) <= _SHORT:
-        return product(*(range(start, stop) for start, stop in box))
-    return _walk(box)
-
-
-def _walk(box: Sequence[tuple[int, int]]) -> Iterator[Coords]:
-    if not box:
-        yield ()
-        return
-    *above, (start, stop) = box
-    for outer in _walk(above):
-        for number in range(start, stop):
-            yield *outer, number
 
 
 def check_amount(store: Store, prefix: str, number: int) -> None:

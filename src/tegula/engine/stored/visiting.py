@@ -13,10 +13,11 @@ from typing import Final, TypeVar
 
 from tegula import config
 from tegula.engine.stored.array import StoredArray
-from tegula.engine.stored.grid_keys import cells
 from tegula.errors import UnsupportedError
+from tegula.metadata.chunk_grids import cells
+from tegula.metadata.nodes import ArrayMetadata
 
-__all__ = ["batches", "cells", "check_number", "in_order", "is_inside"]
+__all__ = ["batches", "cells", "check_number", "in_order", "is_inside", "stored_inside"]
 
 T = TypeVar("T")
 Coords = tuple[int, ...]
@@ -51,10 +52,17 @@ def check_number(array: StoredArray, number: int, what: str) -> None:
         raise error
 
 
-def is_inside(array: StoredArray, coords: Coords) -> bool:
-    """Return whether grid coordinates lie in the array's grid; the store may hold chunks outside it."""
+def is_inside(metadata: ArrayMetadata, coords: Coords) -> bool:
+    """Return whether grid coordinates lie in the grid of an array; the store may hold chunks outside it."""
+    return all(number < count for number, count in zip(coords, metadata.grid.counts(metadata.shape)))
+
+
+def stored_inside(array: StoredArray) -> Iterator[Coords]:
+    """Yield the grid coordinates of the stored chunks that lie in the array's grid."""
     counts = array.metadata.grid.counts(array.metadata.shape)
-    return all(number < count for number, count in zip(coords, counts))
+    for coords, _ in array.stored_chunks():
+        if all(number < count for number, count in zip(coords, counts)):
+            yield coords
 
 
 def batches(items: Iterable[T], size: int = _BATCH) -> Iterator[list[T]]:

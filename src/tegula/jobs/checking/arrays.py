@@ -20,7 +20,7 @@ from tegula.display.info import counted
 from tegula.engine import StoredArray
 from tegula.engine.concurrency.pool import for_each, results_of
 from tegula.engine.reading.remote import UNITS
-from tegula.engine.stored.visiting import cells
+from tegula.engine.stored.visiting import cells, is_inside
 from tegula.errors import ConflictError, MetadataError, NotFoundError, TegulaError, UnsupportedError
 from tegula.formats import Format, find_format
 from tegula.formats.documents import load, rewrite
@@ -29,7 +29,7 @@ from tegula.hierarchy.consolidating import read_consolidated, write_consolidated
 from tegula.hierarchy.sources import Source
 from tegula.jobs.checking.documents import Visit, visited, write_document
 from tegula.jobs.checking.findings import Examination, Finding, Repair
-from tegula.jobs.misplaced import Misplaced, in_grid
+from tegula.jobs.misplaced import Misplaced
 from tegula.jobs.sharing import Code, Share, shared_results
 from tegula.jobs.units import Box, chunk_boxes
 from tegula.metadata.nodes import ArrayMetadata, GroupMetadata
@@ -93,7 +93,7 @@ class _ArrayCheck:
         exam = self.visit.exam
         for attempt in range(_ATTEMPTS):
             metadata = self.metadata
-            if not in_grid(metadata, coords):
+            if not is_inside(metadata, coords):
                 if self._unchanged(metadata):
                     self._outside(key)
                     return
@@ -188,7 +188,7 @@ class _ArrayCheck:
         for number, name, exists in results_of(looked_up, range(total), store.concurrency):
             if exists:
                 continue
-            if not self._unchanged(self.metadata) and not in_grid(self.metadata, (number,)):
+            if not self._unchanged(self.metadata) and not is_inside(self.metadata, (number,)):
                 break
             if missing == _REPORTED:
                 others = total - visit.exam.numbers["seen"] - missing
@@ -359,7 +359,7 @@ def _check_once(visit: Visit) -> None:
                 chunk_of = next(((one, at) for one in checked if (at := one.coords(name)) is not None), None)
                 if chunk_of is None:
                     _report_key(visit, checked, name, obstructed)
-                elif share is None or not in_grid(chunk_of[0].metadata, chunk_of[1]):  # others are checked in boxes
+                elif share is None or not is_inside(chunk_of[0].metadata, chunk_of[1]):  # others are checked in boxes
                     yield (*chunk_of, key)
                     done += chunk
                     exam.report_progress(visit.path, done, total)
@@ -398,7 +398,7 @@ def _report_key(visit: Visit, checked: list[_ArrayCheck], name: str, obstructed:
     for above in ("/".join(parts[:count]) for count in range(1, len(parts))):
         for one in checked:
             coords = one.coords(above)
-            if coords is not None and in_grid(one.metadata, coords):
+            if coords is not None and is_inside(one.metadata, coords):
                 if above not in obstructed and len(obstructed) < _REPORTED:
                     obstructed.add(above)
                     visit.find("obstructed-chunk", above, f"{name!r} is in its place")

@@ -26,8 +26,8 @@ from tegula.hierarchy.opening import open as open_any
 from tegula.jobs.checking.arrays import CODE, check_arrays
 from tegula.jobs.checking.documents import DOCUMENT_KEYS, ConsolidatedCheck, Visit, consolidated_checks, visited
 from tegula.jobs.checking.findings import KINDS, CheckReport, Examination, Finding, Repair
-from tegula.jobs.plans import Plan
-from tegula.jobs.sharing import Entry, entry_for, sharing
+from tegula.jobs.plans import Piece, Plan
+from tegula.jobs.sharing import piece_for, sharing
 from tegula.jobs.units import Progress, arrays_below, one_at_a_time
 from tegula.metadata.nodes import ArrayMetadata, GroupMetadata
 from tegula.stores import Store
@@ -139,8 +139,8 @@ def check(
         if listed is not store:
             message = "the store can't be listed, so only known keys are checked"
             exam.find("not-listed", path, f"{path}/" if path else "", message)
-        plan, entries = Plan("check", {}, exam.source, ""), partial(_entries, listed, path, allow_pickle)
-        with sharing(plan, CODE, entries, [store], runner=runner, workers=workers, ledger=ledger) as exam.share:
+        plan, pieces = Plan("check", {}, exam.source, ""), partial(_pieces, listed, path, allow_pickle)
+        with sharing(plan, CODE, pieces, [store], runner=runner, workers=workers, ledger=ledger) as exam.share:
             _examine(exam)
         failed_repairs = exam.repair(announce) if writes else {}
     finally:
@@ -151,12 +151,12 @@ def check(
     return report
 
 
-def _entries(store: Store, path: str, allow_pickle: bool) -> Iterator[Entry]:
+def _pieces(store: Store, path: str, allow_pickle: bool) -> Iterator[Piece]:
     """Yield the arrays that can be read, for the plan of a job."""
     with suppress(TegulaError):
         node = open_any(store, path=path, allow_pickle=allow_pickle)
         for name, array in arrays_below(node, {}):
-            yield entry_for(name, array)
+            yield piece_for(name, array)
 
 
 @dataclass(slots=True)
@@ -321,9 +321,9 @@ def _find_leftovers(exam: Examination, prefix: str) -> None:
 
     def act() -> None:
         store.reclaim(prefix)
-        left = next(store.leftovers(prefix), None)
-        if left is not None:
-            raise StoreError("it can't be removed", key=left)
+        leftover = next(store.leftovers(prefix), None)
+        if leftover is not None:
+            raise StoreError("it can't be removed", key=leftover)
 
     repair = Repair("remove it", act)
     leftovers = {*store.leftovers(prefix)}

@@ -417,7 +417,7 @@ class Examination:
     def report(self) -> CheckReport:
         """Return the report of everything that has been found."""
         report = CheckReport(self.source, findings=[finding for finding, _ in self.findings], counts={**self.counts})
-        for item in fields(CheckReport):
-            if item.type == "int":
-                setattr(report, item.name, self.numbers[item.name])
+        for number in fields(CheckReport):
+            if number.type == "int":
+                setattr(report, number.name, self.numbers[number.name])
         return report

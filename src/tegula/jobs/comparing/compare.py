@@ -9,6 +9,7 @@ from time import perf_counter
 from typing import Any, Literal
 
 from tegula.arrays.array import Array
+from tegula.arrays.masks import attributes_of
 from tegula.display.info import counted, shown
 from tegula.errors import MetadataError, TegulaError
 from tegula.formats.json_encoding import equal_json
@@ -16,17 +17,16 @@ from tegula.hierarchy.ahead import Ahead
 from tegula.hierarchy.group import Group
 from tegula.jobs.comparing.differences import (
     Differing,
-    are_comparable,
     compare_box,
     compare_fills,
     decodes_alike,
     equal_fills,
-    native,
     units,
 )
-from tegula.jobs.masks import attributes_of
-from tegula.jobs.sharing import Code, Entry, Reading, entry_for, reading
+from tegula.jobs.plans import Piece
+from tegula.jobs.sharing import Code, Reading, piece_for, reading
 from tegula.jobs.units import Node, Progress, opened
+from tegula.reductions import are_comparable, native
 from tegula.stores.targets.opening import options_of_both
 from tegula.tables.columns import ORDER, column_names
 from tegula.tables.table import Table
@@ -285,7 +285,7 @@ def compare(
     with (
         opened(first, "", allow_pickle, storage_options) as one,
         opened(second, "", allow_pickle, others) as other,
-        reading(operation, _CODE, [one, other], progress, partial(_entries, one, other), **who) as reader,
+        reading(operation, _CODE, [one, other], progress, partial(_pieces, one, other), **who) as reader,
     ):
         report = Comparison(one.location, other.location, exact)
         for part in reader.each(partial(_compared, reader, exact), _pairs(one, other)):
@@ -307,11 +307,11 @@ def _add(report: Comparison, part: Comparison, most: int) -> None:
 # --- pairs of nodes
 
 
-def _entries(one: Node, other: Node) -> Iterator[Entry]:
+def _pieces(one: Node, other: Node) -> Iterator[Piece]:
     """Yield the arrays whose values are compared, for the plan of a job."""
     for path, first, second in _pairs(one, other):
         if isinstance(first, Array) and isinstance(second, Array) and first.shape == second.shape:
-            yield entry_for(path, first, second)
+            yield piece_for(path, first, second)
 
 
 def _pairs(one: Node, other: Node) -> Iterator[_Pair]:

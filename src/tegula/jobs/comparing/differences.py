@@ -13,22 +13,16 @@ from math import prod
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from tegula.arrays.array import Array
 from tegula.codecs.equivalence import decode_alike
 from tegula.engine.concurrency.pool import gather, results_of
 from tegula.engine.copying.chunk_copies import part_of
-from tegula.engine.stored.visiting import cells
-from tegula.formats.json_encoding import equal_json
-from tegula.jobs.units import Box, block_grid, blocks_of, in_order
-from tegula.metadata.data_types import DataType, packed
-from tegula.metadata.fill_values import is_empty
+from tegula.engine.stored.visiting import cells, in_order
+from tegula.jobs.units import Box, block_grid, blocks_of
+from tegula.reductions import equal_values
 
-__all__ = [
-    "Differing", "are_comparable", "compare_box", "compare_fills", "decodes_alike", "equal_fills",
-    "equal_values", "native", "units",
-]  # fmt: skip
+__all__ = ["Differing", "compare_box", "compare_fills", "decodes_alike", "equal_fills", "units"]
 
 _TRIES: Final = 4  # chunks whose bytes are compared first; if all differ, the box is decoded at once
 
@@ -64,16 +58,15 @@ def units(one: Array, other: Array, absent: list[tuple[int, ...]]) -> Iterator[B
     is_sparse = all(array.stored.is_sparse(number, array.nbytes) for array in arrays)
     if is_sparse:  # a block would be mostly fill values
         grid = max((array.metadata.grid for array in arrays), key=lambda each: prod(each.largest_chunk()))
-    every = cells([(0, count) for count in grid.counts(other.shape)])
     if not is_sparse:
-        yield from (grid.region(coords, other.shape) for coords in every)
+        yield from grid.regions(other.shape)
         return
 
     def stored() -> Iterator[tuple[int, ...]]:
         for array in arrays:
             yield from blocks_of(array, [(0, 1, size) for size in array.shape], grid)
 
-    gap: tuple[int, ...] | None = None
+    every, gap = cells([(0, count) for count in grid.counts(other.shape)]), None
     for coords in in_order(stored):
         if gap is None and (expected := next(every)) != coords:
             gap = expected
@@ -157,91 +150,3 @@ def decodes_alike(one: Array, other: Array) -> bool:
     if old.codecs == new.codecs:
         return old.data_type == new.data_type
     return decode_alike(old.codecs, old.data_type, new.codecs, new.data_type)
-
-
-# --- values
-
-
-def are_comparable(one: DataType, other: DataType) -> bool:
-    """Return whether values of two types can be equal."""
-    if one.numpy.names is not None or other.numpy.names is not None:
-        return native(one) == native(other)
-    first, second = _kind(one), _kind(other)
-    return first == second and (first != "void" or one.numpy.itemsize == other.numpy.itemsize)
-
-
-def native(data_type: DataType) -> np.dtype[Any]:
-    """Return the data type of elements in memory, in native byte order and without padding between fields."""
-    return packed(data_type.numpy).newbyteorder("=")
-
-
-def _kind(data_type: DataType) -> str:
-    dtype = data_type.numpy
-    if dtype.kind == "O":
-        return {"string": "text", "bytes": "bytes"}.get(data_type.variable, "object")
-    if dtype.kind == "V":
-        return "void" if issubclass(dtype.type, np.void) else "number"
-    return {"U": "text", "S": "bytes", "M": "time", "m": "duration"}.get(dtype.kind, "number")
-
-
-def equal_values(
-    one: npt.NDArray[Any], other: npt.NDArray[Any], types: tuple[DataType, DataType], exact: bool
-) -> npt.NDArray[np.bool_]:
-    """Return for each pair of elements whether they are equal.
-
-    NaN equals NaN, NaT equals NaT, and -0.0 equals 0.0; structures are equal if all their fields are. With `exact` the
-    bits of elements of one type must be the same, in any byte order and apart from padding between fields.
-    """
-    one, other = (values.astype(packed(values.dtype).newbyteorder("="), copy=False) for values in (one, other))
-    if one.dtype.hasobject or other.dtype.hasobject:
-        empty: Any = {"text": "", "bytes": b""}.get(_kind(types[0]))
-        pairs = zip(one.ravel().tolist(), other.ravel().tolist())
-        same = (
-            _equal_objects(a, b, exact) if empty is None else equal_json(_text(a, empty), _text(b, empty))
-            for a, b in pairs
-        )
-        return np.fromiter(same, bool, one.size).reshape(one.shape)
-    if one.dtype == other.dtype and (exact or (issubclass(one.dtype.type, np.void) and one.dtype.names is None)):
-        return _equal_bits(one, other)
-    if one.dtype.names is not None:
-        same_fields = [equal_values(one[name], other[name], types, exact) for name in one.dtype.names]
-        own = [part.reshape(*one.shape, -1).all(axis=-1) for part in same_fields]  # a field may be a subarray
-        return np.logical_and.reduce(own) if own else np.ones(one.shape, bool)
-    return _equal_numbers(one, other)
-
-
-def _equal_numbers(one: npt.NDArray[Any], other: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-    one, other = (values.astype("f8") if values.dtype.kind == "V" else values for values in (one, other))
-    if "c" in (one.dtype.kind, other.dtype.kind):
-        return _equal_numbers(one.real, other.real) & _equal_numbers(one.imag, other.imag)
-    same: npt.NDArray[np.bool_] = np.asarray(one == other)
-    if one.dtype.kind in "Mm":
-        same |= np.isnat(one) & np.isnat(other)
-    elif one.dtype.kind == "f" and other.dtype.kind == "f":
-        same |= np.isnan(one) & np.isnan(other)
-    return same
-
-
-def _equal_bits(one: npt.NDArray[Any], other: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-    size = one.dtype.itemsize
-    if not size:
-        return np.ones(one.shape, bool)
-    unit, number = (f"u{size}", 1) if size in (1, 2, 4, 8) else ("u1", size)
-    shape = (*one.shape, number)
-    old, new = (np.ascontiguousarray(values).reshape(-1).view(unit).reshape(shape) for values in (one, other))
-    same: npt.NDArray[np.bool_] = (old == new).all(axis=-1)
-    return same
-
-
-def _text(value: Any, empty: Any) -> Any:
-    """Return text or bytes: Zarr v2 reads missing ones as its fill value, which may be 0 or null."""
-    return empty if is_empty(value) else value
-
-
-def _equal_objects(one: Any, other: Any, exact: bool) -> bool:
-    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
-        if one.shape != other.shape or (exact and one.dtype != other.dtype):
-            return False
-        types = DataType(one.dtype), DataType(other.dtype)
-        return are_comparable(*types) and bool(equal_values(one, other, types, exact).all())
-    return equal_json(one, other)

@@ -228,11 +228,11 @@ def convert(
     if consolidated is True and isinstance(node, Array):
         raise MetadataError("only groups have consolidated metadata, and the source is an array")
     single = isinstance(node, Array)
-    given: dict[Field, Any] = {
+    arguments: dict[Field, Any] = {
         "chunks": chunks, "shards": shards, "codecs": codecs, "dtype": dtype, "scale_offset": scale_offset,
         "bitround": bitround,
     }  # fmt: skip
-    wanted: dict[str, Any] = {name: rules_of(name, value, single) for name, value in given.items()}
+    wanted: dict[str, Any] = {name: rules_of(name, value, single) for name, value in arguments.items()}
     if fmt.name != "zarr3" and any(wanted["shards"].values):
         raise UnsupportedError(f"{fmt.name} has no shards", field="shards")
 
@@ -269,7 +269,7 @@ def convert(
                     temporary=temporary,
                     two_passes=part is None,
                 ),
-                said_of(format=format, **given, select=select),
+                said_of(format=format, **arguments, select=select),
             )
             if dry_run:
                 report = outline_recorded(conversion, share) if resume or part is not None else conversion.walk()

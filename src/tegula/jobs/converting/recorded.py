@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from types import MappingProxyType
+from functools import partial
 from typing import Any
 
 from tegula import engine
 from tegula.arrays.array import Array
 from tegula.engine.nodes.creating import check_vacant, create_parents
 from tegula.engine.nodes.deleting import clear_place, delete_node
-from tegula.engine.nodes.opening import stored_array
-from tegula.errors import AlreadyExistsError, NotFoundError, UnsupportedError
+from tegula.errors import NotFoundError, UnsupportedError
+from tegula.hierarchy.group import open_node
 from tegula.jobs.ledger import Ledger
 from tegula.jobs.recording import Recording
 from tegula.jobs.rewriting.array_job import ArrayJob, Prepared, entry_of
-from tegula.jobs.rewriting.planning import Conversion, is_taken
+from tegula.jobs.rewriting.planning import Conversion, is_taken, refuse_taken
 from tegula.jobs.rewriting.report import ConvertedArray, ConvertReport
-from tegula.metadata.nodes import ArrayMetadata
 from tegula.stores.targets.paths import location_of
 
 __all__ = ["convert_recorded", "outline_recorded"]
@@ -27,14 +26,7 @@ __all__ = ["convert_recorded", "outline_recorded"]
 def convert_recorded(conversion: Conversion, *, resume: bool, part: tuple[int, int]) -> ConvertReport:
     """Convert a node, and record finished units in a ledger.
 
-    Parameters
-    ----------
-    conversion : Conversion
-        What to convert, where to and how.
-    resume : bool
-        Whether to resume a conversion that is under way or was interrupted.
-    part : (int, int)
-        Which part to do, and how many there are.
+    With `resume` one that is under way or was interrupted is resumed; `part` says which part to do, of how many.
     """
     store, path, fmt = conversion.store, conversion.path, conversion.layout.fmt
     plan, whole_job = conversion.plan(), Ledger(store, path, part)
@@ -48,13 +40,15 @@ def convert_recorded(conversion: Conversion, *, resume: bool, part: tuple[int, i
     def has_documents(is_noted: bool) -> bool:
         return is_noted and _has_documents(conversion)
 
-    recording = Recording(whole_job, plan, resume or part != (1, 1), has_documents)
-    with recording.under_way(
+    recording = Recording(
+        whole_job,
+        plan,
+        resumes=resume or part != (1, 1),
         overwrite=conversion.run.overwrite,
-        check=check,
-        clear=lambda: clear_place(store, path),
-        is_taken=lambda: is_taken(store, path),
-    ) as ledger:
+        is_taken=partial(is_taken, store, path),
+        looks_complete=has_documents,
+    )
+    with recording.under_way(check=check, clear=partial(clear_place, store, path)) as ledger:
         if ledger is None:
             return _completed_before(conversion, recording.left_out)
         recorded: dict[str, Any] = {"ledger": ledger, "plan": plan, "in_group": ledger.replaces, "overwrite": False}
@@ -70,7 +64,7 @@ def convert_recorded(conversion: Conversion, *, resume: bool, part: tuple[int, i
 
 
 def outline_recorded(conversion: Conversion, part: tuple[int, int]) -> ConvertReport:
-    """Report what is left to do of a conversion that would be resumed; parameters are those of `convert_recorded`.
+    """Report what is left to do of a conversion that would be resumed, as `convert_recorded` does it.
 
     Raises
     ------
@@ -78,10 +72,9 @@ def outline_recorded(conversion: Conversion, part: tuple[int, int]) -> ConvertRe
         As `convert_recorded` does.
     """
     store, path, plan = conversion.store, conversion.path, conversion.plan()
-    ledger = Ledger(store, path, part)
-    outlook = Recording(ledger, plan, resumes=True).outlook(
-        overwrite=conversion.run.overwrite, is_taken=lambda: is_taken(store, path)
-    )
+    ledger, overwrite = Ledger(store, path, part), conversion.run.overwrite
+    recording = Recording(ledger, plan, resumes=True, overwrite=overwrite, is_taken=partial(is_taken, store, path))
+    outlook = recording.outlook()
     if outlook == "is complete":
         done = "the target is complete already, so there is nothing left to do"
         return ConvertReport(conversion.layout.fmt.name, dry_run=True, notes={"": [done]})
@@ -105,10 +98,7 @@ class _VacancyCheck(ArrayJob):
 def _check_vacant(conversion: Conversion) -> None:
     """Check that the target is free, before the plan is stored."""
     store, path = conversion.store, conversion.path
-    if is_taken(store, path):
-        raise AlreadyExistsError(
-            "something already exists at this path; pass overwrite=True to replace it", path=location_of(store, path)
-        )
+    refuse_taken(store, path)
     if next(iter(store.list_prefix(f"{path}/" if path else "")), None) is not None:
         replace(conversion, run=conversion.without_writing).walk(_VacancyCheck)
 
@@ -136,7 +126,9 @@ def _has_documents(conversion: Conversion) -> bool:
 class _CompletionReport(ArrayJob):
     """A dry run that reports complete arrays and, with `verify`, compares them with the source."""
 
-    left_out: Mapping[str, str] = MappingProxyType({})
+    def __init__(self, left_out: Mapping[str, str], *target: Any) -> None:
+        super().__init__(*target)
+        self.left_out = left_out
 
     def entry(self, source: Array, prepared: Prepared) -> ConvertedArray:
         """Report an array as it is."""
@@ -145,8 +137,10 @@ class _CompletionReport(ArrayJob):
             raise UnsupportedError(self.left_out[name])
         compared: dict[str, Any] = {}
         if self.run.verify:
-            found = stored_array(self.store, prepared.draft.path, self._stored_metadata(prepared), **prepared.allowed)
-            target = Array(found, prepared.draft.path, read_only=True)
+            path, pickles = prepared.draft.path, prepared.draft.allow_pickle
+            target = open_node(self.store, path, self.layout.fmt.name, read_only=True, allow_pickle=pickles)
+            if not isinstance(target, Array):
+                raise NotFoundError("the array has been deleted", path=location_of(self.store, path))
             read = self._source(source, "rewrite")
             compared = dict(zip(("verified", "digest"), self._verified(source, prepared, target, read)))
         stored, after = prepared.draft.stored.amount_stored()
@@ -157,22 +151,10 @@ class _CompletionReport(ArrayJob):
         }
         return entry_of(prepared.draft, name, notes=prepared.notes, **sizes, **compared)
 
-    def _stored_metadata(self, prepared: Prepared) -> ArrayMetadata:
-        metadata = engine.read_metadata(self.store, prepared.draft.path, self.layout.fmt.name)
-        if not isinstance(metadata, ArrayMetadata):
-            raise NotFoundError("the array has been deleted", path=location_of(self.store, prepared.draft.path))
-        return metadata
-
 
 def _completed_before(conversion: Conversion, failed: Mapping[str, str]) -> ConvertReport:
     """Return the report on a target that this job has completed before, for example just before it was killed."""
-
-    def arrays(*target: Any) -> ArrayJob:
-        reported = _CompletionReport(*target)
-        reported.left_out = failed
-        return reported
-
-    report = conversion.walk(arrays, dry_run=True)
+    report = conversion.walk(partial(_CompletionReport, failed), dry_run=True)
     report.dry_run = False
     report.notes.setdefault("", []).append("the target was complete already")
     return report

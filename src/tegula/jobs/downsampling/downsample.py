@@ -14,11 +14,9 @@ from tegula.errors import MetadataError, UnsupportedError
 from tegula.hierarchy.group import Group
 from tegula.hierarchy.opening import open as open_any
 from tegula.jobs.downsampling.job import PyramidJob, group_at, other_variables
-from tegula.jobs.downsampling.levels import MOST_LEVELS, ZARR3, Reduction, check_method, masks_of
-from tegula.jobs.downsampling.ome import Axis, Level, axes_of, factors_of, level_of, multiscales, scales_of
-from tegula.jobs.ledger import Ledger, share_of
+from tegula.jobs.downsampling.levels import MOST_LEVELS, ZARR3, check_method, masks_of
+from tegula.jobs.ledger import share_of
 from tegula.jobs.misplaced import refuse_misplaced
-from tegula.jobs.recording import Recording
 from tegula.jobs.rewriting.array_job import Run
 from tegula.jobs.rewriting.estimating import Estimate
 from tegula.jobs.rewriting.memory import bounded, memory_of
@@ -27,6 +25,8 @@ from tegula.jobs.rewriting.rules import Field, rules_of
 from tegula.jobs.rewriting.targets import Layout
 from tegula.jobs.runners.runner import check_reachable, runner_of
 from tegula.jobs.units import Progress, one_at_a_time
+from tegula.metadata.ome import Axis, Level, axes_of, factors_of, multiscales, placed, scales_of
+from tegula.reductions import Reduction
 from tegula.stores import LocalStore, Store
 from tegula.stores.targets.opening import creating, options_of_both
 from tegula.stores.targets.paths import clean, location_of
@@ -249,12 +249,12 @@ def downsample(
         job = PyramidJob(array, store, group, reduction, levels, layout, run)
         arrays = [(job.first, job.base), *((step.name, step.draft) for step in job.steps)]
         listed = tuple(
-            level_of(level, draft, scales, [step**number for step in steps], method)
+            Level(level, draft.shape, draft.chunks, *placed(scales, [step**number for step in steps], method))
             for number, (level, draft) in enumerate(arrays)
         )
-        recording = Recording(Ledger(store, group, share), job.plan(said), resumes) if is_recorded else None
+        recording = job.recording(said, share, resumes=resumes, overwrite=overwrite) if is_recorded else None
         if dry_run:
-            estimate = job.estimate(overwrite, recording)
+            estimate = job.estimate(recording)
         else:
             left = job.write(multiscales(name, known, listed, method), overwrite, recording)
         if above is not None and job.is_copied and not left and not dry_run:

@@ -19,8 +19,7 @@ from tegula.engine.nodes.replacing import Replacement, put_in_place
 from tegula.errors import AlreadyExistsError, MetadataError, NotFoundError, UnsupportedError
 from tegula.hierarchy.group import Group, open_node
 from tegula.hierarchy.sources import source_of
-from tegula.jobs.downsampling.levels import ZARR3, Reducing, Reduction, Step, steps_of
-from tegula.jobs.downsampling.ome import KEY
+from tegula.jobs.downsampling.levels import ZARR3, Reducing, Step, steps_of
 from tegula.jobs.ledger import DIRECTORY, Ledger, is_ledger_key
 from tegula.jobs.plans import Piece, Plan, digest, fingerprint_of
 from tegula.jobs.publishing import Destination, publish
@@ -28,11 +27,13 @@ from tegula.jobs.recording import Recording, claimed
 from tegula.jobs.rewriting.array_job import ArrayJob, Run, label_of
 from tegula.jobs.rewriting.estimating import Estimate
 from tegula.jobs.rewriting.hierarchy import Job
-from tegula.jobs.rewriting.planning import Conversion, is_taken
+from tegula.jobs.rewriting.planning import Conversion, is_taken, refuse_taken
 from tegula.jobs.rewriting.report import ConvertReport
 from tegula.jobs.rewriting.rules import match_rules
 from tegula.jobs.rewriting.targets import Layout
-from tegula.jobs.running import do_units
+from tegula.jobs.runners.runner import do_units
+from tegula.metadata.ome import KEY
+from tegula.reductions import Reduction
 from tegula.stores import Store
 from tegula.stores.targets.paths import location_of, name_below, refuse_overlap
 
@@ -112,39 +113,42 @@ class PyramidJob:
 
     # --- before the work
 
-    def plan(self, said: Mapping[str, Any]) -> Plan:
-        """Return the plan, with the user's options as text."""
+    def recording(
+        self, said: Mapping[str, Any], share: tuple[int, int], *, resumes: bool, overwrite: bool
+    ) -> Recording:
+        """Return the job with a ledger; `said` has the user's options as text."""
+        ledger, taken = Ledger(self._store, self._path, share), partial(is_taken, self._store, self._path)
+        return Recording(ledger, self._plan(said), resumes=resumes, overwrite=overwrite, is_taken=taken)
+
+    def _plan(self, said: Mapping[str, Any]) -> Plan:
         plan = Plan("downsample", dict(said), self._array.location, location_of(self._store, self._path))
         source: dict[str, Any] = fingerprint_of(self._array)
         if self.is_copied:
             copying = Conversion(self._array, None, self._store, self._path_of("s0"), self._layout, self._run)
             self._copy_plan = copying.plan()
             for name, piece in self._copy_plan.pieces.items():
-                plan.add(f"s0/{name}".strip("/"), piece.shape, piece.grid, {**piece.source}, piece.target, piece.chunks)
+                plan.add(replace(piece, name=f"s0/{name}".strip("/")))
             plan.groups[""] = {}  # whose documents this job writes
             source = {}
         for step in self.steps:
             facts = sorted(step.draft.metadata.documents.items()), self._reduction
-            plan.add(step.name, step.draft.shape, step.grid, source, digest(repr(facts).encode()))
+            plan.add(Piece(step.name, step.draft.shape, step.grid, source, digest(repr(facts).encode())))
             source = {}
         return plan
 
-    def estimate(self, overwrite: bool, recording: Recording | None = None) -> Estimate:
+    def estimate(self, recording: Recording | None) -> Estimate:
         """Estimate what the pyramid takes; of a job that would be resumed, what is left to do."""
         estimates = {step.name: step.estimate(self._reduction.factors) for step in self.steps}
         if self.is_copied:
             estimates["s0"] = Job(self._copying(dry_run=True)).run(self._array).estimate
         if recording is not None:
-            outlook = recording.outlook(overwrite=overwrite, is_taken=self._is_taken)
+            outlook = recording.outlook()
             if outlook == "is complete":
                 return Estimate()
             if outlook == "resumes":
                 job = recording.ledger, recording.plan
                 estimates = {name: estimate.left(*job, name) for name, estimate in estimates.items()}
         return reduce(Estimate.merge, estimates.values(), Estimate())
-
-    def _is_taken(self) -> bool:
-        return is_taken(self._store, self._path)
 
     def _check(self) -> None:
         """Refuse a target that is not free."""
@@ -156,11 +160,7 @@ class PyramidJob:
             keys = self._store.list_prefix(f"{self._path}/".lstrip("/"))
             if self._store.listable and all(map(is_ledger_key, keys)):
                 return  # nothing but the claim
-            if self._is_taken():
-                raise AlreadyExistsError(
-                    "something already exists at this path; pass overwrite=True to replace it",
-                    path=location_of(self._store, self._path),
-                )
+            refuse_taken(self._store, self._path)
             check_vacant(self._store, self._path_of("s0"), ZARR3, self.base.metadata)
         elif not self._made and (group := self._group()) is not None and KEY in group.attrs:
             raise AlreadyExistsError("the group has a pyramid; pass overwrite=True to replace it", path=group.location)
@@ -187,10 +187,10 @@ class PyramidJob:
 
     # --- the work
 
-    def write(self, metadata: dict[str, Any], overwrite: bool, recording: Recording | None = None) -> int:
+    def write(self, metadata: dict[str, Any], overwrite: bool, recording: Recording | None) -> int:
         """Write the pyramid; return the number of units that are left to other parts of a recorded job."""
         self._metadata, self._recording = metadata, recording
-        with self._staged(overwrite) if recording is None else self._recorded(overwrite, recording) as puts:
+        with self._staged(overwrite) if recording is None else self._recorded(recording) as puts:
             if puts is None:
                 return 0
             is_complete = self._write()
@@ -224,7 +224,7 @@ class PyramidJob:
                 raise
 
     @contextmanager
-    def _recorded(self, overwrite: bool, recording: Recording) -> Iterator[_Puts | None]:
+    def _recorded(self, recording: Recording) -> Iterator[_Puts | None]:
         """Begin or resume a job with a ledger, whose new nodes are below it; ``None`` if the same job is complete."""
 
         def check() -> None:
@@ -233,8 +233,7 @@ class PyramidJob:
             else:
                 self._check()
 
-        target: dict[str, Any] = {"clear": self._clear, "is_taken": self._is_taken, "is_replaced": self._has_old}
-        with recording.under_way(overwrite=overwrite, check=check, **target) as ledger:
+        with recording.under_way(check=check, clear=self._clear, is_replaced=self._has_old) as ledger:
             if ledger is None:
                 yield None
                 return
@@ -303,15 +302,13 @@ class PyramidJob:
         """Compute a level, and return it; ``None`` if units are left to parts that are not running."""
         ledger, memory, documents = self._ledger, self._run.max_memory, {**step.draft.metadata.documents}
         limits = {} if memory is None else {"buffer_bytes": max(1, memory // 2)}
-        piece = Piece(step.name, step.draft.shape, step.grid, 0, {}, "")
+        piece = Piece(step.name, step.draft.shape, step.grid)
         if self._recording is not None:
             piece = self._recording.plan.pieces[step.name]
 
         def done(ledger: Ledger | None) -> Counter[int]:
             work = Reducing(step.name, before, made, self._reduction, step.most, ledger, limits)
-            _, left = do_units(
-                self._run.runner, work, piece, partial(work.stored, piece.grid), partial(self._show, step)
-            )
+            _, left = do_units(self._run.runner, work, piece, partial(self._show, step))
             if ledger is not None and not left:
                 ledger.complete(piece.first, piece.stop)
             return left

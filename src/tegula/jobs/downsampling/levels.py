@@ -4,110 +4,50 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
 from itertools import product
 from math import prod
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from tegula import engine
 from tegula.arrays.array import Array
 from tegula.arrays.creation import sharded
 from tegula.engine.copying.chunks import part_of
 from tegula.engine.nodes.creating import read_back
-from tegula.engine.stored.visiting import cells, check_number, is_inside
+from tegula.engine.stored.visiting import cells, check_number, stored_inside
 from tegula.errors import MetadataError, UnsupportedError
 from tegula.formats import find_format
 from tegula.jobs import units
-from tegula.jobs.downsampling import blocks
 from tegula.jobs.ledger import Ledger
 from tegula.jobs.plans import Unit
-from tegula.jobs.publishing import Destination
+from tegula.jobs.publishing import Destination, Writing
 from tegula.jobs.rewriting.estimating import Estimate
-from tegula.jobs.rewriting.memory import grant_for, granted, release
-from tegula.jobs.runners.runner import Work
-from tegula.jobs.units import Box, block_grid, in_order, itemsize_of, pieces
-from tegula.metadata.chunk_grids import ChunkGrid, regular_grid
-from tegula.metadata.conventions import missing_in
+from tegula.jobs.rewriting.memory import granted, release, too_little
+from tegula.jobs.units import Box, block_grid, itemsize_of, pairs_in_order
+from tegula.metadata.chunk_grids import ChunkGrid, joined_grid, regular_grid
 from tegula.metadata.fill_values import scalar_array
 from tegula.metadata.nodes import ArrayMetadata, inner_codecs
+from tegula.reductions import Reduction, supports
 from tegula.stores import Store
 
-__all__ = ["MOST_LEVELS", "ZARR3", "Reducing", "Reduction", "Step", "check_method", "masks_of", "steps_of"]
+__all__ = ["MOST_LEVELS", "ZARR3", "Reducing", "Step", "check_method", "masks_of", "steps_of"]
 
 ZARR3: Final = find_format("zarr3")
 MOST_LEVELS: Final = 64
 _METHODS: Final = ("mean", "mode", "nearest")
-_COPIES: Final = (
-    4  # of the bytes of a box: its elements, those of the level before, and both on their way through codecs
-)
+_COPIES: Final = 4
+"""Of the bytes of a box in memory: its elements, those of the level before, and both on their way through codecs."""
 _CELL_BYTES: Final = 80  # of intermediate results for each element that is reduced at a time
-_CELLS: Final = 2**19  # most elements that are reduced at a time
 
 Coords = tuple[int, ...]
-Values = npt.NDArray[Any]
-
-
-# --- the reduction of blocks
-
-
-@dataclass(frozen=True, slots=True)
-class Reduction:
-    """The reduction of each block of elements to one: the shape of a block, the method, and marks of missing data.
-
-    Examples
-    --------
-    >>> Reduction((2, 2), "mean").of(np.array([[1.0, np.nan, 5.0], [2.0, 3.0, np.nan]])).tolist()
-    [[2.0, 5.0]]
-    >>> Reduction((3,), "mode").of(np.array([7, 7, 1, 2, 9], "u1")).tolist()
-    [7, 2]
-    """
-
-    factors: tuple[int, ...]
-    method: str
-    masks: tuple[Any, ...] = ()
-
-    def of(self, values: Values, most: int = _CELLS) -> Values:
-        """Reduce each block of an array; blocks at the far edges may be smaller.
-
-        At most `most` elements are reduced at a time, since intermediate results take about 40 bytes for each.
-        """
-        if self.method == "nearest":
-            return blocks.downsample_values(values, [0] * values.ndim, self.factors, "stride")
-        out = np.empty([-(-size // factor) for size, factor in zip(values.shape, self.factors)], values.dtype)
-        for box in pieces(out.shape, (1,) * out.ndim, max(1, min(most, _CELLS) // prod(self.factors))):
-            part = tuple(slice(axis.start * factor, axis.stop * factor) for axis, factor in zip(box, self.factors))
-            out[box] = self._at_once(values[part])
-        return out
-
-    def _at_once(self, values: Values) -> Values:
-        dtype, how = values.dtype, ([0] * values.ndim, self.factors)
-        values = values.astype(dtype.newbyteorder("="), copy=False) if dtype.isbuiltin != 2 else values
-        missing = None
-        if dtype.kind not in "OV":
-            missing = missing_in(values, self.masks)
-        elif blocks.is_extension(dtype) and not blocks.is_integer(dtype):
-            missing = missing_in(values.astype("f8"), [float(mask) for mask in self.masks])
-        counted = () if missing is None else (~missing,)
-        if self.method == "mode":
-            result = blocks.reduce_blocks(blocks.mode_of, *how, values, *counted)
-        else:
-            numbers = values.view("i8") if dtype.kind in "mM" else values
-            mean_of = partial(blocks.mean_of, is_wide=True)
-            result = blocks.reduce_blocks(mean_of, *how, numbers, *counted).view(values.dtype)
-        if counted:  # blocks without an element that counts
-            empty = ~blocks.reduce_blocks(lambda block: block.any(axis=-1), *how, *counted)
-            result[empty] = self.masks[0] if self.masks else dtype.type("NaT") if dtype.kind in "mM" else np.nan
-        return result
 
 
 def check_method(method: str, dtype: np.dtype[Any]) -> None:
     """Refuse a method that there is not, or the mean of elements that are not numbers, booleans or times."""
     if method not in _METHODS:
         raise MetadataError(f"method must be one of {', '.join(_METHODS)}, not {method!r:.40}", field="method")
-    if method == "mean" and not (blocks.supports("mean", dtype) or dtype.kind in "mM"):
+    if method == "mean" and not (supports("mean", dtype) or dtype.kind in "mM"):
         raise UnsupportedError(f"elements of type {dtype} have no mean; pass method='mode' or 'nearest'", field="dtype")
 
 
@@ -205,17 +145,12 @@ def _share_of_memory(source: Array, target: Array, factors: Sequence[int], max_m
     """Return the bytes of a box of a level, and of the elements read at once for it; refuse a chunk that is larger."""
     if max_memory is None:
         return units.BLOCK_BYTES
-    remote = 2 if source.store.is_remote or target.store.is_remote else 1
+    shared = 2 if source.store.is_remote or target.store.is_remote else 1
     chunk = target.metadata.grid.largest_chunk()
     needed = _COPIES * max(prod(chunk) * itemsize_of(target), _piece_nbytes(source, target, factors))
-    if needed > granted(max_memory) // remote:
-        least, what = grant_for(needed * remote), "chunk" if target.shards is None else "shard"
-        raise UnsupportedError(
-            f"to compute one {what} of shape {tuple(chunk)} takes {least} bytes of memory, and max_memory is "
-            f"{max_memory}; raise max_memory to at least {least}, or choose smaller {what}s",
-            field="max_memory",
-        )
-    return granted(max_memory) // remote // _COPIES
+    if needed > granted(max_memory) // shared:
+        raise too_little("compute", target, needed * shared, max_memory)
+    return granted(max_memory) // shared // _COPIES
 
 
 def _piece_nbytes(source: Array, target: Array, factors: Sequence[int]) -> int:
@@ -250,7 +185,7 @@ def _keeps_fill(source: Array, reduction: Reduction) -> bool:
 # --- the work
 
 
-class Reducing(Work):
+class Reducing(Writing):
     """The work on each unit of a level: a box of it is computed from the level before, and written at once.
 
     `source` is the level before, `destination` is where the level is, and at most `most` bytes are read at once.
@@ -266,19 +201,8 @@ class Reducing(Work):
         ledger: Ledger | None,
         limits: Mapping[str, int],
     ) -> None:
-        self.name, self.source, self.destination, self.reduction = name, source, destination, reduction
-        self.most, self.ledger, self.limits = most, ledger, limits
-        self.requests = max(source.store.concurrency, destination.store.concurrency)
-        self.is_remote = source.store.is_remote or destination.store.is_remote
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        facts = self.name, self.source, self.destination, self.reduction, self.most, self.ledger, self.limits
-        return type(self), facts
-
-    @cached_property
-    def target(self) -> Array:
-        """The array that is written."""
-        return self.destination.open()
+        super().__init__(name, source, destination, ledger, limits)
+        self.reduction, self.most = reduction, most
 
     def nbytes(self, unit: Unit) -> int:
         """Return approximately how many bytes a unit takes in memory."""
@@ -305,7 +229,7 @@ class Reducing(Work):
         values, nbytes = np.empty(shape, target.dtype), 0
         # pieces of whole chunks of the source, if these fit into memory
         most = self.most // (itemsize_of(source) * prod(reduction.factors))
-        for piece in pieces(shape, _piece_of(source, shape, reduction.factors), most):
+        for piece in joined_grid(_piece_of(source, shape, reduction.factors), shape, most).regions(shape):
             part = tuple(
                 slice((outer.start + inner.start) * factor, min((outer.start + inner.stop) * factor, size))
                 for outer, inner, factor, size in zip(box, piece, reduction.factors, source.shape)
@@ -324,16 +248,14 @@ class Reducing(Work):
         return nbytes, values.nbytes
 
     def stored(self, grid: ChunkGrid) -> Iterator[tuple[Coords, Coords]] | None:
-        """Return the boxes and chunks to compute, in order, if few chunks are stored; ``None`` for all boxes."""
+        """Return what to compute if few chunks are stored; see `Work.stored`."""
         own, old, target = self.target.metadata.grid, self.source.stored, self.target
         number = prod(own.counts(target.shape))
         if not (_is_sparse_alike(self.source, target, self.reduction) and old.is_sparse(number, target.nbytes)):
             return None
 
         def pairs() -> Iterator[Coords]:
-            for coords, _ in old.stored_chunks():
-                if not is_inside(old, coords):
-                    continue
+            for coords in stored_inside(old):
                 reached = []
                 for part, factor, axis in zip(part_of(old, coords), self.reduction.factors, own.axes):
                     first, last = part.start // factor, (part.stop - 1) // factor
@@ -342,5 +264,4 @@ class Reducing(Work):
                     starts = (int(axis.start(one)) for axis, one in zip(own.axes, chunk))
                     yield (*(int(axis.locate(start)) for axis, start in zip(grid.axes, starts)), *chunk)
 
-        ndim = target.ndim
-        return ((pair[:ndim], pair[ndim:]) for pair in in_order(pairs))
+        return pairs_in_order(pairs, target.ndim)

@@ -25,11 +25,9 @@ from tegula.jobs.ledger import Ledger
 from tegula.jobs.misplaced import refuse_misplaced
 from tegula.jobs.plans import Piece, Plan, description_of
 from tegula.jobs.publishing import Destination, publish
-from tegula.jobs.rewriting.boxes import check_amount, same_attributes, stored_blocks
 from tegula.jobs.rewriting.estimating import estimate, estimate_of
 from tegula.jobs.rewriting.memory import passes_of, unit_grid
 from tegula.jobs.rewriting.passes import Passes
-from tegula.jobs.rewriting.precision import Loss
 from tegula.jobs.rewriting.report import ConvertedArray, ConvertReport
 from tegula.jobs.rewriting.rules import Rules
 from tegula.jobs.rewriting.targets import (
@@ -41,12 +39,20 @@ from tegula.jobs.rewriting.targets import (
     target_metadata,
 )
 from tegula.jobs.rewriting.temporary import between_name, recorded_array, temporary_array
-from tegula.jobs.rewriting.work import Converting, Mode, digest_of, loss_of
-from tegula.jobs.runners.runner import Runner, Threads
-from tegula.jobs.running import do_units
+from tegula.jobs.rewriting.work import (
+    Converting,
+    Mode,
+    check_amount,
+    digest_of,
+    loss_of,
+    same_attributes,
+    stored_blocks,
+)
+from tegula.jobs.runners.runner import Runner, Threads, do_units
 from tegula.jobs.units import Progress
 from tegula.metadata.chunk_grids import ChunkGrid, regular_grid
 from tegula.metadata.nodes import ArrayMetadata, inner_codecs
+from tegula.reductions import Loss
 from tegula.stores import Store
 from tegula.tables.table import Table
 
@@ -55,110 +61,51 @@ __all__ = ["ArrayJob", "Prepared", "Run", "entry_of", "label_of", "reserved_note
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """How arrays are made: who does the units, what is recorded and reported, and how much memory that may take.
-
-    Parameters
-    ----------
-    runner : Runner
-        The runner that does the units.
-    ledger : Ledger, optional
-        The ledger that records finished units.
-    plan : Plan, optional
-        The units of each array, if there is a ledger.
-    visible_early : bool
-        Whether the documents of arrays are written before the chunks.
-    in_group : bool
-        Whether the caller creates the groups above the target.
-    overwrite, dry_run, verify, progress, max_memory, temporary
-        The arguments of `tegula.convert`.
-    two_passes : bool
-        Whether arrays may take two passes to stay within `max_memory`.
-    """
+    """How arrays are made: who does the units, what is recorded and reported, and how much memory that may take."""
 
     runner: Runner = field(default_factory=Threads)
-    ledger: Ledger | None = None
-    plan: Plan | None = None
-    visible_early: bool = False
-    in_group: bool = False
-    overwrite: bool = False
+    ledger: Ledger | None = None  # records finished units
+    plan: Plan | None = None  # the units of each array, if there is a ledger
+    visible_early: bool = False  # whether the documents of arrays are written before the chunks
+    in_group: bool = False  # whether the caller creates the groups above the target
+    overwrite: bool = False  # this and what follows are arguments of `tegula.convert`
     dry_run: bool = False
     verify: bool = False
     progress: Progress | None = None
     max_memory: int | None = None
     temporary: Any = None
-    two_passes: bool = True
+    two_passes: bool = True  # whether arrays may take two passes to stay within `max_memory`
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """An array that is about to be converted.
+    """An array that is about to be converted."""
 
-    Parameters
-    ----------
-    name : str
-        Its path below the source.
-    axes : list
-        The selected part of each axis.
-    target : Target
-        The new array's metadata.
-    allowed : dict
-        Options for opening the new array.
-    draft : Array
-        The new array, which is not stored yet.
-    metadata : ArrayMetadata
-        Its metadata as the format will read it, with the documents.
-    mode : {"copy", "rewrite"}
-        Whether its chunks are copied as they are stored.
-    notes : tuple of str
-        Notes for the report.
-    """
-
-    name: str
-    axes: list[Axis | int]
-    target: Target
-    allowed: dict[str, Any]
-    draft: Array
-    metadata: ArrayMetadata
-    mode: Mode
-    notes: tuple[str, ...]
+    name: str  # its path below the source
+    axes: list[Axis | int]  # the selected part of each axis
+    target: Target  # the new array's metadata
+    allowed: dict[str, Any]  # options for opening the new array
+    draft: Array  # the new array, which is not stored yet
+    metadata: ArrayMetadata  # its metadata as the format will read it, with the documents
+    mode: Mode  # whether its chunks are copied as they are stored
+    notes: tuple[str, ...]  # for the report
 
 
 @dataclass(slots=True)
 class _Making:
-    """An array that is being made.
+    """An array that is being made."""
 
-    Parameters
-    ----------
-    store, path : Store, str
-        Where it is made, which is its final place unless it replaces another.
-    is_visible : bool
-        Whether its documents are stored, and are no draft.
-    target : Array, optional
-        The array, once its documents are stored.
-    left : Counter of int
-        Number of units that are left to each of the other parts of the job.
-    """
-
-    store: Store
+    store: Store  # where it is made, which is its final place unless it replaces another
     path: str
-    is_visible: bool = False
-    target: Array | None = None
-    left: Counter[int] = field(default_factory=Counter)
+    is_visible: bool = False  # whether its documents are stored, and are no draft
+    target: Array | None = None  # the array, once its documents are stored
+    left: Counter[int] = field(default_factory=Counter)  # number of units left to each of the other parts of the job
 
 
 class ArrayJob:
     """What is done with each array of a conversion: it is converted, unless a subclass plans or checks its `entry`.
 
-    Parameters
-    ----------
-    store, path : Store, str
-        The target.
-    layout : Layout
-        What the new arrays are to be like.
-    run : Run
-        How they are made.
-    report : ConvertReport
-        Receives the results.
+    The arrays are made at `store` and `path` or below, and `report` receives the results.
     """
 
     def __init__(self, store: Store, path: str, layout: Layout, run: Run, report: ConvertReport) -> None:
@@ -219,15 +166,7 @@ class ArrayJob:
     def array(
         self, source: Array, name: str, select: Any = None, *notes: str
     ) -> tuple[ConvertedArray, tuple[Rules, ...]]:
-        """Convert one array; `name` is its path below the source.
-
-        Returns
-        -------
-        ConvertedArray
-            What was done.
-        tuple of Rules
-            Rules that do not fit the array.
-        """
+        """Convert one array; return what was done, and the rules that do not fit it."""
         prepared = self.prepared(source, name, select, *notes)
         return self.entry(source, prepared), prepared.target.misfits
 
@@ -300,11 +239,11 @@ class ArrayJob:
         plan, name, shape = self.run.plan, planned.name, planned.draft.shape
         if self.run.ledger is None:
             temporary, grids = self.unit_grids(source, planned)
-            pieces = [Piece(name, shape, grid, 0, {}, "", temporary) for grid in grids]
+            pieces = [Piece(name, shape, grid, chunks=temporary) for grid in grids]
             return pieces[0] if len(pieces) > 1 else None, pieces[-1]
         if plan is None or name not in plan.pieces:
             raise StoreError("the array was added to the source during the conversion", path=source.location)
-        if description_of(source) != plan.described[name]:
+        if description_of(source) != plan.pieces[name].described:
             raise ConflictError(
                 "the source has changed since its units were planned; do it again when no other program changes it",
                 path=source.location,
@@ -434,7 +373,7 @@ class ArrayJob:
         """Do the units of an array, as `do_units` does, with no more threads than there is memory for."""
         here = self.run.runner.shares_memory and not work.is_remote
         with _limited(work.limits.get("threads") if here else None):
-            return do_units(self.run.runner, work, piece, partial(work.stored, piece.grid), show)
+            return do_units(self.run.runner, work, piece, show)
 
     def _passes(self, source: Array, planned: Prepared, target: Array) -> Passes | None:
         """Return the passes of a conversion with `max_memory`; ``None`` without it."""
@@ -453,10 +392,10 @@ class ArrayJob:
     def _verified(self, source: Array, planned: Prepared, target: Array, read: Source) -> tuple[bool, str]:
         """Compare an array with its source, opened anew; return whether they are equal, and the digest of values."""
         plan = self.run.plan
-        ledger = None if self.run.ledger is None else self.run.ledger.whole()
+        ledger = None if self.run.ledger is None else self.run.ledger.undivided()
         if plan is None:
             grid = unit_grid(source, planned.axes, target, self.run.max_memory, copies=2)
-            piece = Piece(planned.name, target.shape, grid, 0, {}, "")
+            piece = Piece(planned.name, target.shape, grid)
         else:  # the units have numbers of their own
             piece = plan.pieces[planned.name]
             piece = replace(piece, first=piece.first + plan.units)

@@ -72,12 +72,7 @@ class Estimate:
 def estimate(source: Array, target: Array, copies: bool) -> Estimate:
     """Estimate the conversion of an array, by arithmetic alone: as if every chunk were stored.
 
-    Parameters
-    ----------
-    source, target : Array
-        The arrays; the target need not be stored.
-    copies : bool
-        Whether chunks are copied as they are stored.
+    The target need not be stored; `copies` says whether chunks are copied as they are stored.
 
     Examples
     --------

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final
 
@@ -27,6 +26,7 @@ from tegula.jobs.rewriting.array_job import ArrayJob, label_of, reserved_note
 from tegula.jobs.rewriting.report import ConvertedArray, ConvertReport
 from tegula.jobs.rewriting.rules import Rules, match_rules
 from tegula.jobs.rewriting.targets import selected_axes
+from tegula.jobs.units import arrays_below
 from tegula.metadata.nodes import GroupMetadata
 from tegula.tables.columns import ORDER, column_names, with_names
 from tegula.tables.table import Table
@@ -42,10 +42,7 @@ _Attempt = tuple[str, ConvertedArray | str, tuple[Rules, ...]]
 class Job:
     """A conversion under way: goes through a hierarchy, creates its groups, and fills its tables.
 
-    Parameters
-    ----------
-    arrays : ArrayJob
-        What is done with each array; it has the target, the layout, the run and the report.
+    `arrays` says what is done with each array, and has the target, the layout, the run and the report.
     """
 
     def __init__(self, arrays: ArrayJob) -> None:
@@ -98,10 +95,10 @@ class Job:
     def _check_rules(self, root: Group | Table) -> None:
         """Check the rules before anything is written: each matches an array, and shards are multiples of chunks."""
         layout = self._layout
-        match_rules(layout.rules, _arrays_of(root))
+        match_rules(layout.rules, arrays_below(root, {}, implicit=True, strict=True))
         if not any(isinstance(value, (int, tuple)) and value is not True for value in layout.shards.values if value):
             return  # automatic ones are multiples of any chunks
-        for name, source in _arrays_of(root):
+        for name, source in arrays_below(root, {}, implicit=True, strict=True):
             try:
                 self._arrays.planned(source, selected_axes(None, source.shape), name)
             except TegulaError as error:
@@ -227,8 +224,8 @@ class Job:
     def _columns(self, node: Group | Table, name: str) -> dict[str, Array] | None:
         """Return the columns of a table, or of a group that becomes one; ``None`` for other groups."""
         if isinstance(node, Table):
-            found = ((column, self._column(node, name, column)) for column in node.names)
-            return {column: array for column, array in found if array is not None}
+            arrays = ((column, self._column(node, name, column)) for column in node.names)
+            return {column: array for column, array in arrays if array is not None}
         if not self._layout.fmt.has_tables or ORDER not in node.attrs:
             return None
         try:
@@ -250,14 +247,14 @@ class Job:
 
     def _fill_table(self, name: str, columns: Mapping[str, Array]) -> list[str]:
         """Convert the columns up to the shortest length, and return the names of the converted ones."""
-        item = self._layout.fmt
+        fmt = self._layout.fmt
         rows = min((column.shape[0] for column in columns.values()), default=0)
-        kept = item.has_groups or item.has_tables
+        kept = fmt.has_groups or fmt.has_tables
         notes = [] if kept else ["the format can't store the order of the columns"]
         done = []
 
-        def attempt(item: tuple[str, Array]) -> _Attempt:
-            column, source = item
+        def attempt(entry: tuple[str, Array]) -> _Attempt:
+            column, source = entry
             longer = source.shape[0] > rows
             cut = [f"cut to the {rows} rows of the shortest column"] if longer else []
             return self._attempt((f"{name}/{column}".lstrip("/"), source), slice(rows) if longer else None, *cut)
@@ -268,15 +265,3 @@ class Job:
                 self._columns_made.append(f"{name}/{column}".lstrip("/"))
                 notes = []
         return done
-
-
-def _arrays_of(root: Group | Table) -> Iterator[tuple[str, Array]]:
-    """Yield path and array of all readable arrays below a group or in a table."""
-    nodes = [("", root)] if isinstance(root, Table) else root.walk({}, implicit=True, strict=True)
-    for name, node in nodes:
-        if isinstance(node, Array):
-            yield name, node
-        elif isinstance(node, Table):
-            for column in node.names:
-                with suppress(TegulaError):
-                    yield f"{name}/{column}".lstrip("/"), node[column]

@@ -13,15 +13,14 @@ from tegula.engine.reading.remote import ShardReader
 from tegula.errors import MetadataError, UnsupportedError
 from tegula.jobs.rewriting.passes import Passes, TooSmall, plan_passes
 from tegula.jobs.rewriting.targets import Axis
-from tegula.jobs.units import block_grid
+from tegula.jobs.units import block_grid, itemsize_of
 from tegula.metadata.chunk_grids import ChunkGrid, regular_grid
 
-__all__ = ["bounded", "grant_for", "granted", "memory_of", "passes_of", "release", "unit_grid"]
+__all__ = ["bounded", "grant_for", "granted", "memory_of", "passes_of", "release", "too_little", "unit_grid"]
 
 _UNITS: Final = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 _BINARY: Final = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 _written = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?\s*", re.IGNORECASE).fullmatch
-_OBJECT_BYTES: Final = 64  # assumed size of an element of variable length
 _LEAST: Final = 2**20
 _RESERVE: Final = 2**25
 
@@ -41,14 +40,14 @@ def memory_of(value: Any) -> int | None:
     """
     if value is None:
         return None
-    given, match = value, _written(value) if isinstance(value, str) else None
+    argument, match = value, _written(value) if isinstance(value, str) else None
     if match is not None:
         number, prefix, binary = match[1], match[2].lower(), match[3]
         value = int(float(number) * (_BINARY if binary and prefix else _UNITS)[prefix])
     if type(value) is not int or value < _LEAST:
         raise MetadataError(
             f"max_memory is a number of bytes, or a text such as '2GB', of at least 1 MiB (1,048,576 bytes), not "
-            f"{given!r:.40}",
+            f"{argument!r:.40}",
             field="max_memory",
         )
     return value
@@ -108,19 +107,18 @@ def passes_of(
             reads.append(max(1, -(-length // abs(axis[1]))))
 
     # the size of an element, which is in memory with both types if these differ
-    sizes = [_itemsize(source), _itemsize(target)]
+    sizes = [itemsize_of(source), itemsize_of(target)]
     itemsize = max(sizes) if source.dtype == target.dtype else sum(sizes)
 
-    far = source.store.is_remote or target.store.is_remote
-    writes = target.metadata.grid.largest_chunk()
+    # in remote stores units and the chunks under way share the memory
+    shared = 2 if source.store.is_remote or target.store.is_remote else 1
     try:
         return plan_passes(
             target.shape,
             itemsize,
             reads,
-            writes,
-            # in remote stores units and the chunks under way share the memory
-            max_memory=granted(max_memory) // (2 if far else 1),
+            target.metadata.grid.largest_chunk(),
+            max_memory=granted(max_memory) // shared,
             threads=config.current().threads,
             depth=depth,
             copies=copies,
@@ -128,13 +126,17 @@ def passes_of(
             two=two and not (source.dtype.hasobject or target.dtype.hasobject),
         )
     except TooSmall as error:
-        needed = grant_for(error.needed * (2 if far else 1))
-        what = "chunk" if target.shards is None else "shard"
-        raise UnsupportedError(
-            f"to write one {what} of shape {tuple(writes)} takes {needed} bytes of memory, and max_memory is "
-            f"{max_memory}; raise max_memory to at least {needed}, or choose smaller {what}s",
-            field="max_memory",
-        ) from error
+        raise too_little("write", target, error.needed * shared, max_memory) from error
+
+
+def too_little(verb: str, target: Array, needed: int, max_memory: int) -> UnsupportedError:
+    """Return the error for a chunk or shard of an array that takes more memory for values than there is."""
+    least, what = grant_for(needed), "chunk" if target.shards is None else "shard"
+    return UnsupportedError(
+        f"to {verb} one {what} of shape {tuple(target.metadata.grid.largest_chunk())} takes {least} bytes of memory, "
+        f"and max_memory is {max_memory}; raise max_memory to at least {least}, or choose smaller {what}s",
+        field="max_memory",
+    )
 
 
 def unit_grid(
@@ -181,7 +183,3 @@ def granted(memory: int) -> int:
 def grant_for(needed: int) -> int:
     """Return the least memory that leaves `needed` bytes for values."""
     return min(-(-needed * 8 // 5), needed + _RESERVE)
-
-
-def _itemsize(array: Array) -> int:
-    return _OBJECT_BYTES if array.dtype.hasobject else array.dtype.itemsize

@@ -8,22 +8,21 @@ from typing import Any
 
 from tegula import engine
 from tegula.arrays.array import Array
-from tegula.errors import MetadataError, NotFoundError, UnsupportedError
+from tegula.errors import AlreadyExistsError, MetadataError, NotFoundError, UnsupportedError
 from tegula.hierarchy.group import Group
 from tegula.jobs.misplaced import refuse_misplaced
-from tegula.jobs.plans import Plan, description_of, digest, fingerprint_of
+from tegula.jobs.plans import Piece, Plan, description_of, digest, fingerprint_of
 from tegula.jobs.rewriting.array_job import ArrayJob, Prepared, Run, entry_of
 from tegula.jobs.rewriting.hierarchy import Job
 from tegula.jobs.rewriting.report import ConvertedArray, ConvertReport
 from tegula.jobs.rewriting.targets import Layout
 from tegula.jobs.rewriting.temporary import between_name
-from tegula.metadata.chunk_grids import ChunkGrid
 from tegula.stores import MemoryStore, Store
 from tegula.stores.targets.opening import store_of
 from tegula.stores.targets.paths import location_of
 from tegula.tables.table import Table
 
-__all__ = ["Conversion", "for_reading", "is_taken", "said_of"]
+__all__ = ["Conversion", "for_reading", "is_taken", "refuse_taken", "said_of"]
 
 
 class _Planner(ArrayJob):
@@ -31,9 +30,8 @@ class _Planner(ArrayJob):
 
     def __init__(self, *target: Any) -> None:
         super().__init__(*target)
-        self.pieces: dict[str, tuple[tuple[int, ...], ChunkGrid, dict[str, Any], str, tuple[int, ...]]] = {}
+        self.pieces: list[Piece] = []
         self.groups: dict[str, dict[str, Any]] = {}
-        self.described: dict[str, str] = {}
 
     def entry(self, source: Array, prepared: Prepared) -> ConvertedArray:
         """Plan the units of an array."""
@@ -45,9 +43,9 @@ class _Planner(ArrayJob):
         temporary, grids = self.unit_grids(source, prepared)
         shape, fingerprint = prepared.draft.shape, fingerprint_of(source)
         if temporary:
-            self.pieces[between_name(name)] = shape, grids[0], fingerprint, target, temporary
-        self.pieces[name] = shape, grids[-1], fingerprint, target, ()
-        self.described[name] = description_of(source)
+            self.pieces.append(Piece(between_name(name), shape, grids[0], fingerprint, target, temporary))
+        described = description_of(source)
+        self.pieces.append(Piece(name, shape, grids[-1], fingerprint, target, described=described))
         return entry_of(prepared.draft, name, before=0, notes=())
 
     def container(self, node: Group | Table, name: str, made: bool) -> None:
@@ -58,29 +56,15 @@ class _Planner(ArrayJob):
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """A conversion: what is read, where new arrays are written, what they are to be like, and how they are made.
-
-    Parameters
-    ----------
-    source : Array, Group or Table
-        The node to convert.
-    select : object
-        For an array, the selected part; ``None`` for all.
-    store, path : Store, str
-        The target.
-    layout, run
-        As for `ArrayJob`.
-    said : mapping
-        The user's options as text, for the plan.
-    """
+    """A conversion: what is read, where new arrays are written, what they are to be like, and how they are made."""
 
     source: Array | Group | Table
-    select: Any
-    store: Store
+    select: Any  # the selected part of an array; ``None`` for all
+    store: Store  # of the target
     path: str
     layout: Layout
     run: Run
-    said: Mapping[str, str] = field(default_factory=dict)
+    said: Mapping[str, str] = field(default_factory=dict)  # the user's options as text, for the plan
 
     def walk(self, kind: Callable[..., ArrayJob] = ArrayJob, **changes: Any) -> ConvertReport:
         """Go through the source with an `ArrayJob`; `changes` are made to how that is done. Return its report."""
@@ -95,9 +79,9 @@ class Conversion:
         )
         Job(planner).run(self.source, self.select)
         plan = Plan("convert", {**self.said}, self.source.location, location_of(self.store, self.path))
-        plan.groups, plan.described = planner.groups, planner.described
-        for name, piece in sorted(planner.pieces.items()):
-            plan.add(name, *piece)
+        plan.groups = planner.groups
+        for piece in sorted(planner.pieces, key=lambda piece: piece.name):
+            plan.add(piece)
         return plan
 
     @property
@@ -112,6 +96,14 @@ def is_taken(store: Store, path: str) -> bool:
         return (engine.read_metadata(store, path) or engine.implicit_group(store, path, None)) is not None
     except (MetadataError, UnsupportedError):
         return True
+
+
+def refuse_taken(store: Store, path: str) -> None:
+    """Raise `AlreadyExistsError` if there is a node at a path."""
+    if is_taken(store, path):
+        raise AlreadyExistsError(
+            "something already exists at this path; pass overwrite=True to replace it", path=location_of(store, path)
+        )
 
 
 def said_of(**options: Any) -> dict[str, str]:

@@ -23,8 +23,9 @@ from typing import Any, Final, Literal
 from tegula.arrays.array import Array
 from tegula.codecs import codec_specs
 from tegula.errors import MetadataError
-from tegula.jobs.rewriting.precision import check_packing, is_number
+from tegula.jobs.rewriting.precision import check_packing
 from tegula.metadata.data_types import as_data_type
+from tegula.reductions import is_number
 
 __all__ = ["Field", "Rule", "Rules", "match_rules", "rules_of"]
 
@@ -37,21 +38,11 @@ _MOST_BITS: Final = 52
 
 @dataclass(slots=True)
 class Rule:
-    """One member of a mapping of rules.
+    """One member of a mapping of rules."""
 
-    Parameters
-    ----------
-    key : str
-        The name, path or pattern.
-    value : object
-        The chunks, shards or codecs; ``None`` leaves an array as it is.
-    is_array, is_dimension : bool
-        Whether it matches an array, and a dimension; set by `match_rules`.
-    """
-
-    key: str
-    value: Any
-    is_array: bool = False
+    key: str  # the name, path or pattern
+    value: Any  # the chunks, shards or codecs; ``None`` leaves an array as it is
+    is_array: bool = False  # whether it matches an array, or a dimension; `match_rules` finds out
     is_dimension: bool = False
 
     @property
@@ -94,24 +85,12 @@ class Rule:
 
 @dataclass(slots=True)
 class Rules:
-    """An argument of a conversion, such as ``chunks``: a plain value, or rules.
+    """An argument of a conversion, such as ``chunks``: a plain value, or rules."""
 
-    Parameters
-    ----------
-    field : {"chunks", "shards", "codecs", "dtype", "scale_offset", "bitround"}
-        The name of the argument.
-    plain : object
-        The value for every array; ``None`` leaves them as they are.
-    rules : tuple of Rule
-        The rules, in order.
-    single : bool
-        Whether there is only one array, which the value must fit.
-    """
-
-    field: Field
-    plain: Any = None
-    rules: tuple[Rule, ...] = ()
-    single: bool = False
+    field: Field  # the name of the argument
+    plain: Any = None  # the value for every array; ``None`` leaves them as they are
+    rules: tuple[Rule, ...] = ()  # in order
+    single: bool = False  # whether there is only one array, which the value must fit
 
     def __bool__(self) -> bool:
         return self.plain is not None or bool(self.rules)

@@ -10,25 +10,19 @@ import numpy as np
 from tegula.arrays.array import Array
 from tegula.arrays.creation import adapted as adapted_to
 from tegula.arrays.creation import array_metadata, sharded, with_checksum
+from tegula.arrays.masks import keep_mask
 from tegula.codecs import complete
 from tegula.errors import SelectionError, UnsupportedError
 from tegula.formats import Format
 from tegula.formats.bcolz.codecs import portable
 from tegula.formats.zarr2 import OBJECT_CODECS
-from tegula.jobs.masks import keep_mask
-from tegula.jobs.rewriting.precision import Precision, described, is_floating, precision_of
+from tegula.jobs.rewriting.precision import described, precision_of
 from tegula.jobs.rewriting.rules import Rules
 from tegula.metadata.chunk_grids import ChunkGrid, VaryingAxis, regular_grid
 from tegula.metadata.nodes import ArrayMetadata, CodecSpec, inner_codecs
+from tegula.reductions import Precision, is_floating
 
-__all__ = [
-    "Axis",
-    "Layout",
-    "Target",
-    "keeps_codecs",
-    "selected_axes",
-    "target_metadata",
-]
+__all__ = ["Axis", "Layout", "Target", "keeps_codecs", "selected_axes", "target_metadata"]
 
 Axis = tuple[int, int, int]  # first index, step, number of indices
 
@@ -59,30 +53,14 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The new array of a conversion.
+    """The new array of a conversion."""
 
-    Parameters
-    ----------
-    metadata : ArrayMetadata
-        Its metadata in the target's format.
-    notes : tuple of str
-        Notes on what could not be kept.
-    complete : bool
-        Whether absent chunks have to be written, since the fill value has changed or is no longer defined.
-    recoded : bool
-        Whether codecs were given, which may differ from those of the source.
-    misfits : tuple of Rules
-        Plain values and rules for dimensions that do not fit this array.
-    precision : Precision, optional
-        How values change.
-    """
-
-    metadata: ArrayMetadata
-    notes: tuple[str, ...]
-    complete: bool
-    recoded: bool
-    misfits: tuple[Rules, ...]
-    precision: Precision | None = None
+    metadata: ArrayMetadata  # in the target's format
+    notes: tuple[str, ...]  # on what could not be kept
+    complete: bool  # absent chunks have to be written, since the fill value has changed or is no longer defined
+    recoded: bool  # codecs were given, which may differ from those of the source
+    misfits: tuple[Rules, ...]  # plain values and rules for dimensions that do not fit this array
+    precision: Precision | None = None  # how values change
 
 
 def selected_axes(select: Any, shape: tuple[int, ...]) -> list[Axis | int]:
@@ -116,32 +94,12 @@ def selected_axes(select: Any, shape: tuple[int, ...]) -> list[Axis | int]:
     return out
 
 
-@dataclass(frozen=True, slots=True)
-class _Chosen:
-    """The values chosen for one array; ``None`` for its own."""
-
-    chunks: Any
-    shards: Any
-    codecs: Any
-
-
 def target_metadata(
     source: Array, axes: list[Axis | int], layout: Layout, names: tuple[str | None, ...] | None, path: str
 ) -> Target:
-    """Describe the new array.
+    """Describe the new array, for the selected part of each axis (`selected_axes`).
 
-    Parameters
-    ----------
-    source : Array
-        The array to convert.
-    axes : list
-        The selected part of each axis, see `selected_axes`.
-    layout : Layout
-        What the new array is to be like.
-    names : tuple of str or None, optional
-        Names of the source's axes.
-    path : str
-        Its path below the source, or its name, which rules match.
+    `names` are those of the source's axes; rules match `path`: the path below the node to convert, or the array's name.
 
     Raises
     ------
@@ -176,14 +134,14 @@ def target_metadata(
             notes.append(f"the shards {tuple(outer)} are left out: they are not multiples of the new chunks")
     if shards in ("auto", True) and not shape:
         shards = None
-    chosen = _Chosen(chunks, shards, choose(layout.codecs, inner))
+    chosen = choose(layout.codecs, inner)
     precision = _precision(source, layout, names, path, choose)
 
     # --- the new metadata
     if len(kept) != source.ndim:
         codecs = tuple(codec for codec in codecs if codec.name != "transpose")
-    if chosen.codecs is not None:
-        compressors = fmt.compressors if chosen.codecs == "auto" else chosen.codecs
+    if chosen is not None:
+        compressors = fmt.compressors if chosen == "auto" else chosen
         order = [codec for codec in codecs if codec.name == "transpose"]
         codecs = (*order, *_object_codecs(codecs), *compressors)
     if layout.checksum:
@@ -199,15 +157,15 @@ def target_metadata(
         documents={},
     )
     if precision is not None:
-        draft = described(source, draft, precision, own_codecs=chosen.codecs is None)
+        draft = described(source, draft, precision, own_codecs=chosen is None)
         notes.append(precision.summary)
     draft, complete = keep_mask(source, draft, fmt, notes)
-    adapted = _adapted(fmt, draft, chosen, notes)
+    adapted = _adapted(fmt, draft, notes, chunks is None, chosen is None)
     complete |= old.fill_value is not None and adapted.fill_value is None
     if old.fill_value is None and adapted.fill_value is not None:
         notes.append(f"the fill value was undefined and is now {adapted.fill_value.item()!r:.80}")
     metadata = sharded(fmt, adapted, shards) if shards else adapted
-    return Target(metadata, tuple(notes), complete, chosen.codecs is not None, tuple(misfits), precision)
+    return Target(metadata, tuple(notes), complete, chosen is not None, tuple(misfits), precision)
 
 
 def _precision(
@@ -298,30 +256,30 @@ def _in_one_order(codecs: tuple[CodecSpec, ...]) -> tuple[CodecSpec, ...]:
     return tuple(out)
 
 
-def _adapted(fmt: Format, draft: ArrayMetadata, chosen: _Chosen, notes: list[str]) -> ArrayMetadata:
-    """Adapt metadata to the target's format; replace a codec, grid or fill value that the format does not have."""
+def _adapted(fmt: Format, draft: ArrayMetadata, notes: list[str], own_chunks: bool, own_codecs: bool) -> ArrayMetadata:
+    """Adapt metadata to the target's format; replace a fill value, and own chunks or codecs, that the format lacks."""
     while True:
         try:
             return adapted_to(fmt, draft)
         except UnsupportedError as error:
-            replaced = _replaced(fmt, draft, error, chosen, notes)
+            replaced = _replaced(fmt, draft, error, notes, own_chunks, own_codecs)
             if replaced is None or replaced == draft:
                 raise
             draft = replaced
 
 
 def _replaced(
-    fmt: Format, draft: ArrayMetadata, error: UnsupportedError, chosen: _Chosen, notes: list[str]
+    fmt: Format, draft: ArrayMetadata, error: UnsupportedError, notes: list[str], own_chunks: bool, own_codecs: bool
 ) -> ArrayMetadata | None:
     """Replace the part that the format refused; return ``None`` if the user chose it or it can't be replaced."""
-    if error.field == "chunks" and chosen.chunks is None:
+    if error.field == "chunks" and own_chunks:
         grid = array_metadata(fmt, draft.shape, draft.data_type, "auto", codecs=None).grid
         notes.append(f"the chunks are now {grid.largest_chunk()}: {error}")
         return replace(draft, grid=grid)
     if error.field == "fill_value":
         notes.append(f"the fill value is left undefined: {error}")
         return replace(draft, fill_value=None)
-    if error.codec is None or chosen.codecs is not None:
+    if error.codec is None or not own_codecs:
         return None
     lasting = tuple(codec for codec in draft.codecs if codec.name != "numcodecs.quantize")
     if len(lasting) < len(draft.codecs):

@@ -42,14 +42,7 @@ def temporary_array(
 ) -> Iterator[Array]:
     """Create a temporary array, and remove it when the context ends, even after an error or Ctrl-C.
 
-    Parameters
-    ----------
-    store, path : Store, str
-        The target of the conversion.
-    where : str, path, mapping or Store, optional
-        Where temporary arrays are stored; by default next to the target.
-    shape, chunks, data_type
-        The array.
+    It is stored at `where`, a path, mapping or store, by default next to the target, which is at `path` of `store`.
 
     Examples
     --------

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from functools import cached_property
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property, partial
+from itertools import islice
 from math import prod
+from types import MappingProxyType
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -15,50 +17,43 @@ from tegula.arrays.array import Array
 from tegula.engine.copying.chunk_copies import ChunkCopies, part_of, stores_all
 from tegula.engine.copying.chunks import chunks_with_values, copier_of, copy_chunks
 from tegula.engine.stored.array import StoredArray
-from tegula.engine.stored.visiting import batches, cells, in_order
-from tegula.errors import UnsupportedError
-from tegula.jobs.ledger import Ledger
+from tegula.engine.stored.visiting import batches, cells, check_number, stored_inside
+from tegula.errors import CodecError, UnsupportedError
+from tegula.formats.json_encoding import equal_json
+from tegula.indexing.normalise import as_slice
+from tegula.jobs.checksum import digest_of_array
+from tegula.jobs.ledger import Ledger, add_amounts
 from tegula.jobs.plans import Unit
-from tegula.jobs.publishing import Destination
-from tegula.jobs.records import add_amounts
-from tegula.jobs.rewriting.boxes import parts_of, rewrite_box, same_box, stored_blocks
+from tegula.jobs.publishing import Destination, Writing
 from tegula.jobs.rewriting.memory import release
-from tegula.jobs.rewriting.precision import Loss, Precision
 from tegula.jobs.rewriting.targets import Axis
-from tegula.jobs.runners.runner import Work
-from tegula.jobs.sums import PRIME, Sums, digest_of_array, sums_of_values
-from tegula.jobs.units import Box, itemsize_of
+from tegula.jobs.units import Box, in_boxes, itemsize_of, pairs_in_order, selected
 from tegula.metadata.chunk_grids import ChunkGrid
+from tegula.metadata.fill_values import is_empty
+from tegula.reductions import PRIME, Loss, Precision, Sums, identical, sums_of_values
 
-__all__ = ["Converting", "digest_of", "loss_of"]
+__all__ = ["Converting", "check_amount", "digest_of", "loss_of", "parts_of", "same_attributes", "stored_blocks"]
 
 Coords = tuple[int, ...]
 Mode = Literal["copy", "rewrite", "verify"]
 _SUMS: Final = ("sum 0", "sum 1", "weight 0", "weight 1")
 _UNSUMMED: Final = "without a sum"
 _TOGETHER: Final = 256  # chunks
+_WORTH: Final = 2**18  # bytes of a box that take about as long as a chunk that is visited by itself
 _ERRORS: Final = ("largest error", "largest relative error")
 
 
-class Converting(Work):
+class Converting(Writing):
     """The work on each unit of an array: chunks are copied, or values rewritten, or both sides compared.
 
     Parameters
     ----------
-    name : str
-        Path of the array below the source.
-    source : Array
-        What to read.
+    name, source, destination, ledger, limits
+        As for `Work` and `Writing`.
     axes : list
         The selected part of each axis, see `selected_axes`.
-    destination : Destination
-        What to write.
     mode : {"copy", "rewrite", "verify"}
         What to do.
-    ledger : Ledger, optional
-        Where units that are done are recorded.
-    limits : mapping, optional
-        Settings that keep a process within its memory; see `Work`.
     precision : Precision, optional
         How values change.
     """
@@ -71,23 +66,12 @@ class Converting(Work):
         destination: Destination,
         mode: Mode,
         ledger: Ledger | None,
-        limits: Mapping[str, int] | None = None,
+        limits: Mapping[str, int] = MappingProxyType({}),
         precision: Precision | None = None,
     ) -> None:
-        self.name, self.source, self.axes, self.destination = name, source, axes, destination
-        self.mode, self.ledger, self.limits, self.precision = mode, ledger, limits or {}, precision
-        self.requests = max(source.store.concurrency, destination.store.concurrency)
-        self.is_remote = source.store.is_remote or destination.store.is_remote
+        super().__init__(name, source, destination, ledger, limits)
+        self.axes, self.mode, self.precision = axes, mode, precision
         self._latest = 0  # size of the latest unit
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        facts = self.name, self.source, self.axes, self.destination, self.mode, self.ledger, self.limits, self.precision
-        return type(self), facts
-
-    @cached_property
-    def target(self) -> Array:
-        """The array that is written."""
-        return self.destination.open()
 
     def nbytes(self, unit: Unit) -> int:
         """Return approximately how many bytes a unit takes in memory; chunks that are copied take room one by one."""
@@ -119,7 +103,8 @@ class Converting(Work):
 
     def _rewritten(self, box: Box) -> dict[str, int]:
         """Write the new values of a box; return the bytes, the largest error, and the sums if they are recorded."""
-        values, loss = rewrite_box(self.source, self.axes, self.target, box, self.precision)
+        values, loss = self._new_values(box)
+        self.target[box] = values
         results = _amounts_of(loss) if self.precision is not None else {}
         if self.ledger is not None:
             results |= _sums(box, values, self.target)
@@ -127,8 +112,20 @@ class Converting(Work):
 
     def _compared(self, box: Box) -> dict[str, int]:
         """Compare the values of a box; return the bytes and the sums, or that it differs."""
-        same = same_box(self.source, self.axes, self.target, box, self.precision)
-        return {"different": 1} if same is None else {"read": 2 * same.nbytes, **_sums(box, same, self.target)}
+        values = np.asarray(self.target[box])
+        if not identical(self._new_values(box)[0], values):
+            return {"different": 1}
+        return {"read": 2 * values.nbytes, **_sums(box, values, self.target)}
+
+    def _new_values(self, box: Box) -> tuple[npt.NDArray[Any], Loss]:
+        """Return the new values of a box, and their largest error."""
+        values = _read_block(self.source, self.axes, box)
+        if self.precision is None:
+            return values, Loss()
+        try:
+            return self.precision.apply(values, [part.start for part in box])
+        except CodecError as error:
+            raise error.within(path=self.source.location) from None
 
     @cached_property
     def copier(self) -> ChunkCopies:
@@ -150,7 +147,7 @@ class Converting(Work):
         return cells(bounds)
 
     def stored(self, grid: ChunkGrid) -> Iterator[tuple[Coords, Coords]] | None:
-        """Return the boxes and chunks to visit, in order, if few chunks are stored; ``None`` for all boxes."""
+        """Return what to visit if few chunks are stored; see `Work.stored`."""
         if self.mode != "copy":
             compared = self.mode == "verify"
             return stored_blocks(self.source, self.axes, self.target, grid, self.precision, compared=compared)
@@ -158,20 +155,13 @@ class Converting(Work):
         number = prod(old.metadata.grid.counts(old.metadata.shape))
         if stores_all(self.target.stored) or not old.is_sparse(number):
             return None
-
-        def pairs() -> Iterator[Coords]:
-            for coords in chunks_with_values(old, self.units):
-                part = part_of(self.units, coords)
-                yield (*(int(axis.locate(p.start)) for axis, p in zip(grid.axes, part)), *coords)
-
-        ndim = old.metadata.ndim
-        chunks = ((pair[:ndim], pair[ndim:]) for pair in in_order(pairs))
+        chunks = in_boxes(self.units, partial(chunks_with_values, old, self.units), grid)
         return chunks if self.ledger is not None else _together(chunks)
 
 
-def _together(found: Iterator[tuple[Coords, Coords]]) -> Iterator[tuple[Coords, Coords]]:
+def _together(pairs: Iterator[tuple[Coords, Coords]]) -> Iterator[tuple[Coords, Coords]]:
     """Put chunks into the box of the first of several, since threads share the chunks of one unit."""
-    for some in batches(found, _TOGETHER):
+    for some in batches(pairs, _TOGETHER):
         yield from ((some[0][0], chunk) for _, chunk in some)
 
 
@@ -201,3 +191,118 @@ def loss_of(total: Mapping[str, int]) -> Loss:
 def _amounts_of(loss: Loss) -> dict[str, int]:
     """Return errors as integers that sort in the same order: the bits of non-negative floats."""
     return {name: int(np.float64(error).view(np.int64)) for name, error in zip(_ERRORS, loss)}
+
+
+# --- what is read, and which boxes are visited
+
+
+def check_amount(source: Array, target: Array, precision: Precision | None = None) -> None:
+    """Refuse a conversion that would have to store more than ``max_chunks`` chunks.
+
+    Raises
+    ------
+    UnsupportedError
+        If it would: the target stores every chunk, or its fill value is not the new value of the source's.
+    """
+    old, new = source.stored, target.stored
+    if not old.metadata.dense and (new.stores_every_chunk or not _same_fill(source, target, precision)):
+        check_number(new, target.nchunks if target.nshards is None else target.nshards, "storing every chunk")
+
+
+def same_attributes(array: Array, attributes: Mapping[str, Any]) -> bool:
+    """Return whether an array has these attributes."""
+    return all(equal_json(array.attrs.get(name), value) for name, value in attributes.items())
+
+
+def stored_blocks(
+    source: Array,
+    axes: list[Axis | int],
+    target: Array,
+    grid: ChunkGrid,
+    precision: Precision | None = None,
+    *,
+    compared: bool,
+) -> Iterator[tuple[Coords, Coords]] | None:
+    """Return the blocks to visit and the stored chunks in each, in order; ``None`` if not few chunks are stored.
+
+    They are few where absent chunks hold the same value in both arrays, and the target may leave them out. Then blocks
+    with stored chunks of the source are visited, and when they are `compared` also those with chunks of the target.
+    A block has its coordinates, and a chunk 0 (of the source) or 1 (of the target) before its coordinates: `parts_of`
+    says what of the block is to be visited.
+    """
+    number = prod(grid.counts(target.shape))
+    stored = [source.stored, *([target.stored] if compared else [])]
+    may_lack = compared or not target.stored.stores_every_chunk
+    same_fill = may_lack and _same_fill(source, target, precision)
+    if not (same_fill and all(array.is_sparse(number, target.nbytes) for array in stored)):
+        return None
+
+    def pairs() -> Iterator[Coords]:
+        every: list[Axis | int] = [(0, 1, size) for size in target.shape]
+        sides = [(source, axes), (target, every)]
+        for side, (array, selection) in enumerate(sides[: 1 + compared]):
+            for coords in stored_inside(array.stored):
+                if (box := selected(part_of(array.stored, coords), selection)) is not None:
+                    yield from ((*block, side, *coords) for block in cells(grid.touched(box)))
+
+    return pairs_in_order(pairs, target.ndim)
+
+
+def parts_of(
+    source: Array, axes: list[Axis | int], target: Array, box: Box, chunks: Iterable[Coords] | None
+) -> list[Box]:
+    """Return the chunks of the target in a box that hold stored values, if they are few; otherwise the whole box.
+
+    `chunks` are the stored chunks in the box, as `stored_blocks` has them; ``None`` stands for all.
+    """
+    if chunks is None:
+        return [box]
+    grid, most = target.metadata.grid, prod(part.stop - part.start for part in box) * target.itemsize // _WORTH
+    touched = set[Coords]()
+    for side, *coords in chunks:
+        if side:
+            touched.add(tuple(coords))
+        elif (part := selected(part_of(source.stored, tuple(coords)), axes)) is not None:
+            inside = (slice(max(a.start, b.start), min(a.stop, b.stop)) for a, b in zip(part, box))
+            touched.update(islice(cells(grid.touched([*inside])), most + 1))
+        if len(touched) > most:
+            return [box]
+    return [grid.region(coords, target.shape) for coords in sorted(touched)]
+
+
+def _same_fill(source: Array, target: Array, precision: Precision | None) -> bool:
+    """Return whether the fill value of the target is that of the source, changed like all values."""
+    old, new = source.stored.fill.reshape(1), target.stored.fill.reshape(1)
+    if precision is not None:
+        try:
+            old, _ = precision.apply(old, (0,))
+        except CodecError:
+            return False
+    return identical(_as_text(old, source), _as_text(new, target))
+
+
+def _read_block(source: Array, axes: list[Axis | int], block: tuple[slice, ...]) -> npt.NDArray[Any]:
+    selection: list[Any] = []
+    parts = iter(block)
+    for axis in axes:
+        if isinstance(axis, int):
+            selection.append(axis)
+            continue
+        part = next(parts)
+        start, step, _ = axis
+        selection.append(as_slice(range(start + part.start * step, start + part.stop * step, step)))
+    return _as_text(np.asarray(source[tuple(selection)]), source)
+
+
+def _as_text(values: npt.NDArray[Any], array: Array) -> npt.NDArray[Any]:
+    """Return text and bytes of any length, missing ones as empty: Zarr v2 reads those as its fill value, perhaps 0."""
+    kind: Any = {"string": str, "bytes": bytes}.get(array.metadata.data_type.variable)
+    if kind is None:
+        return values
+    out = np.empty(values.shape, object)
+    for index in np.ndindex(values.shape):
+        value: Any = values[index]
+        if not isinstance(value, kind):
+            value = kind() if is_empty(value) else str(value) if kind is str else value
+        out[index] = value
+    return out

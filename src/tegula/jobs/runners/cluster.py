@@ -7,9 +7,8 @@ from typing import Any, Final
 
 from tegula.errors import StoreError, TegulaError
 from tegula.jobs.plans import Unit
-from tegula.jobs.runners.runner import Result, Runner, Work, unpacked
+from tegula.jobs.runners.runner import Result, Runner, Work, check_wanted, unpacked
 from tegula.runtime.optional import library
-from tegula.stores.local.open_files import GaveUp, waiting
 
 __all__ = ["Cluster"]
 
@@ -61,8 +60,7 @@ class Cluster(Runner):
             while True:
                 batches: list[list[Unit]] = []
                 while len(under_way) + len(batches) < self.workers * _AHEAD:
-                    if waiting.is_over():
-                        raise GaveUp("stopped because another part of the operation failed")
+                    check_wanted()
                     if (batch := next(source, None)) is None:
                         break
                     batches.append(batch)
@@ -87,8 +85,8 @@ class Cluster(Runner):
 
     def close(self) -> None:
         """Close the client and the cluster that this runner has started."""
-        for item in self._owned:
-            item.close()
+        for owned in self._owned:
+            owned.close()
         self._owned.clear()
 
 

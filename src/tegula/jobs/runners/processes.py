@@ -18,8 +18,7 @@ from tegula import config
 from tegula.engine.concurrency.pool import results_of
 from tegula.errors import StoreError, TegulaError
 from tegula.jobs.plans import Unit
-from tegula.jobs.runners.runner import Result, Runner, Work, unpacked
-from tegula.stores.local.open_files import GaveUp, waiting
+from tegula.jobs.runners.runner import Result, Runner, Work, check_wanted, unpacked
 
 __all__ = ["Processes"]
 
@@ -88,7 +87,7 @@ class Processes(Runner):
             try:
                 return self._idle.get(timeout=_PATIENCE)
             except Empty:
-                _check_wanted()
+                check_wanted()
 
     def close(self) -> None:
         """End the processes; units under way are done again when the job is resumed."""
@@ -115,7 +114,7 @@ class _Worker:
         try:
             self._connection.send((packed, unit))
             while not (ready := wait([self._connection, self.process.sentinel], _PATIENCE)):
-                _check_wanted()
+                check_wanted()
             if self._connection in ready:
                 return self._connection.recv()
         except (EOFError, OSError) as error:
@@ -143,11 +142,6 @@ def _interrupts_blocked() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def _check_wanted() -> None:
-    if waiting.is_over():
-        raise GaveUp("stopped because another part of the operation failed")
 
 
 def _serve(connection: Connection, threads: int) -> None:

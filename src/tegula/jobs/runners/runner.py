@@ -1,10 +1,14 @@
-"""Runners, the work that they carry out, and the choice of a runner by the user's arguments."""
+"""Runners, the work that they carry out, and the choice of a runner by the user's arguments.
+
+`do_units` has a runner do the units of an array that have no record in the ledger.
+"""
 
 from __future__ import annotations
 
 import pickle
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from importlib import import_module
 from types import MappingProxyType
@@ -14,12 +18,24 @@ from tegula import config
 from tegula.engine.concurrency.pool import results_of
 from tegula.engine.reading.remote import UNITS
 from tegula.errors import MetadataError, UnsupportedError
-from tegula.jobs.ledger import Ledger, is_shared
-from tegula.jobs.plans import Unit
-from tegula.jobs.records import Amounts
+from tegula.jobs.ledger import RUN, Amounts, Ledger, add_amounts, is_shared
+from tegula.jobs.plans import Piece, Unit, units_of
+from tegula.metadata.chunk_grids import ChunkGrid
+from tegula.stores.local.open_files import GaveUp, waiting
 
-__all__ = ["Result", "Runner", "Threads", "Work", "check_reachable", "runner_of", "unpacked"]
+__all__ = [
+    "Result",
+    "Runner",
+    "Threads",
+    "Work",
+    "check_reachable",
+    "check_wanted",
+    "do_units",
+    "runner_of",
+    "unpacked",
+]
 
+Coords = tuple[int, ...]
 Result = tuple[Unit, Any]
 
 
@@ -54,6 +70,10 @@ class Work(ABC):
         """Return approximately how many bytes a unit takes in memory."""
         return unit.size
 
+    def stored(self, grid: ChunkGrid) -> Iterator[tuple[Coords, Coords]] | None:
+        """Return the boxes and chunks to visit, in order, if few chunks are stored; ``None`` for all boxes."""
+        return None
+
     def __call__(self, unit: Unit) -> Any:
         """Do one unit, and record in the ledger that it is done."""
         with UNITS.hold(self.nbytes(unit) if self.is_remote else 0):
@@ -74,6 +94,12 @@ class Work(ABC):
     def packed(self) -> bytes:
         """Return the work as bytes for other processes."""
         return pickle.dumps(self)
+
+
+def check_wanted() -> None:
+    """Raise an error if another part of the operation has failed, so that nobody wants the results any more."""
+    if waiting.is_over():
+        raise GaveUp("stopped because another part of the operation failed")
 
 
 @lru_cache(maxsize=64)
@@ -189,3 +215,64 @@ def check_reachable(runner: Runner, *stores: Any) -> None:
             raise UnsupportedError(
                 f"{store!r} is in the memory of this process, which others can't reach; use runner='threads'"
             )
+
+
+def do_units(
+    runner: Runner, work: Work, piece: Piece, report: Callable[[int], None]
+) -> tuple[Counter[str], Counter[int]]:
+    """Do the units of an array; `report` is called with the number of elements done so far.
+
+    Returns
+    -------
+    Counter
+        The sums over all units that are done.
+    Counter of int
+        Number of units that are left to each of the other parts of the job.
+    """
+    ledger, done, nothing = work.ledger, 0, Counter[int]()
+    if ledger is None:
+        total: Counter[str] = Counter()
+        for unit, result in runner.run(work, units_of(piece, work.stored(piece.grid))):
+            add_amounts(total, result)
+            done += unit.size
+            report(done)
+        return total, nothing
+    if (known := ledger.completed(piece.first)) is not None:
+        return Counter(known), nothing
+
+    # units without a record, of this part of the job
+    recorded: deque[int] = deque()
+    before = 0
+
+    def left() -> Iterator[Unit]:
+        nonlocal before
+        for unit in units_of(piece, work.stored(piece.grid)):
+            if not ledger.is_mine(unit.number):
+                continue
+            recorded.append(unit.number)
+            if unit.number in ledger:
+                before += unit.size
+            else:
+                yield unit
+
+    for count, (unit, result) in enumerate(runner.run(work, left()), start=1):
+        ledger.note(unit.number, result)
+        done += unit.size
+        report(before + done)
+        if not count % RUN:
+            _gather(ledger, recorded)
+    _gather(ledger, recorded)
+    left_to_others = nothing
+    if (parts := ledger.part[1]) > 1:
+        ledger.read()
+        if (known := ledger.completed(piece.first)) is not None:  # another part has just completed it
+            return Counter(known), nothing
+        numbers = (unit.number for unit in units_of(piece, work.stored(piece.grid)))
+        left_to_others = Counter(number % parts + 1 for number in numbers if number not in ledger)
+    return ledger.sum_of(piece.first, piece.stop), left_to_others
+
+
+def _gather(ledger: Ledger, recorded: deque[int]) -> None:
+    """Join the first records, `RUN` at a time, as long as all of those units are done."""
+    while len(recorded) >= RUN and all(number in ledger for number, _ in zip(recorded, range(RUN))):
+        ledger.gather([recorded.popleft() for _ in range(RUN)])

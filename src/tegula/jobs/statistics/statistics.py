@@ -13,8 +13,8 @@ import numpy.typing as npt
 from tegula.arrays.array import Array
 from tegula.display.info import columns
 from tegula.jobs.sharing import Code, reading
-from tegula.jobs.statistics.moments import MOST_BINS, Bins, Moments, measure
 from tegula.jobs.units import Box, Progress, boxes, opened
+from tegula.reductions import MOST_BINS, Bins, Moments, measure
 from tegula.tables.table import Table
 
 __all__ = ["Histogram", "Statistics", "short", "statistics", "statistics_of_blocks"]

@@ -14,13 +14,13 @@ __all__ = ["store_of_library"]
 
 
 def store_of_library(target: Any, *, read_only: bool) -> Store | None:
-    """Return a store of tegula for a store of another library, over the same storage; ``None`` for other targets.
+    """Return a store of tegula for a view, or a store of another library over the same storage; otherwise ``None``.
 
     Parameters
     ----------
     target : object
-        A store of obstore, a file system or mapper of fsspec, a store or store path of zarr-python 3, or a store of
-        zarr-python 2. If tegula has a store for the storage, that is used directly, with tegula's own
+        A view, a store of obstore, a file system or mapper of fsspec, a store or store path of zarr-python 3, or a
+        store of zarr-python 2. If tegula has a store for the storage, that is used directly, with tegula's own
         guarantees; any other store of zarr-python 3 is called through its methods.
     read_only : bool
         Whether to open the store for reading only; it also is if `target` is.
@@ -41,6 +41,9 @@ def store_of_library(target: Any, *, read_only: bool) -> Store | None:
     kind = type(target)
     if kind.__module__ == "builtins":  # the common case first
         return None
+    if hasattr(target, "as_store"):  # a view of arrays
+        made: Store = target.as_store()
+        return made
     names = [(base.__module__.partition(".")[0], base.__name__) for base in kind.__mro__]
     if names[0][0] == "obstore":
         return _object_store(target, "", read_only)

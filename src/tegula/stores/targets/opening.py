@@ -43,7 +43,7 @@ def store_of(target: Any, *, read_only: bool = False, storage_options: Mapping[s
 
     Parameters
     ----------
-    target : str, path, mapping or Store
+    target : str, path, mapping, View or Store
         A path of a directory or a ``.zip`` archive, which need not exist yet, or a URL such as ``s3://bucket/path``.
         In text, ``~`` at the beginning is the home directory; write ``./~x`` for a name that begins with it. An obstore
         or zarr-python store, or an fsspec file system or mapper, is used through a tegula store over the same

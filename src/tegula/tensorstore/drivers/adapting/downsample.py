@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tegula.indexing.normalise import as_slice
-from tegula.jobs.downsampling.blocks import METHODS, downsample_values, supports
+from tegula.reductions import METHODS, downsample_values, supports
 from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
 from tegula.tensorstore.constraints.schema import Schema
 from tegula.tensorstore.constraints.schema_views import fill_through, layout_through, units_through

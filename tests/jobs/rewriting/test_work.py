@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tegula
-from tegula.jobs.rewriting import boxes, work
-from tegula.jobs.rewriting.boxes import parts_of
+from tegula.jobs.rewriting import work
 from tegula.jobs.rewriting.targets import selected_axes
+from tegula.jobs.rewriting.work import Converting, parts_of
 from tegula.stores import MemoryStore
 
 SIZES = st.tuples(st.integers(1, 12), st.integers(1, 12))
@@ -49,7 +49,7 @@ def test_parts_hold_all_that_is_stored(
     box = tuple(slice(0, size) for size in wanted.shape)
     stored = [(0, *coords) for coords, _ in source.stored.stored_chunks()]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(boxes, "_WORTH", worth)
+        patch.setattr(work, "_WORTH", worth)
         for some in (stored, [*stored, *((1, *coords) for coords, _ in target.stored.stored_chunks())]):
             parts = parts_of(source, axes, target, box, some)
             visited = np.zeros(wanted.shape, int)
@@ -67,14 +67,14 @@ def test_scattered_chunks_are_visited_alone(options: dict[str, Any], monkeypatch
     for place in range(20):
         source[place * 40_000 + 7, place * 30_000 + 9] = place + 1
     visited: list[int] = []
-    for name in ("rewrite_box", "same_box"):
-        original = getattr(work, name)
+    for name in ("_rewritten", "_compared"):
+        original = getattr(Converting, name)
 
         def noted(*args: Any, original: Any = original) -> Any:
-            visited.append(prod(part.stop - part.start for part in args[3]))
+            visited.append(prod(part.stop - part.start for part in args[1]))
             return original(*args)
 
-        monkeypatch.setattr(work, name, noted)
+        monkeypatch.setattr(Converting, name, noted)
     target = MemoryStore()
     report = tegula.convert(source, target, chunks=(50, 200), verify=True, **options)
     assert report.ok

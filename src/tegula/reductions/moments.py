@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tegula.metadata.conventions import missing_in
+from tegula.reductions.dtypes import computable
 
 __all__ = ["MOST_BINS", "Bins", "Moments", "bins_of", "measure"]
 
@@ -105,11 +106,8 @@ def measure(values: npt.NDArray[Any], masks: Sequence[Any] = ()) -> Moments:
 
 
 def _as_known(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Convert elements to a type that NumPy can compute with, in native byte order."""
-    dtype = values.dtype
-    if dtype.kind == "V" and not issubclass(dtype.type, np.void):  # the types of ml_dtypes
-        return values.astype("i8" if "int" in dtype.name else "f8")
-    values = values.astype(dtype.newbyteorder("="), copy=False)
+    """Convert elements to a type that NumPy can compute with."""
+    values = computable(values)
     # NumPy converts numbers without a unit to durations, but not to dates
     return values.view("m8") if values.dtype == "M8" else values
 

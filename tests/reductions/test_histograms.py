@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as nps
 
-from tegula.jobs.statistics.moments import bins_of
-from tegula.jobs.statistics.statistics import Histogram
+from tegula.reductions.moments import bins_of
 
 pytestmark = pytest.mark.once(executors="none")
 
@@ -50,10 +49,3 @@ def test_edges_are_round_and_bins_as_fine_as_32_allow() -> None:
     assert bins.edges()[:3] == (0, 4, 8)
     assert bins_of(np.array([5])).counts == (1,)
     assert bins_of(np.array([0.1, 0.1])).counts == (2,)
-
-
-def test_drawing() -> None:
-    histogram = Histogram((0, 1, 100, 50), (0, 1, 2, 3, 4))
-    assert str(histogram) == " ▁█▄"
-    assert histogram.drawn(2) == "▁█"
-    assert str(Histogram((), (0,))) == ""

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
-from tegula.jobs import sums
-from tegula.jobs.sums import Sums, limbs_of, sums_of_fill, sums_of_values
 from tegula.metadata.data_types import DataType, as_data_type
+from tegula.reductions import sums
+from tegula.reductions.sums import Sums, limbs_of, sums_of_fill, sums_of_values
 
 pytestmark = pytest.mark.once(executors="none")
 

@@ -4,21 +4,74 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from math import prod
 from typing import Any, Final
 
 import numpy as np
 
-__all__ = [
-    "METHODS", "downsample_values", "is_extension", "is_integer", "mean_of", "mode_of",
-    "reduce_blocks", "supports",
-]  # fmt: skip
+from tegula.metadata.chunk_grids import joined_grid
+from tegula.metadata.conventions import missing_in
+from tegula.reductions.dtypes import computable, is_extension, is_integer
+
+__all__ = ["METHODS", "Reduction", "downsample_values", "mean_of", "mode_of", "reduce_blocks", "supports"]
 
 _SCALE: Final = 2.0**-32  # keeps sums of the largest numbers finite
+_CELLS: Final = 2**19  # most elements that are reduced at a time
 
 _Cells = np.ndarray[Any, Any]
 _Counted = np.ndarray[Any, np.dtype[np.bool_]]
+
+
+@dataclass(frozen=True, slots=True)
+class Reduction:
+    """The reduction of each block of elements to one: the shape of a block, the method, and marks of missing data.
+
+    Examples
+    --------
+    >>> Reduction((2, 2), "mean").of(np.array([[1.0, np.nan, 5.0], [2.0, 3.0, np.nan]])).tolist()
+    [[2.0, 5.0]]
+    >>> Reduction((3,), "mode").of(np.array([7, 7, 1, 2, 9], "u1")).tolist()
+    [7, 2]
+    """
+
+    factors: tuple[int, ...]
+    method: str
+    masks: tuple[Any, ...] = ()
+
+    def of(self, values: _Cells, most: int = _CELLS) -> _Cells:
+        """Reduce each block of an array; blocks at the far edges may be smaller.
+
+        At most `most` elements are reduced at a time, since intermediate results take about 40 bytes for each.
+        """
+        if self.method == "nearest":
+            return downsample_values(values, [0] * values.ndim, self.factors, "stride")
+        out = np.empty([-(-size // factor) for size, factor in zip(values.shape, self.factors)], values.dtype)
+        grid = joined_grid((1,) * out.ndim, out.shape, max(1, min(most, _CELLS) // prod(self.factors)))
+        for box in grid.regions(out.shape):
+            part = tuple(slice(axis.start * factor, axis.stop * factor) for axis, factor in zip(box, self.factors))
+            out[box] = self._at_once(values[part])
+        return out
+
+    def _at_once(self, values: _Cells) -> _Cells:
+        dtype, how = values.dtype, ([0] * values.ndim, self.factors)
+        values = values.astype(dtype.newbyteorder("="), copy=False) if dtype.isbuiltin != 2 else values
+        missing = None
+        if dtype.kind not in "OV":
+            missing = missing_in(values, self.masks)
+        elif is_extension(dtype) and not is_integer(dtype):
+            missing = missing_in(values.astype("f8"), [float(mask) for mask in self.masks])
+        counted = () if missing is None else (~missing,)
+        if self.method == "mode":
+            result = reduce_blocks(mode_of, *how, values, *counted)
+        else:
+            numbers = values.view("i8") if dtype.kind in "mM" else values
+            result = reduce_blocks(partial(mean_of, is_wide=True), *how, numbers, *counted).view(values.dtype)
+        if counted:  # blocks without an element that counts
+            empty = ~reduce_blocks(lambda block: block.any(axis=-1), *how, *counted)
+            result[empty] = self.masks[0] if self.masks else dtype.type("NaT") if dtype.kind in "mM" else np.nan
+        return result
 
 
 def supports(method: str, dtype: np.dtype[Any]) -> bool:
@@ -144,7 +197,7 @@ def _sum(cells: _Cells, wide: np.dtype[Any]) -> _Cells:
 def _integer_mean(cells: _Cells, count: Any) -> _Cells:
     """Return the mean of each block without overflow; `count` is how many of its cells count, and others are zero."""
     wide = np.dtype(np.uint64 if cells.dtype.kind in "bu" else np.int64)
-    small = _widened(cells)
+    small = computable(cells)
     number = np.asarray(count, wide)
     if small.dtype.itemsize <= 4:
         floor, rest = np.divmod(_sum(small, wide), number)
@@ -160,13 +213,13 @@ def _integer_mean(cells: _Cells, count: Any) -> _Cells:
 def _median(cells: _Cells) -> _Cells:
     middle = (cells.shape[-1] - 1) // 2
     if is_extension(cells.dtype):
-        return np.sort(_widened(cells), axis=-1)[..., middle].astype(cells.dtype)
+        return np.sort(computable(cells), axis=-1)[..., middle].astype(cells.dtype)
     return np.asarray(np.partition(cells, middle, axis=-1)[..., middle])
 
 
 def _extreme(cells: _Cells, of_floats: np.ufunc, of_others: np.ufunc, initial: float) -> Any:
     """Return the minimum or the maximum; NaNs are ignored."""
-    wide = _widened(cells)
+    wide = computable(cells)
     if wide.dtype.kind == "f":
         return np.asarray(of_floats.reduce(wide, axis=-1, initial=initial), cells.dtype)
     return np.asarray(of_others.reduce(wide, axis=-1)).astype(cells.dtype)
@@ -184,7 +237,7 @@ def mode_of(cells: _Cells, counted: _Counted | None = None) -> _Cells:
     """
     if cells.dtype.kind in "OV" and not is_extension(cells.dtype):
         return _mode_of_objects(cells)
-    wide = _widened(cells)
+    wide = computable(cells)
     if counted is None:
         ordered = np.sort(wide, axis=-1)
     else:  # cells that count come first
@@ -237,23 +290,6 @@ def _json_order(value: Any) -> tuple[Any, ...]:
     if isinstance(value, (list, tuple)):
         return (4, [_json_order(member) for member in value])
     return (5, value)
-
-
-def is_extension(dtype: np.dtype[Any]) -> bool:
-    """Return whether a dtype is a number type of ml_dtypes, of kind V or not built in."""
-    return dtype.isbuiltin != 1 and dtype.names is None and dtype.type.__module__.startswith("ml_dtypes")
-
-
-def is_integer(dtype: np.dtype[Any]) -> bool:
-    """Return whether means are rounded to integers: of booleans and integers, those of ml_dtypes included."""
-    return dtype.kind in "biu" or (is_extension(dtype) and "int" in dtype.name)
-
-
-def _widened(cells: _Cells) -> _Cells:
-    """Return the values in a built-in type, which NumPy can sort and reduce."""
-    if not is_extension(cells.dtype):
-        return cells
-    return cells.astype(np.int8 if "int" in cells.dtype.name else np.float32)
 
 
 _REDUCTIONS: Final[dict[str, Callable[..., _Cells]]] = {

@@ -27,15 +27,11 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from tegula.arrays.array import Array
 from tegula.errors import UnsupportedError
-from tegula.formats.dimension_names import attributes_without
-from tegula.jobs.masks import attributes_of
-from tegula.jobs.units import Box
 from tegula.metadata.data_types import EXTENDED_DTYPES, DataType, data_type_of, packed
 from tegula.metadata.fill_values import is_empty
 
-__all__ = ["PRIME", "Sums", "digest_of", "digest_of_array", "limbs_of", "sums_of_fill", "sums_of_values"]
+__all__ = ["PRIME", "Sums", "digest_of", "limbs_of", "sums_of_fill", "sums_of_values", "type_name"]
 
 PRIME: Final = 2**61 - 1
 _PRIME: Final = np.uint64(PRIME)
@@ -52,6 +48,7 @@ _PIECE: Final = 2**17  # limbs at a time, so that intermediate results stay in t
 
 _SMALL: Final = 2**18  # operations up to which libraries multiply matrices in the calling thread alone
 
+Box = tuple[slice, ...]
 Bases = tuple[int, ...]  # one for each set of weights
 Residues = npt.NDArray[np.uint64]  # numbers below the prime
 
@@ -187,19 +184,6 @@ def _columns(shape: tuple[int, ...], bases: tuple[Bases, ...]) -> npt.NDArray[np
     out = np.concatenate(parts, axis=1).astype(np.float64)
     out.flags.writeable = False  # it is shared
     return out
-
-
-def digest_of_array(array: Array, sums: Sums, *, attributes: bool = False) -> str:
-    """Return the checksum of an array, from the sums of some boxes; all other elements hold the fill value."""
-    data_type = array.metadata.data_type
-    sums = sums.merge(sums_of_fill(array.stored.fill, array.shape, data_type, sums))
-    facts: dict[str, Any] = {"type": type_name(data_type), "shape": [*array.shape], "values": [*sums.values]}
-    if attributes:
-        # names may be part of the attributes
-        facts["attributes"] = attributes_without(attributes_of(array))
-        names = array.dimension_names
-        facts["names"] = None if names is None or not array.ndim else [*names]
-    return digest_of(facts)
 
 
 def digest_of(facts: Mapping[str, Any]) -> str:

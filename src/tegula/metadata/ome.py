@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from math import isfinite, prod
 from typing import Any, Final, NamedTuple
 
-from tegula.arrays.array import Array
 from tegula.errors import MetadataError, UnsupportedError
 
-__all__ = ["KEY", "Axis", "Level", "axes_of", "factors_of", "level_of", "multiscales", "scales_of"]
+__all__ = ["KEY", "Axis", "Level", "axes_of", "factors_of", "multiscales", "placed", "scales_of"]
 
 KEY: Final = "ome"
 _VERSION: Final = "0.5"
@@ -163,11 +162,11 @@ def _per_axis(value: Any, axes: Sequence[Axis], field: str, other: Any) -> tuple
     return tuple(value if axis.type == "space" else other for axis in axes)
 
 
-def level_of(path: str, array: Array, scales: Sequence[float], factors: Sequence[int], method: str) -> Level:
-    """Describe a level; the first element of a mean lies in the middle of its block."""
+def placed(scales: Sequence[float], factors: Sequence[int], method: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Return the scale of a level and its translation: the first element of a mean lies in the middle of its block."""
     scale = tuple(one * factor for one, factor in zip(scales, factors))
     middle = tuple(one * (factor - 1) / 2 for one, factor in zip(scales, factors))
-    return Level(path, array.shape, array.chunks, scale, (0.0,) * array.ndim if method == "nearest" else middle)
+    return scale, (0.0,) * len(scale) if method == "nearest" else middle
 
 
 def multiscales(name: str, axes: Sequence[Axis], levels: Sequence[Level], method: str) -> dict[str, Any]:

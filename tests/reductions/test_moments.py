@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as nps
 
-from tegula.jobs.statistics.moments import Moments, measure
+from tegula.reductions.moments import Moments, measure
 
 pytestmark = pytest.mark.once(executors="none")
 
