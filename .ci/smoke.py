@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 
 import tegula
-from tegula import _kernel, executors
+from tegula import _kernel
+from tegula.runtime import executors
 
 assert _kernel.__version__ == tegula.__version__
 assert executors.choose("auto") is _kernel

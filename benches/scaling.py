@@ -28,7 +28,8 @@ from typing import Any
 import numpy as np
 
 import tegula
-from tegula import config, executors
+from tegula import config
+from tegula.runtime import executors
 from tegula.stores import MemoryStore
 
 CHUNKS, ROWS = 512, 1024

@@ -17,7 +17,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 from tests import effort
 
-from tegula import config, executors
+from tegula import config
+from tegula.runtime import executors
 
 pytest_plugins = ["tests.samples", "tests.servers.fixtures"]
 

@@ -32,7 +32,11 @@ def loaded_by(statement: str) -> set[str]:
 @pytest.mark.slow
 def test_importing_loads_neither_numpy_nor_anything_of_tegula() -> None:
     found = loaded_by("import tegula") - loaded_by("import atexit, importlib, typing")
-    assert {name for name in found if not name.startswith("_")} == {"tegula", "tegula.deferred"}
+    assert {name for name in found if not name.startswith("_")} == {
+        "tegula",
+        "tegula.runtime",
+        "tegula.runtime.deferred",
+    }
 
 
 @pytest.mark.slow
@@ -93,13 +97,20 @@ SELDOM = (
     "arrays.creation", "views.interop", "codecs.specs", "display.info", "engine.concurrency.pool",
     "engine.reading.cached", "engine.reading.executors", "engine.reading.remote", "engine.reading.reference",
     "formats.json_encoding", "formats.members", "hierarchy.group", "indexing.plan", "jobs", "stores.mapping",
-    "stores.memory", "stores.zip.store", "tables.table", "targets.foreign", "targets.urls", "threads",
+    "runtime.threads", "stores.memory", "stores.targets.foreign", "stores.targets.urls", "stores.zip.store",
+    "tables.table",
 )  # fmt: skip
 """Modules of tegula that opening an array and reading from it do without."""
 
 FORMATS = {
     "zarr3": {"zarr3"}, "zarr2": {"zarr2"}, "bcolz": {"bcolz.documents"}, "zarr1": {"zarr1"},
 }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SELDOM)
+def test_what_is_seldom_needed_exists(name: str) -> None:
+    path = SOURCE / Path(*name.split("."))
+    assert path.is_dir() or path.with_suffix(".py").is_file()
 
 
 @pytest.mark.slow

@@ -16,7 +16,8 @@ import numpy as np
 import pytest
 
 import tegula
-from tegula import config, executors
+from tegula import config
+from tegula.runtime import executors
 
 ROOT = Path(__file__).parents[1]
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")

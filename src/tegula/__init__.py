@@ -10,7 +10,7 @@ array([8, 9, 0], dtype=int32)
 
 from typing import TYPE_CHECKING
 
-from tegula.deferred import on_first_use as _on_first_use
+from tegula.runtime.deferred import on_first_use as _on_first_use
 
 if TYPE_CHECKING:
     from tegula import config, jobs
@@ -52,12 +52,12 @@ if TYPE_CHECKING:
     from tegula.jobs.copying import copy
     from tegula.jobs.downsampling.downsample import Pyramid, downsample
     from tegula.jobs.statistics.statistics import Statistics, statistics
-    from tegula.loading import load_all
+    from tegula.runtime.loading import load_all
     from tegula.server.running import serve
     from tegula.stores import FsspecStore, LocalStore, MappingStore, MemoryStore, ObjectStore, Store, ZipStore
     from tegula.stores.cache.store import CachedStore
+    from tegula.stores.targets.opening import store_of
     from tegula.tables.table import Table
-    from tegula.targets.stores import store_of
     from tegula.views.view import View
 
 __version__ = "0.1.0"
@@ -153,12 +153,12 @@ _HOMES = {
     "jobs.downsampling.downsample": "Pyramid downsample",
     "jobs.statistics.statistics": "Statistics statistics",
     "jobs.checksum": "Checksum checksum",
-    "loading": "load_all",
+    "runtime.loading": "load_all",
     "server.running": "serve",
     "stores": "FsspecStore LocalStore MappingStore MemoryStore ObjectStore Store ZipStore",
     "stores.cache.store": "CachedStore",
     "tables.table": "Table",
-    "targets.stores": "store_of",
+    "stores.targets.opening": "store_of",
     "views.view": "View",
 }
 _ROOMS = "codecs config engine errors formats indexing jobs metadata stores views"

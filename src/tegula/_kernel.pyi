@@ -1,4 +1,4 @@
-"""The compiled kernel, in Rust: reads and writes chunks. It is optional; `tegula.executors` loads it."""
+"""The compiled kernel, in Rust: reads and writes chunks. It is optional; `tegula.runtime.executors` loads it."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, Protocol

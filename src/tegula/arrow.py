@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from tegula.errors import UnsupportedError
-from tegula.optional import library
+from tegula.runtime.optional import library
 from tegula.tables.predicates import fields_used
 from tegula.tables.table import Table
 

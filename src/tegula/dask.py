@@ -17,20 +17,20 @@ import numpy as np
 import numpy.typing as npt
 
 from tegula.arrays.array import Array
+from tegula.arrays.chunk_regions import are_whole_chunks
 from tegula.arrays.creation import replaced, writable_format
 from tegula.arrays.filling import CREATION, new_array_with
 from tegula.arrays.keywords import check_keywords
 from tegula.arrays.node import opened_by_name
+from tegula.arrays.suffixes import new_format
 from tegula.engine.nodes.deleting import remove_array
 from tegula.engine.nodes.replacing import Replacement
 from tegula.errors import MetadataError, SelectionError, StoreError, TegulaError
 from tegula.hierarchy.opening import open_array
 from tegula.indexing.normalise import as_slice, itemise
-from tegula.metadata.chunk_grids import ChunkGrid
-from tegula.optional import library
-from tegula.targets.paths import clean
-from tegula.targets.stores import creating
-from tegula.targets.suffixes import new_format
+from tegula.runtime.optional import library
+from tegula.stores.targets.opening import creating
+from tegula.stores.targets.paths import clean
 
 __all__ = ["store"]
 
@@ -248,23 +248,9 @@ def _check_shared(target: Array, part: Part, in_memory: bool) -> None:
     if target.read_only:
         raise StoreError(f"only one process at a time can write to it: {how}", path=target.location)
     # writing a part of a chunk is a conditional write, before which a bucket is tested anyway
-    if not _is_whole(target.metadata.grid, part, target.shape) and target.store.probe().single_writer:
+    if not are_whole_chunks(target.metadata.grid, part, target.shape) and target.store.probe().single_writer:
         raise StoreError(
             "the storage has no conditional writes, so processes that write parts of one chunk undo each other's "
             f"work: rechunk the dask array to multiples of {target.shards or target.chunks}, or {how}",
             path=target.location,
         )
-
-
-def _is_whole(grid: ChunkGrid, part: Part, shape: tuple[int, ...]) -> bool:
-    """Return whether the elements consist of whole chunks (shards)."""
-    for item, axis, size in zip(part, grid.axes, shape):
-        numbers = range(size)[item] if isinstance(item, slice) else range(item, item + 1)
-        if not numbers:
-            continue
-        first, last = sorted((numbers[0], numbers[-1]))
-        end = int(axis.locate(last))
-        edges = int(axis.start(int(axis.locate(first)))), min(size, int(axis.start(end)) + int(axis.length(end)))
-        if abs(numbers.step) != 1 or (first, last + 1) != edges:
-            return False
-    return True

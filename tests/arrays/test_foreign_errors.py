@@ -61,7 +61,7 @@ tegula.create_array({}, shape=3, dtype="i4", codecs="zstd")[:] = 3
 sys.argv[1:] = ["doctor"]
 assert main() == 0
 """
-    if tegula.executors.kernel() is not None:
+    if tegula.runtime.executors.kernel() is not None:
         assert "numcodecs" in run(code, tmp_path, path=broken, executor="kernel")
     code = """
 import sys, tegula

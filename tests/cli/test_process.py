@@ -13,7 +13,7 @@ import pytest
 
 import tegula
 import tegula.cli
-from tegula.optional import tegula_command
+from tegula.runtime.optional import tegula_command
 
 SOURCE = str(Path(tegula.__file__).parent.parent)
 

@@ -12,7 +12,8 @@ import pytest
 from tests.archives import CASES, FIXTURES, of_kind, open_case, unpack_all
 
 import tegula
-from tegula import config, executors, formats
+from tegula import config, formats
+from tegula.runtime import executors
 
 SNAPPY = {"blosc_snappy", "hand_snappy"}  # read by the kernel only
 

@@ -13,7 +13,7 @@ import pytest
 from mounting import mounted
 
 import tegula
-from tegula import executors
+from tegula.runtime import executors
 
 WORKERS, EACH = 4, 100
 

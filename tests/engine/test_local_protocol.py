@@ -17,8 +17,9 @@ from tests.injection.faults import Fault, armed, open_files_below
 from tests.waiting import exit_code
 
 import tegula
-from tegula import config, executors
+from tegula import config
 from tegula.errors import ConflictError
+from tegula.runtime import executors
 from tegula.stores import ABSENT, LocalStore
 from tegula.stores.local.directories import Directory
 

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 import tegula
-from tegula import config, executors
+from tegula import config
 from tegula.errors import TegulaError, UnsupportedError
+from tegula.runtime import executors
 
 from .outcomes import Violation, short
 from .seeds import stores

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from tegula import config, executors
+from tegula import config
+from tegula.runtime import executors
 from tegula.stores.local import open_files
 
 

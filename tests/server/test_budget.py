@@ -18,7 +18,6 @@ from tests.waiting import run_threads
 import tegula
 from tegula.server import extracting, routes
 from tegula.server.budget import Budget, BusyError, TooLargeError
-from tegula.server.consistency import decoding_cost, reading_cost
 from tegula.server.content import ComputedValue, Content
 from tegula.stores import MemoryStore
 
@@ -84,20 +83,6 @@ def test_memory_is_released_when_nothing_is_held(monkeypatch: pytest.MonkeyPatch
 
 
 # --- costs
-
-
-def test_costs_count_what_is_decoded() -> None:
-    plain = tegula.create_array({}, shape=(100, 100), chunks=(10, 50), dtype="f8")
-    assert decoding_cost(plain.stored) == 2 * 10 * 50 * 8
-    with tegula.config.configure(threads=3):
-        assert reading_cost(plain, [3, range(10)]) == decoding_cost(plain.stored)
-        assert reading_cost(plain, [range(9, 11), 0]) == 2 * decoding_cost(plain.stored)
-        assert reading_cost(plain, [range(99, -1, -20)]) == 3 * decoding_cost(plain.stored)
-        assert reading_cost(plain, [range(0)]) == reading_cost(plain, [0, 0])
-    shards = tegula.create_array({}, shape=2**20, chunks=2**10, shards=2**20, dtype="f8")
-    assert decoding_cost(shards.stored) < 2**20  # not the whole shard
-    text = tegula.create_array({}, shape=1000, chunks=1000, dtype=str)
-    assert decoding_cost(text.stored) > 2 * 8 * 1000  # objects, too
 
 
 @pytest.mark.parametrize("format", ["bcolz", "zarr2", "zarr3"])

@@ -34,7 +34,7 @@ PLACES = [
     str(ROOT / place)
     for place in (
         "stores",
-        "threads.py",
+        "runtime/threads.py",
         "engine/lengths/atomic_append.py",
         "engine/reading/remote.py",
         "engine/lengths/length_documents.py",

@@ -20,8 +20,9 @@ from tests.servers.buckets import Server
 from tests.servers.proxy import Proxy
 
 import tegula
-from tegula import config, executors
+from tegula import config
 from tegula.errors import StoreError
+from tegula.runtime import executors
 from tegula.stores import ObjectStore
 from tegula.stores.objects.failures import Failure
 from tegula.stores.objects.requests import Retries

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tegula
-from tegula import executors
+from tegula.runtime import executors
 from tegula.xarray.guessing import can_open
 
 pytestmark = pytest.mark.once(executors="both")

@@ -17,11 +17,11 @@ from tegula.arrays import selecting
 from tegula.arrays.keywords import known_keywords
 from tegula.arrays.node import Node
 from tegula.arrays.selecting import ArraySelection, Indexer, MakePlan
-from tegula.deferred import Later
 from tegula.engine.stored.array import StoredArray
 from tegula.errors import MetadataError, SelectionError
-from tegula.frozen import replace
 from tegula.metadata.nodes import ArrayMetadata
+from tegula.runtime.deferred import Later
+from tegula.runtime.frozen import replace
 from tegula.views import operators
 from tegula.views.operators import refusing_operators
 

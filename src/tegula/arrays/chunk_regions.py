@@ -14,7 +14,7 @@ from tegula.errors import SelectionError
 from tegula.metadata.chunk_grids import ChunkGrid, regular_grid
 from tegula.views.operators import OperationError
 
-__all__ = ["Region", "count_stored", "holds", "inner_grid", "regions"]
+__all__ = ["Region", "are_whole_chunks", "count_stored", "holds", "inner_grid", "regions"]
 
 Region = tuple[slice, ...]
 
@@ -62,6 +62,27 @@ def regions(shape: tuple[int, ...], grid: ChunkGrid, selection: Any = None) -> I
             slice(max(start, axis.start(number)), min(stop, axis.start(number) + axis.length(number)))
             for axis, number, (start, stop) in zip(grid.axes, coords, bounds)
         )
+
+
+def are_whole_chunks(grid: ChunkGrid, part: Sequence[int | slice], shape: Sequence[int]) -> bool:
+    """Return whether selected elements are those of whole chunks or shards.
+
+    Examples
+    --------
+    >>> grid = regular_grid((4,))
+    >>> [are_whole_chunks(grid, [part], (10,)) for part in (slice(4, 10), slice(7, None, -1), slice(2, 4))]
+    [True, True, False]
+    """
+    for item, axis, size in zip(part, grid.axes, shape):
+        numbers = range(size)[item] if isinstance(item, slice) else range(item, item + 1)
+        if not numbers:
+            continue
+        first, last = sorted((numbers[0], numbers[-1]))
+        end = int(axis.locate(last))
+        edges = int(axis.start(int(axis.locate(first)))), min(size, int(axis.start(end)) + int(axis.length(end)))
+        if abs(numbers.step) != 1 or (first, last + 1) != edges:
+            return False
+    return True
 
 
 def _bounds(selection: Any, shape: tuple[int, ...]) -> list[tuple[int, int]]:

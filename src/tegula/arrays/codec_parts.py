@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from tegula import codecs, formats
 from tegula.formats.keys import ZARR2_KEYS
 from tegula.metadata.nodes import ArrayMetadata, CodecSpec, inner_codecs
 
-__all__ = ["Codec", "codec_document", "compressor_of", "compressors_of", "filters_of", "order_of"]
+__all__ = [
+    "Codec",
+    "codec_document",
+    "compressor_of",
+    "compressors_of",
+    "filters_of",
+    "joined",
+    "order_of",
+    "serializer_of",
+]
 
 Codec = dict[str, Any]
 _CHECKSUMS: Final = frozenset({"crc32c", "crc32", "adler32", "fletcher32", "jenkins_lookup3"})
@@ -54,6 +64,36 @@ def compressor_of(metadata: ArrayMetadata) -> Codec | None:
     compressors = (spec for spec in _split(metadata)[1] if spec.name.removeprefix("numcodecs.") not in _CHECKSUMS)
     first = next(compressors, None)
     return None if first is None else codec_document(first, metadata.format)
+
+
+def serializer_of(metadata: ArrayMetadata) -> Codec:
+    """Return the codec of a Zarr v3 array that turns elements into bytes, those of the inner chunks if it has shards.
+
+    Examples
+    --------
+    >>> import tegula
+    >>> serializer_of(tegula.create_array({}, shape=9, dtype="i4").metadata)
+    {'name': 'bytes', 'configuration': {'endian': 'little'}}
+    """
+    specs = inner_codecs(metadata.codecs)
+    return codec_document(specs[codecs.serializer_position(specs, metadata.data_type)], metadata.format)
+
+
+def joined(parts: Mapping[str, Any], format: str) -> list[CodecSpec]:
+    """Return the codecs of ``filters``, ``serializer`` and ``compressors``, each given or ``"auto"``.
+
+    Examples
+    --------
+    >>> [spec.name for spec in joined({"filters": "auto", "serializer": "bytes", "compressors": "auto"}, "zarr3")]
+    ['bytes', 'zstd']
+    """
+    specs: list[CodecSpec] = []
+    for key in ("filters", "serializer", "compressors"):
+        if parts[key] != "auto":
+            specs += codecs.codec_specs(parts[key])
+        elif key == "compressors":
+            specs += formats.find_format(format).compressors
+    return specs
 
 
 def codec_document(spec: CodecSpec, format: str) -> Codec:

@@ -7,8 +7,8 @@ from functools import wraps
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 
-from tegula.deferred import Later
 from tegula.errors import MetadataError
+from tegula.runtime.deferred import Later
 
 if TYPE_CHECKING:
     from tegula.arrays import foreign_names

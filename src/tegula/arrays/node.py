@@ -10,16 +10,16 @@ import numpy as np
 
 from tegula import engine
 from tegula.arrays.keywords import known_keywords
-from tegula.deferred import Later
 from tegula.errors import ReadOnlyError
+from tegula.runtime.deferred import Later
 
 if TYPE_CHECKING:
-    from tegula import optional
     from tegula.arrays import foreign_names
     from tegula.arrays.attributes import Attributes
+    from tegula.runtime import optional
     from tegula.stores import Store
 else:
-    foreign_names, optional = Later("tegula.arrays.foreign_names"), Later("tegula.optional")
+    foreign_names, optional = Later("tegula.arrays.foreign_names"), Later("tegula.runtime.optional")
 
 __all__ = ["Node", "opened_by_name"]
 

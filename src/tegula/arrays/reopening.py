@@ -9,7 +9,7 @@ from tegula.engine.stored.array import StoredArray
 from tegula.errors import MetadataError
 from tegula.metadata.nodes import ArrayMetadata
 from tegula.stores import Store
-from tegula.targets.paths import location_of
+from tegula.stores.targets.paths import location_of
 
 __all__ = ["opened", "restored"]
 

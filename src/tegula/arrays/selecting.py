@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from tegula import engine
-from tegula.deferred import Later
 from tegula.engine.stored.array import StoredArray
 from tegula.errors import MetadataError, SelectionError
-from tegula.frozen import replace
+from tegula.runtime.deferred import Later
+from tegula.runtime.frozen import replace
 
 if TYPE_CHECKING:
     import numpy.typing as npt

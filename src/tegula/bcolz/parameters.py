@@ -14,9 +14,8 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 import tegula
-from tegula import config
 from tegula.errors import MetadataError
-from tegula.optional import how_to_install, library
+from tegula.runtime.optional import how_to_install, library
 
 __all__ = [
     "BITSHUFFLE",
@@ -291,7 +290,7 @@ def blosc_set_nthreads(nthreads: int) -> int:
     >>> blosc_set_nthreads(before)
     2
     """
-    return config.put(threads=nthreads).threads
+    return tegula.config.put(threads=nthreads).threads
 
 
 def set_nthreads(nthreads: int) -> int:

@@ -11,7 +11,7 @@ import sys
 import warnings
 from importlib import import_module
 
-from tegula.optional import tegula_command
+from tegula.runtime.optional import tegula_command
 
 __all__ = ["main"]
 

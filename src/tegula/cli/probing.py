@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from tegula.errors import ConflictError, TegulaError, UnsupportedError
 from tegula.hierarchy.opening import open as open_node
 from tegula.stores import ABSENT, Store
-from tegula.targets.paths import is_remote
+from tegula.stores.targets.paths import is_remote
 
 __all__ = ["examine", "sentences"]
 

@@ -14,9 +14,9 @@ from tegula.cli.completion import complete_target
 from tegula.cli.values import parse_value
 from tegula.hierarchy.group import Group
 from tegula.hierarchy.opening import open as open_node
+from tegula.stores.targets.opening import options_of_both
+from tegula.stores.targets.paths import scheme_of, split_inner
 from tegula.tables.table import Table
-from tegula.targets.paths import scheme_of, split_inner
-from tegula.targets.stores import options_of_both
 
 __all__ = [
     "Node",
@@ -94,7 +94,7 @@ def split_target(target: str) -> tuple[str, str]:
     """Split a target into the path of a store and the path of a node inside it.
 
     If a file or directory with the whole name exists, the whole name is the path of the store; otherwise see
-    `tegula.targets.paths.split_inner`.
+    `tegula.stores.targets.paths.split_inner`.
 
     Raises
     ------

@@ -6,7 +6,7 @@ exactly as many bytes as the shape of the chunk requires, or raises `~tegula.err
 
 from typing import TYPE_CHECKING
 
-from tegula.deferred import on_first_use
+from tegula.runtime.deferred import on_first_use
 
 if TYPE_CHECKING:
     from tegula.codecs.chain import CodecChain, build_chain

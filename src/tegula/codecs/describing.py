@@ -24,8 +24,8 @@ from tegula.codecs.native import (
     NativeShuffle,
 )
 from tegula.codecs.stages import ArrayCodec, BufferCodec, Serializer
-from tegula.deferred import Later
-from tegula.frozen import replace
+from tegula.runtime.deferred import Later
+from tegula.runtime.frozen import replace
 
 if TYPE_CHECKING:
     from tegula.codecs import transpose

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from tegula.frozen import Frozen
+from tegula.runtime.frozen import Frozen
 
 __all__ = [
     "NativeBitRound", "NativeBlosc", "NativeChain", "NativeChecksum", "NativeCodec", "NativeDelta", "NativeElements",

@@ -31,7 +31,7 @@ from tegula.codecs.stages import (
 from tegula.errors import CodecError, MetadataError, UnsupportedError
 from tegula.metadata.data_types import DataType, data_type_of, dtype_of_text
 from tegula.metadata.nodes import CodecSpec
-from tegula.optional import failure_message
+from tegula.runtime.optional import failure_message
 
 __all__ = ["build_array_codec", "build_buffer_codec", "build_serializer"]
 

@@ -18,7 +18,7 @@ from tegula.codecs.native import NativeCodec, NativeSerializer
 from tegula.errors import CodecError, MetadataError
 from tegula.metadata.data_types import EXTENDED_DTYPES, DataType
 from tegula.metadata.nodes import CodecSpec
-from tegula.optional import library
+from tegula.runtime.optional import library
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from tegula.deferred import on_first_use
+from tegula.runtime.deferred import on_first_use
 
 if TYPE_CHECKING:
     from tegula.engine.concurrency.retries import back_off
@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from tegula.engine.nodes.changing import create_documents, update_documents
     from tegula.engine.nodes.creating import complete_array, create_array, create_node, discard_array, is_draft
     from tegula.engine.nodes.opening import stored_array
-    from tegula.engine.reading.executors import empty, read, write
+    from tegula.engine.reading.executors import empty, read, read_part, write
     from tegula.engine.reading.futures import Future, load, start, wait_for
+    from tegula.engine.reading.kernel import reads_in_kernel
     from tegula.engine.stored.array import StoredArray, physical_memory
     from tegula.engine.stored.reach import Reach
 
@@ -57,7 +58,9 @@ __all__ = [
     "physical_memory",
     "read",
     "read_metadata",
+    "read_part",
     "read_unpickled",
+    "reads_in_kernel",
     "resize",
     "resize_rows",
     "start",
@@ -78,7 +81,8 @@ _HOMES = {
     "copying.chunks": "Moved can_copy_chunks copier_of copy_chunks",
     "nodes.creating": "complete_array create_array create_node discard_array is_draft",
     "documents.reading": "fetch_documents read_metadata",
-    "reading.executors": "empty read write",
+    "reading.executors": "empty read read_part write",
+    "reading.kernel": "reads_in_kernel",
     "documents.finding": "has_node implicit_group",
     "reading.futures": "Future load start wait_for",
     "nodes.opening": "stored_array",

@@ -139,7 +139,7 @@ def window(
     node : Array or Table
         The array, or the table whose rows are selected.
     selection : tuple
-        Ints, slices, ``...`` and names of fields, as from `tegula.extracts.selections.parse_selection`.
+        Ints, slices, ranges, ``...`` and names of fields, as from `tegula.extracts.selections.parse_selection`.
     block_bytes : int, optional
         The most bytes to read at once; by default 64 MiB.
     decodes : bool
@@ -151,7 +151,7 @@ def window(
         If the selection does not fit the array.
     """
     array = _Records(node) if isinstance(node, Table) else node
-    names, rest = split_fields(selection)
+    names, rest = split_fields(tuple(as_slice(item) if isinstance(item, range) else item for item in selection))
     fields = () if names is None else (names,)
     items: list[Any] = [item for item in itemise(rest, array.shape) if item is not ...]  # ints and slices
     axes = tuple(

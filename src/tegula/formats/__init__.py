@@ -12,7 +12,6 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-from tegula.deferred import Later, before_threads, on_first_use
 from tegula.errors import MetadataError, TegulaError
 from tegula.formats.keys import (
     BCOLZ_KEYS,
@@ -26,6 +25,7 @@ from tegula.formats.keys import (
 )
 from tegula.metadata.chunk_keys import ChunkKeyEncoding
 from tegula.metadata.nodes import ArrayMetadata, CodecSpec, GroupMetadata, NodeMetadata
+from tegula.runtime.deferred import Later, before_threads, on_first_use
 
 if TYPE_CHECKING:
     from tegula.formats import leniency

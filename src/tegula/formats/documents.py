@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
-from tegula.budget import parse_json
-from tegula.deferred import Later
+from tegula.config.budget import parse_json
 from tegula.errors import MetadataError
 from tegula.formats.styles import Style
-from tegula.frozen import replace
+from tegula.runtime.deferred import Later
+from tegula.runtime.frozen import replace
 
 if TYPE_CHECKING:
     from tegula.formats import json_encoding

@@ -12,7 +12,7 @@ from json.encoder import encode_basestring, encode_basestring_ascii
 from math import isnan
 from typing import Any, Final, TypeAlias
 
-from tegula.budget import text_of
+from tegula.config.budget import text_of
 from tegula.errors import MetadataError
 from tegula.formats.styles import Style
 

@@ -18,7 +18,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from tegula.budget import check_values
+from tegula.config.budget import check_values
 from tegula.formats.documents import depth_of
 
 __all__ = ["Members", "find_members", "index_members", "with_shape"]

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from tegula.deferred import matcher
 from tegula.errors import MetadataError, UnsupportedError
 from tegula.metadata.data_types import EXTENDED, EXTENDED_DTYPES, MAX_ITEMSIZE, OBJECT, DataType, dtype_of_text
+from tegula.runtime.deferred import matcher
 
 __all__ = ["dtype_from_json", "dtype_from_text", "dtype_to_json", "dtype_to_text"]
 

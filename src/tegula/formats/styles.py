@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tegula.frozen import Frozen
+from tegula.runtime.frozen import Frozen
 
 __all__ = ["Style"]
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from tegula.deferred import Later
 from tegula.errors import MetadataError, TegulaError
 from tegula.formats.chunk_grids import regular_grid_from_json
 from tegula.formats.descriptions import Recent, complete, memoized
@@ -28,6 +27,7 @@ from tegula.metadata.data_types import BYTES, EXTENDED_DTYPES, STRING, DataType
 from tegula.metadata.fill_value_json import decode_base64, fill_from_document, fill_to_json
 from tegula.metadata.fill_values import Fill, scalar_array, time_to_int
 from tegula.metadata.nodes import ArrayMetadata, CodecSpec, GroupMetadata, NodeMetadata, is_fixed_vlen
+from tegula.runtime.deferred import Later
 
 if TYPE_CHECKING:
     import base64

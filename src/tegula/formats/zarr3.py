@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from tegula.deferred import Later
 from tegula.errors import MetadataError, UnsupportedError
 from tegula.formats.chunk_grids import grid_from_extension, grid_to_json
 from tegula.formats.descriptions import Recent, complete, memoized
@@ -30,6 +29,7 @@ from tegula.metadata.data_types import DataType, data_type_from_json, data_type_
 from tegula.metadata.fill_value_json import fill_from_document, fill_from_json, fill_to_json
 from tegula.metadata.fill_values import time_to_int, undefined_fill
 from tegula.metadata.nodes import ArrayMetadata, CodecSpec, GroupMetadata, NodeMetadata
+from tegula.runtime.deferred import Later
 
 if TYPE_CHECKING:
     from tegula.formats import consolidated as consolidated_members

@@ -21,7 +21,7 @@ from tegula.hierarchy.sources import Source, Sources
 from tegula.metadata.nodes import ArrayMetadata, GroupMetadata
 from tegula.stores import ABSENT, Store
 from tegula.stores.capabilities import Copying, SizedListing
-from tegula.targets.paths import location_of
+from tegula.stores.targets.paths import location_of
 
 __all__ = ["Copier", "CopyProgress"]
 

@@ -11,6 +11,7 @@ from typing import Any, Final
 from tegula import engine
 from tegula.arrays.keywords import known_keywords
 from tegula.arrays.node import Node
+from tegula.arrays.suffixes import new_format
 from tegula.engine.documents.implied_keys import listable
 from tegula.engine.nodes.creating import check_path, check_reserved, create_parents
 from tegula.engine.nodes.deleting import delete_node, is_chunk_key, occupant
@@ -32,9 +33,8 @@ from tegula.hierarchy.copier import Copier, CopyProgress
 from tegula.metadata.nodes import GroupMetadata, NodeMetadata
 from tegula.stores import LocalStore, Store
 from tegula.stores.capabilities import Renaming, is_link
-from tegula.targets.paths import clean, is_missing, local_path, location_of, refuse_missing, refuse_overlap
-from tegula.targets.stores import abandon, check_options, creating, options_of_both, store_of
-from tegula.targets.suffixes import new_format
+from tegula.stores.targets.opening import abandon, check_options, creating, options_of_both, store_of
+from tegula.stores.targets.paths import clean, is_missing, local_path, location_of, refuse_missing, refuse_overlap
 
 __all__ = [
     "CopyProgress", "CopyReport", "copy", "copy_node", "delete", "move", "move_node", "prepare", "source_store",

@@ -10,12 +10,12 @@ from tegula.arrays.creation import new_group
 from tegula.arrays.filling import new_array_with
 from tegula.arrays.keywords import known_keywords
 from tegula.arrays.node import opened_by_name
+from tegula.arrays.suffixes import new_format
 from tegula.hierarchy.group import Group
+from tegula.stores.targets.opening import creating
+from tegula.stores.targets.paths import clean
 from tegula.tables.columns import new_table
 from tegula.tables.table import Table
-from tegula.targets.paths import clean
-from tegula.targets.stores import creating
-from tegula.targets.suffixes import new_format
 
 __all__ = ["create_array", "create_group", "create_table"]
 

@@ -11,14 +11,14 @@ from tegula.arrays.array import Array
 from tegula.arrays.chunking import as_shape
 from tegula.arrays.filling import FilledArrayOptions, NewArrayOptions, type_of
 from tegula.arrays.keywords import check_keywords
+from tegula.arrays.suffixes import new_format
 from tegula.arrays.values import as_data
 from tegula.formats.bcolz.codecs import portable
 from tegula.hierarchy.creators import create_array
 from tegula.metadata.data_types import as_data_type
 from tegula.metadata.nodes import inner_codecs
 from tegula.stores import MemoryStore
-from tegula.targets.paths import clean
-from tegula.targets.suffixes import new_format
+from tegula.stores.targets.paths import clean
 
 __all__ = ["array", "empty", "empty_like", "full", "full_like", "ones", "ones_like", "zeros", "zeros_like"]
 

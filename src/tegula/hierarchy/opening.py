@@ -6,23 +6,24 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from tegula import arrays, engine, hierarchy, targets
+from tegula import arrays, engine, hierarchy
 from tegula.arrays.array import Array
 from tegula.arrays.keywords import known_keywords
 from tegula.arrays.node import opened_by_name
-from tegula.deferred import Later
 from tegula.errors import AlreadyExistsError, MetadataError, NotFoundError
 from tegula.metadata.nodes import ArrayMetadata
-from tegula.targets.paths import clean, local_path, location_of, refuse_missing
-from tegula.targets.stores import abandon, creating, store_of
+from tegula.runtime.deferred import Later
+from tegula.stores.targets.opening import abandon, creating, store_of
+from tegula.stores.targets.paths import clean, local_path, location_of, refuse_missing
 
 if TYPE_CHECKING:
     from tegula import tables
     from tegula.hierarchy.group import Group
     from tegula.stores import Store
+    from tegula.stores.targets import foreign
     from tegula.tables.table import Table
 else:
-    tables = Later("tegula.tables")
+    foreign, tables = Later("tegula.stores.targets.foreign"), Later("tegula.tables")
 
 __all__ = [
     "Mode",
@@ -117,7 +118,7 @@ def open(
             raise
         if node is None:
             abandon(store, target)
-            targets.refuse_foreign(local_path(target) if not path else None)
+            foreign.refuse_foreign(local_path(target) if not path else None)
             refuse_missing(target)
             raise NotFoundError("there is no array or group", path=location_of(store, path))
         return opened_by_name(node, target)
@@ -157,7 +158,7 @@ def _open_or_create(
             return node
     if "shape" not in creation and creation.keys() - {"attributes"}:
         raise MetadataError("a new array needs a shape", field="shape")
-    options = {**creation, "format": targets.new_format(target, path, format, "zarr3"), "overwrite": mode == "w"}
+    options = {**creation, "format": arrays.new_format(target, path, format, "zarr3"), "overwrite": mode == "w"}
     try:
         if "shape" in creation:
             return arrays.new_array(store, path, allow_pickle=allow_pickle, **{"dtype": "f8", **options})

@@ -12,6 +12,7 @@ from tegula.arrays.array import Array
 from tegula.arrays.creation import new_group, writable_format
 from tegula.arrays.filling import new_array_with
 from tegula.arrays.keywords import known_keywords
+from tegula.arrays.suffixes import new_format
 from tegula.arrays.values import as_data
 from tegula.engine.documents.finding import children
 from tegula.engine.nodes.replacing import replacing
@@ -20,10 +21,9 @@ from tegula.formats import Format
 from tegula.hierarchy.opening import open as open_node
 from tegula.metadata.nodes import GroupMetadata
 from tegula.stores import Store
+from tegula.stores.targets.opening import creating
+from tegula.stores.targets.paths import clean, location_of
 from tegula.tables.table import Table
-from tegula.targets.paths import clean, location_of
-from tegula.targets.stores import creating
-from tegula.targets.suffixes import new_format
 
 __all__ = ["load", "save"]
 

@@ -18,21 +18,21 @@ from tegula import engine
 from tegula.arrays.array import Array
 from tegula.engine.concurrency.pool import gather
 from tegula.engine.documents.finding import children
+from tegula.engine.documents.generations import States, states_of
 from tegula.errors import ConflictError, MetadataError, NotFoundError, StoreError, TegulaError
 from tegula.formats import ALL_KEYS, find_format
 from tegula.hierarchy.ahead import AnyGroup
 from tegula.metadata.nodes import ArrayMetadata, GroupMetadata, NodeMetadata
-from tegula.stores import Generation, Store
+from tegula.stores import Store
+from tegula.stores.targets.paths import location_of
 from tegula.tables.columns import column_names
 from tegula.tables.table import Table
-from tegula.targets.paths import location_of
 
 __all__ = ["Lengths", "Source", "Sources", "source_of"]
 
 Lengths = Literal["same", "chunks", "longer", "any"]
 """How the lengths of an array may change while it is read: not at all; by whole chunks after a whole chunk, as suits
 chunks that are copied as they are; by more elements, which no one reads; or in any way."""
-_States = dict[str, tuple[bytes | None, Generation | None]]
 _AGAIN: Final = "do it again when no other program replaces or cuts what is read"
 _Changed = Callable[[str], object] | None
 
@@ -86,24 +86,14 @@ class Source:
         self._keys = ALL_KEYS if metadata is None else (*metadata.documents,)
         # where generations recur, they say no more than the bytes of the description
         wanted = store.fresh_generations or described_above or metadata is None
-        self._begun: _States | None = None
+        self._begun: States | None = None
         if wanted:
             self._begun = begun = self._read() if self._keys else {}
             if metadata is not None:
                 self._compare(begun)  # at once, if the handle is an old one
 
-    def _read(self) -> _States:
-        prefix, store = f"{self._path}/" if self._path else "", self._store
-
-        def read(key: str) -> tuple[bytes | None, Generation | None]:
-            try:
-                return store.get(prefix + key, with_generation=True)
-            except StoreError as error:  # a file stands in the place of a document's directory
-                if "/" not in key or not isinstance(error.__cause__, NotADirectoryError):
-                    raise
-                return None, None
-
-        return dict(zip(self._keys, gather(read, self._keys, store.concurrency)))
+    def _read(self) -> States:
+        return states_of(self._store, self._path, self._keys)
 
     def __enter__(self) -> Source:
         return self
@@ -147,7 +137,7 @@ class Source:
             raise
         gather(Source.check, sources, requests)
 
-    def _compare(self, now: _States) -> None:
+    def _compare(self, now: States) -> None:
         what = self._difference(now)
         if what is None:
             return
@@ -157,7 +147,7 @@ class Source:
         where = location_of(self._store, self._path)
         raise (NotFoundError if gone else ConflictError)(_message(what), path=where)
 
-    def _difference(self, now: _States) -> str | None:
+    def _difference(self, now: States) -> str | None:
         """Return how the node differs from what was read, in words; ``None`` if it does not."""
         metadata, begun = self._metadata, self._begun
         raw = {key: value for key, (value, _) in now.items() if value is not None}

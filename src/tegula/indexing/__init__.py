@@ -16,7 +16,7 @@ grouped by chunk. The cost depends on the selection, not on the size of the arra
 
 from typing import TYPE_CHECKING
 
-from tegula.deferred import on_first_use
+from tegula.runtime.deferred import on_first_use
 
 if TYPE_CHECKING:
     from tegula.indexing.arrays import Lookup, Points

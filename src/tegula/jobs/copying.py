@@ -29,8 +29,8 @@ from tegula.metadata.chunk_grids import ChunkGrid
 from tegula.metadata.nodes import ArrayMetadata, GroupMetadata
 from tegula.stores import Store
 from tegula.stores.capabilities import Copying
-from tegula.targets.paths import location_of
-from tegula.targets.stores import options_of_both
+from tegula.stores.targets.opening import options_of_both
+from tegula.stores.targets.paths import location_of
 
 __all__ = ["CopyProgress", "CopyReport", "copy"]
 

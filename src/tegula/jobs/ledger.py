@@ -39,7 +39,7 @@ from tegula.jobs.owners import LATEST, Claim, Owner, delete_unchanged, owner_of
 from tegula.jobs.plans import LARGEST, Piece, Plan, digest, is_count, is_plan
 from tegula.stores import ABSENT, Store
 from tegula.stores.capabilities import EmptyDirectories
-from tegula.targets.paths import location_of
+from tegula.stores.targets.paths import location_of
 
 __all__ = [
     "COMPLETE", "DIRECTORY", "RUN", "Amounts", "Ledger", "add_amounts", "is_ledger_key", "is_shared", "share_of",

@@ -16,8 +16,8 @@ from tegula.jobs.ledger import DIRECTORY, Ledger, survives
 from tegula.jobs.owners import Owner
 from tegula.jobs.plans import LARGEST
 from tegula.stores import Store
-from tegula.targets.paths import clean, local_path, location_of
-from tegula.targets.stores import store_of
+from tegula.stores.targets.opening import store_of
+from tegula.stores.targets.paths import clean, local_path, location_of
 
 __all__ = ["JobState", "clean_job", "discard", "list_jobs", "refuse_running", "show_job"]
 

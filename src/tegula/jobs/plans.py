@@ -17,11 +17,11 @@ from typing import Any, Final
 
 from tegula.arrays.array import Array
 from tegula.errors import MetadataError
-from tegula.frozen import replace
 from tegula.jobs.owners import LATEST
 from tegula.jobs.units import Box
 from tegula.metadata.chunk_grids import ChunkGrid
 from tegula.metadata.nodes import NodeMetadata
+from tegula.runtime.frozen import replace
 
 __all__ = ["LARGEST", "Difference", "Piece", "Plan", "Unit", "are_facts", "description_of", "digest", "fingerprint_of",
     "is_count", "is_plan", "units_of",

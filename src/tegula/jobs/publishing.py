@@ -17,7 +17,7 @@ from tegula.jobs.ledger import Ledger
 from tegula.jobs.runners.runner import Work
 from tegula.metadata.nodes import ArrayMetadata, NodeMetadata
 from tegula.stores import Store
-from tegula.targets.paths import location_of
+from tegula.stores.targets.paths import location_of
 
 __all__ = ["Destination", "Writing", "publish"]
 

@@ -18,7 +18,7 @@ from tegula.jobs.managing import discard
 from tegula.jobs.plans import Plan, are_facts
 from tegula.stores import Store
 from tegula.stores.capabilities import Renaming
-from tegula.targets.paths import location_of
+from tegula.stores.targets.paths import location_of
 
 __all__ = ["Recording", "claimed"]
 

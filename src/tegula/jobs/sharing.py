@@ -23,7 +23,7 @@ from tegula.jobs.runners.runner import Runner, Threads, Work, check_reachable, r
 from tegula.jobs.units import Box, Node, Progress, arrays_below, itemsize_of, one_at_a_time
 from tegula.metadata.chunk_grids import regular_grid
 from tegula.stores import Store
-from tegula.targets.stores import store_of
+from tegula.stores.targets.opening import store_of
 
 __all__ = ["Code", "Reading", "Share", "piece_for", "reading", "shared_results", "sharing"]
 

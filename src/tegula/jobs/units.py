@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from tegula.arrays.array import Array
 from tegula.engine import StoredArray
+from tegula.engine.concurrency.pool import results_of
 from tegula.engine.copying.chunk_copies import part_of
 from tegula.engine.documents.implied_keys import members_unknown
 from tegula.engine.stored.visiting import cells, in_order, stored_inside
@@ -18,12 +19,13 @@ from tegula.hierarchy.group import Group
 from tegula.hierarchy.opening import open as open_any
 from tegula.hierarchy.sources import Sources
 from tegula.metadata.chunk_grids import ChunkGrid, joined_grid
+from tegula.stores.targets.opening import check_options
 from tegula.tables.table import Table
-from tegula.targets.stores import check_options
 
 __all__ = [
     "BLOCK_BYTES", "Box", "Node", "Progress", "arrays_below", "block_grid", "blocks_of", "boxes", "chunk_boxes",
-    "in_boxes", "itemsize_of", "one_at_a_time", "opened", "pairs_in_order", "selected", "with_known_members",
+    "in_boxes", "itemsize_of", "nbytes_stored", "one_at_a_time", "opened", "pairs_in_order", "selected",
+    "with_known_members",
 ]  # fmt: skip
 
 BLOCK_BYTES: Final = 2**26
@@ -92,6 +94,12 @@ def arrays_below(
     if sources is not None:
         for path in lost:
             sources.see_path(f"{node.path}/{path}".lstrip("/"))
+
+
+def nbytes_stored(node: Node) -> int:
+    """Return the bytes of the stored chunks at and below a node, without those that can't be listed or opened."""
+    arrays = (array for _, array in arrays_below(node, {}) if array.store.listable)
+    return sum(results_of(Array.nbytes_stored, arrays, node.store.concurrency))
 
 
 def block_grid(source: Array, target: Array, most: int | None = None) -> ChunkGrid:

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tegula.deferred import Later
 from tegula.errors import MetadataError
-from tegula.frozen import Frozen, field
+from tegula.runtime.deferred import Later
+from tegula.runtime.frozen import Frozen, field
 
 if TYPE_CHECKING:
     import bisect

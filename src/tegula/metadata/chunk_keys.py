@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
-from tegula.deferred import matcher
-from tegula.frozen import Frozen
+from tegula.runtime.deferred import matcher
+from tegula.runtime.frozen import Frozen
 
 __all__ = ["BCOLZ_KEYS", "ENCODINGS", "V1_KEYS", "V2_KEYS", "ChunkKeyEncoding", "default_keys", "v2_keys"]
 

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from tegula.deferred import Later
 from tegula.errors import MetadataError, UnsupportedError
-from tegula.frozen import Frozen
+from tegula.runtime.deferred import Later
+from tegula.runtime.frozen import Frozen
 
 if TYPE_CHECKING:
     import ml_dtypes

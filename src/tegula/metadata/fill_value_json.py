@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from tegula.deferred import Later, matcher
 from tegula.errors import MetadataError, UnsupportedError
 from tegula.metadata.data_types import EXTENDED_DTYPES, DataType
 from tegula.metadata.fill_values import Fill, scalar_array
+from tegula.runtime.deferred import Later, matcher
 
 if TYPE_CHECKING:
     import base64

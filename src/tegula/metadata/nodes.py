@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from operator import eq
 from typing import TYPE_CHECKING, Any
 
-from tegula.frozen import Frozen, field, replace
 from tegula.metadata.chunk_grids import ChunkGrid, VaryingAxis
 from tegula.metadata.chunk_keys import ChunkKeyEncoding
 from tegula.metadata.data_types import EXTENDED_DTYPES, DataType
+from tegula.runtime.frozen import Frozen, field, replace
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -10,7 +10,7 @@ results of parts merge into those of the whole.
 
 from typing import TYPE_CHECKING
 
-from tegula.deferred import on_first_use
+from tegula.runtime.deferred import on_first_use
 
 if TYPE_CHECKING:
     from tegula.reductions.blocks import METHODS, Reduction, downsample_values, supports

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from math import prod
 from typing import Any, Final, NamedTuple
@@ -10,10 +10,9 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tegula import config
 from tegula.codecs.equivalence import has_old_zstd
 from tegula.engine.concurrency.pool import gather
-from tegula.engine.reading.remote import get_many
+from tegula.engine.reading.remote import get_in_batches, get_many
 from tegula.engine.stored.array import StoredArray
 from tegula.engine.stored.visiting import cells, check_number, is_inside
 from tegula.errors import StoreError
@@ -141,24 +140,15 @@ def _frames(source: StoredArray, chunks: list[Chunk]) -> Iterator[Chunk]:
         yield chunk._replace(offset=_HEADER, length=length)
 
 
-def _read(source: StoredArray, chunks: Iterable[Chunk]) -> Iterator[tuple[Chunk, bytes]]:
-    """Yield the bytes of chunks, of as many at once as fit into memory."""
-    room = config.current().buffer_bytes
-    batch: list[Chunk] = []
-    total = 0
-    for chunk in [*chunks, None]:
-        total += chunk.length if chunk is not None else 0
-        if batch and (chunk is None or total > room):
-            values = get_many(source.store, [(each.key, (each.offset, each.length)) for each in batch])
-            for each, value in zip(batch, values):
-                if value is None or len(value) != each.length:
-                    error = StoreError("the chunk changed while references to it were being made", key=each.key)
-                    source.locate(error, each.key)
-                    raise error
-                yield each, value
-            batch, total = [], chunk.length if chunk is not None else 0
-        if chunk is not None:
-            batch.append(chunk)
+def _read(source: StoredArray, chunks: Sequence[Chunk]) -> Iterator[tuple[Chunk, bytes]]:
+    """Yield the bytes of chunks."""
+    requests = ((chunk.key, (chunk.offset, chunk.length)) for chunk in chunks)
+    for chunk, value in zip(chunks, get_in_batches(source.store, requests)):
+        if value is None or len(value) != chunk.length:
+            error = StoreError("the chunk changed while references to it were being made", key=chunk.key)
+            source.locate(error, chunk.key)
+            raise error
+        yield chunk, value
 
 
 def _may_have_old_zstd(source: StoredArray) -> bool:

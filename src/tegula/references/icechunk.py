@@ -9,11 +9,11 @@ from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
 from tegula.errors import AlreadyExistsError, StoreError, UnsupportedError
-from tegula.optional import library
 from tegula.references.chunks import chunks_of
 from tegula.references.locations import quoted_location
 from tegula.references.planning import PlannedArray, PlannedGroup
 from tegula.references.report import ReferenceReport
+from tegula.runtime.optional import library
 
 __all__ = ["container", "write_icechunk", "writing_session"]
 

@@ -14,11 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from tegula.errors import UnsupportedError
-from tegula.optional import library
 from tegula.references.chunks import Chunk, chunks_of
 from tegula.references.locations import plain_location
 from tegula.references.planning import PlannedArray, PlannedGroup
 from tegula.references.report import ReferenceReport
+from tegula.runtime.optional import library
 from tegula.stores import Store
 from tegula.stores.references.parquet import INDEX, record_key
 

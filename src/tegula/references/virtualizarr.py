@@ -15,9 +15,9 @@ from tegula.errors import UnsupportedError
 from tegula.formats import find_format
 from tegula.hierarchy.opening import open as open_any
 from tegula.metadata.chunk_keys import default_keys
-from tegula.optional import library
 from tegula.references.chunks import chunks_of
 from tegula.references.planning import PlannedArray, PlannedGroup, Unsupported, check_chunks, planned
+from tegula.runtime.optional import library
 from tegula.stores import ObjectStore
 
 __all__ = ["Parser"]

@@ -22,10 +22,10 @@ from tegula.references.planning import Unsupported, check_choice, check_chunks, 
 from tegula.references.report import ReferenceReport
 from tegula.stores import LocalStore, Store
 from tegula.stores.references.parquet import INDEX
+from tegula.stores.targets.opening import options_of_both
+from tegula.stores.targets.paths import clean, is_remote, local_path
+from tegula.stores.targets.urls import split_url, store_of_url
 from tegula.tables.table import Table
-from tegula.targets.paths import clean, is_remote, local_path
-from tegula.targets.stores import options_of_both
-from tegula.targets.urls import split_url, store_of_url
 
 __all__ = ["Form", "write"]
 

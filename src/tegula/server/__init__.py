@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tegula.optional import library
+from tegula.runtime.optional import library
 
 if TYPE_CHECKING:
     from tegula.server.running import Server, serve

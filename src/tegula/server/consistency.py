@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import zip_longest
-from math import prod
-from typing import Any, Final, Generic, TypeVar
+from typing import Generic, TypeVar
 
-import numpy as np
-
-from tegula import config, engine
-from tegula.arrays.array import Array
-from tegula.engine import StoredArray
+from tegula import engine
 from tegula.engine.concurrency.pool import gather
+from tegula.engine.documents.generations import states_of
 from tegula.errors import ConflictError, TegulaError
 from tegula.formats import find_format
 from tegula.metadata.nodes import ArrayMetadata, NodeMetadata
 from tegula.stores import Generation, Store
 from tegula.stores.capabilities import Ranged
 
-__all__ = ["Watch", "Work", "decoding_cost", "element_bytes", "read_part", "reading_cost", "unless_changed"]
+__all__ = ["Watch", "Work", "read_part", "unless_changed"]
 
 T = TypeVar("T")
-_OBJECT_BYTES: Final = 64  # estimate for a variable-length element
-_INDEX_BYTES: Final = 16  # of each inner chunk in the index of a shard
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,14 +71,14 @@ class Watch:
         self._store = store
         self._nodes = [(path, metadata, self._state(path, metadata)) for path, metadata in nodes]
 
-    def _state(self, path: str, metadata: NodeMetadata) -> dict[str, Generation]:
+    def _state(self, path: str, metadata: NodeMetadata) -> dict[str, Generation | None]:
         """Return the generations of a node's documents; raise `ConflictError` unless they say what was read."""
         keys = find_format(metadata.format).keys
-        answers = gather(partial(self._read, path, config.current().max_input_bytes + 1), keys, self._store.concurrency)
-        documents = {key: value for key, (value, _) in zip(keys, answers) if value is not None}
+        states = states_of(self._store, path, keys)
+        documents = {key: value for key, (value, _) in states.items() if value is not None}
         if documents != metadata.documents and self._parsed(path, metadata, documents) != metadata:
             raise self._changed(path)
-        return {key: generation for key, (_, generation) in zip(keys, answers)}
+        return {key: generation for key, (_, generation) in states.items()}
 
     def _read(self, path: str, length: int, key: str) -> tuple[bytes | None, Generation]:
         return read_part(self._store, f"{path}/{key}".lstrip("/"), 0, length)
@@ -114,8 +107,7 @@ class Watch:
             self._nodes[number] = path, now, self._state(path, now)
 
     def _present(self, path: str, keys: Iterable[str]) -> dict[str, bytes]:
-        answers = {key: self._read(path, config.current().max_input_bytes + 1, key)[0] for key in keys}
-        return {key: value for key, value in answers.items() if value is not None}
+        return {key: value for key, (value, _) in states_of(self._store, path, [*keys]).items() if value is not None}
 
     def _changed(self, path: str) -> ConflictError:
         engine.forget(self._store, f"{path}/" if path else "")
@@ -166,53 +158,3 @@ def read_part(store: Store, key: str, start: int, length: int) -> tuple[bytes | 
         return (None if parts is None else parts[0] if parts else b""), generation
     answer: tuple[bytes | None, Generation] = store.get(key, (start, length), with_generation=True)
     return answer
-
-
-def element_bytes(dtype: np.dtype[Any]) -> int:
-    """Return the bytes that an element takes in memory; an estimate for Python objects."""
-    return _OBJECT_BYTES if dtype.hasobject else max(1, dtype.itemsize)
-
-
-def decoding_cost(array: StoredArray, number: int = 1) -> int:
-    """Return the bytes that reading parts of some chunks takes: each is read, and decoded as a whole.
-
-    Parameters
-    ----------
-    array : StoredArray
-        The array. Of shards only inner chunks are decoded.
-    number : int
-        How many chunks are read; as many as there are threads are in memory at once.
-
-    Examples
-    --------
-    >>> import tegula
-    >>> a = tegula.create_array({}, shape=100, chunks=10, shards=50, dtype="f8")
-    >>> decoding_cost(a.stored) == 2 * 10 * 8 + 5 * 16
-    True
-    """
-    chain: Any = array.chain
-    shape, index = array.metadata.grid.largest_chunk(), 0
-    while chain.sharding is not None:
-        inner = chain.sharding.inner_shape
-        index += _INDEX_BYTES * prod(-(-size // part) for size, part in zip(shape, inner))
-        shape, chain = inner, chain.sharding.inner
-    each = 2 * prod(shape) * element_bytes(array.metadata.data_type.numpy) + index
-    return max(1, min(number, config.current().threads)) * each
-
-
-def reading_cost(array: Array, axes: Sequence[int | range]) -> int:
-    """Return the bytes that reading the chunks of a selection takes, beside the selected elements.
-
-    Parameters
-    ----------
-    array : Array
-        The array.
-    axes : sequence of int or range
-        The selected indices along each axis; axes at the end may be left out, and are selected as a whole.
-    """
-    number = 1
-    for axis, size, chosen in zip_longest(array.metadata.grid.axes, array.shape, axes):
-        indices = range(size) if chosen is None else chosen
-        if isinstance(indices, range):
-            number *= min(len(indices), abs(axis.locate(indices[-1]) - axis.locate(indices[0])) + 1) if indices else 0
-    return decoding_cost(array.stored, number)

@@ -17,12 +17,13 @@ from weakref import WeakKeyDictionary
 from tegula.arrays.array import Array
 from tegula.arrays.node import Node
 from tegula.engine.documents.implied_keys import members_unknown
+from tegula.engine.reading.costs import decoding_cost
 from tegula.errors import ConflictError, MetadataError, NotFoundError, StoreError, TegulaError, UnsupportedError
 from tegula.formats import find_format
 from tegula.hierarchy.group import Group, open_node
 from tegula.hierarchy.opening import open_table
 from tegula.metadata.nodes import GroupMetadata
-from tegula.server.consistency import Watch, decoding_cost
+from tegula.server.consistency import Watch
 from tegula.stores.arguments import is_key
 from tegula.stores.names import is_no_name
 from tegula.tables.table import Table

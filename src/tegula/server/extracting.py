@@ -12,6 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from tegula.arrays.array import Array
+from tegula.engine.reading.costs import element_bytes, reading_cost
 from tegula.errors import SelectionError, TegulaError, UnsupportedError
 from tegula.extracts.selections import parse_selection
 from tegula.extracts.values import array_to_json, to_json
@@ -20,7 +21,7 @@ from tegula.extracts.writing import WRITERS
 from tegula.hierarchy.group import Group
 from tegula.hierarchy.opening import open_table
 from tegula.jobs.statistics.statistics import statistics_of_blocks
-from tegula.server.consistency import Watch, Work, element_bytes, reading_cost
+from tegula.server.consistency import Watch, Work
 from tegula.server.content import Content
 from tegula.tables.table import Table
 
@@ -115,7 +116,7 @@ def rows_work(content: Content, path: str, columns: list[str] | None, start: int
         }
 
     chosen = [range(start, stop)]
-    cost = max((reading_cost(array, chosen) for array in arrays), default=0)  # one column after another
+    cost = max((reading_cost(array.stored, chosen) for array in arrays), default=0)  # one column after another
     return Work(COST + cost, partial(watch.guard, run))
 
 
@@ -213,7 +214,7 @@ def selection_statistics_work(content: Content, path: str, selection: str) -> Wo
         result = statistics_of_blocks(node, part.pieces())
         return {**to_json(result.as_dict()), "path": path, "selection": selection, "shape": [*part.shape]}
 
-    return Work(COST + reading_cost(node, part.axes), partial(watch.guard, run))
+    return Work(COST + reading_cost(node.stored, part.axes), partial(watch.guard, run))
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,7 +270,7 @@ def download(content: Content, path: str, selection: str, format: str) -> Work[D
         return Download(f"{last}.{format}", _TYPES[format], size, first, None if is_all else pieces)
 
     # a table reads its columns one after another
-    return Work(3 * _BLOCK + max((reading_cost(array, part.axes) for array in arrays), default=0), run)
+    return Work(3 * _BLOCK + max((reading_cost(array.stored, part.axes) for array in arrays), default=0), run)
 
 
 def _watched(pieces: Iterator[bytes], watch: Watch) -> Iterator[bytes]:

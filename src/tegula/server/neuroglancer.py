@@ -19,9 +19,10 @@ from urllib.parse import quote
 import numpy as np
 
 from tegula.arrays.array import Array
+from tegula.engine.reading.costs import reading_cost
 from tegula.errors import NotFoundError, SelectionError, TegulaError, UnsupportedError
-from tegula.optional import how_to_install
-from tegula.server.consistency import Work, reading_cost
+from tegula.runtime.optional import how_to_install
+from tegula.server.consistency import Work
 from tegula.server.content import Content
 from tegula.server.pages import file_reply
 from tegula.server.values import Reply, not_found
@@ -60,7 +61,7 @@ def neuroglancer(
         array, source = _source(content, _path(view))
         watch, part = content.watch(array), _middle(array)
         cost = _SAMPLE_BYTES + reading_cost(
-            array, [range(*chosen.indices(size)) for chosen, size in zip(part, array.shape)]
+            array.stored, [range(*chosen.indices(size)) for chosen, size in zip(part, array.shape)]
         )
 
         def run() -> Reply:

@@ -12,12 +12,12 @@ from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import quote
 
-from tegula import optional
 from tegula.arrays.node import Node
 from tegula.errors import MetadataError, StoreError, UnsupportedError
 from tegula.hierarchy.opening import open as open_node
+from tegula.runtime import optional
 from tegula.server.guard import LOOPBACK
-from tegula.targets.stores import check_options
+from tegula.stores.targets.opening import check_options
 
 __all__ = ["Server", "serve"]
 

@@ -15,7 +15,7 @@
 
 from typing import TYPE_CHECKING
 
-from tegula.deferred import on_first_use
+from tegula.runtime.deferred import on_first_use
 
 if TYPE_CHECKING:
     from tegula.stores.arguments import ABSENT, ByteRange, Generation

@@ -6,8 +6,8 @@ from collections.abc import Hashable, Iterable
 from operator import index
 from typing import Any, Final, TypeAlias
 
-from tegula.deferred import matcher
 from tegula.errors import ConflictError, StoreError
+from tegula.runtime.deferred import matcher
 
 __all__ = [
     "ABSENT",

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Coroutine
 from typing import Any, Final, TypeVar
 
-from tegula.deferred import after_fork
+from tegula.runtime.deferred import after_fork
 
 __all__ = ["run"]
 

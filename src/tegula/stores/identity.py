@@ -8,7 +8,7 @@ import threading
 import weakref
 from typing import Any
 
-from tegula.deferred import after_fork
+from tegula.runtime.deferred import after_fork
 
 __all__ = ["Shared", "lasting_text", "location", "process_name", "shared", "unique_location"]
 

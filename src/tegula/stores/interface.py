@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
 
-from tegula.deferred import Later
+from tegula.runtime.deferred import Later
 from tegula.stores.arguments import (
     ABSENT,
     ByteRange,

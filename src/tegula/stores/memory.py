@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from tegula.deferred import after_fork
 from tegula.errors import ReadOnlyError
+from tegula.runtime.deferred import after_fork
 from tegula.stores.arguments import (
     ABSENT,
     ByteRange,

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-from tegula.deferred import Later
 from tegula.errors import StoreError
+from tegula.runtime.deferred import Later
 
 if TYPE_CHECKING:
     import pathlib

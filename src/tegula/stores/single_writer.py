@@ -9,8 +9,8 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any, Final, TypeVar
 
-from tegula.deferred import after_fork
 from tegula.errors import ReadOnlyError
+from tegula.runtime.deferred import after_fork
 from tegula.stores.arguments import (
     ABSENT,
     ByteRange,

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from tegula.arrays.chunking import whole_chunks
 from tegula.errors import MetadataError, TegulaError, UnsupportedError
-from tegula.optional import library
+from tegula.runtime.optional import library
 from tegula.tables.frames import is_pandas
 
 __all__ = ["ArrowRows", "columns_of_arrow", "is_arrow", "rows_of_piece"]

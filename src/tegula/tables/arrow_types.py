@@ -27,7 +27,7 @@ import numpy.typing as npt
 from tegula.arrays.array import Array as Column
 from tegula.errors import MetadataError, UnsupportedError
 from tegula.metadata.data_types import EXTENDED_DTYPES
-from tegula.optional import library
+from tegula.runtime.optional import library
 
 __all__ = ["arrow_array", "arrow_field"]
 

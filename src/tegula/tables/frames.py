@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tegula.errors import MetadataError, UnsupportedError
-from tegula.optional import library
+from tegula.runtime.optional import library
 
 __all__ = ["columns_of_pandas", "is_pandas", "to_pandas"]
 

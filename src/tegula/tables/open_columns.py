@@ -12,8 +12,8 @@ from tegula.errors import MetadataError, NotFoundError, SelectionError, TegulaEr
 from tegula.formats import find_format
 from tegula.metadata.nodes import ArrayMetadata, GroupMetadata
 from tegula.stores import Store
+from tegula.stores.targets.paths import location_of
 from tegula.tables.columns import arrays_of_one_length, column_names
-from tegula.targets.paths import location_of
 
 __all__ = ["OpenColumns"]
 

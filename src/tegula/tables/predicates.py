@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from tegula.arrays.array import Array as Column
 from tegula.errors import MetadataError, NotFoundError, UnsupportedError
-from tegula.optional import library
+from tegula.runtime.optional import library
 from tegula.tables.arrow_types import arrow_array, arrow_field
 from tegula.tables.expressions import Expression, compile_expression
 from tegula.tables.queries import Predicate

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from tegula.arrays.array import Array
 from tegula.arrays.chunking import whole_chunks
 from tegula.errors import SelectionError, TegulaError
-from tegula.optional import library
+from tegula.runtime.optional import library
 from tegula.tables.arrow_types import arrow_array, arrow_field
 from tegula.tables.predicates import as_predicate
 from tegula.tables.queries import is_number, rows_that_match

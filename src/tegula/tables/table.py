@@ -17,12 +17,15 @@ from tegula.arrays.attributes import Attributes
 from tegula.arrays.filling import CREATION
 from tegula.arrays.keywords import check_keywords
 from tegula.arrays.node import Node, opened_by_name
+from tegula.arrays.suffixes import new_format
 from tegula.display import Info
 from tegula.engine.concurrency.pool import gather
 from tegula.engine.nodes.deleting import delete_node
 from tegula.errors import AlreadyExistsError, MetadataError, NotFoundError, TegulaError
 from tegula.metadata.nodes import GroupMetadata
 from tegula.stores import Store
+from tegula.stores.targets.opening import creating
+from tegula.stores.targets.paths import clean
 from tegula.tables.columns import (
     attributes_of,
     check_name,
@@ -47,9 +50,6 @@ from tegula.tables.queries import (
 )
 from tegula.tables.row_input import as_column, as_rows, fitted, fitted_rows, pieces_to_append
 from tegula.tables.scan import Scan
-from tegula.targets.paths import clean
-from tegula.targets.stores import creating
-from tegula.targets.suffixes import new_format
 
 __all__ = ["Table"]
 

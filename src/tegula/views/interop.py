@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tegula.errors import MetadataError, SelectionError, UnsupportedError
-from tegula.optional import library
+from tegula.runtime.optional import library
 
 __all__ = ["CPU", "ExportError", "as_ndarray", "as_output", "dask_array", "dlpack_capsule"]
 

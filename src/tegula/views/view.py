@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tegula.deferred import Later
 from tegula.errors import MetadataError, SelectionError
 from tegula.indexing import Affine, Transform, split_fields, whole
 from tegula.metadata.data_types import as_data_type
+from tegula.runtime.deferred import Later
 from tegula.views import operators
 from tegula.views.base import Base
 from tegula.views.operators import refusing_operators

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from xarray import DataTree
 from xarray.backends import BackendEntrypoint, StoreBackendEntrypoint
 
-from tegula.deferred import Later
+from tegula.runtime.deferred import Later
 from tegula.xarray.guessing import can_open
 
 if TYPE_CHECKING:

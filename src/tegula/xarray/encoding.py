@@ -12,13 +12,11 @@ from xarray import Variable, conventions
 from xarray.backends.zarr import FillValueCoder, encode_zarr_attr_value, encode_zarr_variable
 from xarray.coding.strings import check_vlen_dtype
 
-from tegula.codecs import codec_specs
+from tegula.arrays.codec_parts import joined
 from tegula.errors import MetadataError, TegulaError, UnsupportedError
-from tegula.formats import find_format
 from tegula.formats.json_encoding import dump
 from tegula.formats.styles import Style
 from tegula.metadata.conventions import text_attribute
-from tegula.metadata.nodes import CodecSpec
 from tegula.xarray.variables import HAS_STRING_DTYPE
 
 __all__ = ["EncodingTypeError", "encode_attributes", "encode_coordinates", "encode_variable", "options_of"]
@@ -223,12 +221,7 @@ def _codecs(encoding: Mapping[str, Any], format: str, *, is_text: bool) -> Any:
     parts = {key: _given(encoding.get(key, "auto")) for key in ("filters", "serializer", "compressors")}
     if all(part == "auto" for part in parts.values()):
         return "auto"
-    specs: list[CodecSpec] = []
-    for key, part in parts.items():
-        if part != "auto":
-            specs += codec_specs(part)
-        elif key == "compressors":
-            specs += find_format(format).compressors
+    specs = joined(parts, format)
     # a variable may have become one of fixed length since it was read
     return [spec for spec in specs if is_text or spec.name.removeprefix("numcodecs.") != "vlen-utf8"]
 

@@ -15,12 +15,10 @@ from xarray.coding.strings import create_vlen_dtype
 from xarray.core import indexing
 
 from tegula.arrays.array import Array
-from tegula.arrays.codec_parts import codec_document
-from tegula.codecs import serializer_position
+from tegula.arrays.codec_parts import serializer_of
 from tegula.errors import UnsupportedError
 from tegula.metadata.conventions import FILL, fill_of, fill_of_attribute
-from tegula.metadata.nodes import inner_codecs
-from tegula.optional import library
+from tegula.runtime.optional import library
 
 __all__ = ["HAS_STRING_DTYPE", "LazyArray", "variable_of"]
 
@@ -156,7 +154,11 @@ def _encoding(array: Array, dtype: np.dtype[Any], dims: tuple[str, ...]) -> dict
         "preferred_chunks": dict(zip(dims, (_length(item, size) for item, size in zip(stored, array.shape)))),
     }
     if array.format == "zarr3":
-        encoding |= {"compressors": array.compressors, "filters": array.filters, "serializer": _serializer(array)}
+        encoding |= {
+            "compressors": array.compressors,
+            "filters": array.filters,
+            "serializer": serializer_of(array.metadata),
+        }
     elif array.format == "zarr2":
         encoding |= {"compressors": _numcodecs(array.compressors), "filters": _numcodecs(array.filters)}
     if array.format in ("zarr3", "zarr2"):  # other formats have no codecs that a new array could take unchanged
@@ -189,9 +191,3 @@ def _numcodecs(codecs: tuple[dict[str, Any], ...]) -> tuple[Any, ...]:
         except (ValueError, TypeError, UnsupportedError):
             made.append(codec)
     return tuple(made)
-
-
-def _serializer(array: Array) -> dict[str, Any]:
-    """Return the codec that turns the elements into bytes, those of the inner chunks if there are shards."""
-    specs = inner_codecs(array.metadata.codecs)
-    return codec_document(specs[serializer_position(specs, array.metadata.data_type)], array.format)

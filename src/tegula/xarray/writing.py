@@ -13,6 +13,7 @@ from xarray.backends.common import ArrayWriter
 
 from tegula.arrays.creation import new_group
 from tegula.arrays.node import Node, opened_by_name
+from tegula.arrays.suffixes import new_format
 from tegula.dask import SharedTarget
 from tegula.engine import read_metadata
 from tegula.engine.nodes.replacing import Replacement
@@ -22,9 +23,8 @@ from tegula.hierarchy import opening
 from tegula.hierarchy.group import Group
 from tegula.metadata.nodes import GroupMetadata
 from tegula.stores import Store
-from tegula.targets.paths import clean
-from tegula.targets.stores import creating
-from tegula.targets.suffixes import new_format
+from tegula.stores.targets.opening import creating
+from tegula.stores.targets.paths import clean
 from tegula.xarray.encoding import EncodingTypeError
 from tegula.xarray.storing import GroupWriter
 

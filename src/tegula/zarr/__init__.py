@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tegula.optional import library
+from tegula.runtime.optional import library
 
 library("zarr.abc.store")  # raises if it is missing, and says how to install it
 

@@ -12,8 +12,7 @@ import numpy as np
 from zarr.core.buffer import default_buffer_prototype
 from zarr.storage import LocalStore, MemoryStore
 
-from tegula import engine, executors, stores
-from tegula.config import current
+from tegula import engine, stores
 from tegula.engine import StoredArray
 from tegula.errors import TegulaError
 from tegula.formats import parse
@@ -193,7 +192,7 @@ def engine_array(metadata: ArrayMetadata, store: Any, key: str, *, writing: bool
             stored = engine.stored_array(inner, path, metadata)
     except TegulaError:
         return None
-    return EngineArray(stored, keys, grid, place[0]) if _is_native(stored) else None
+    return EngineArray(stored, keys, grid, place[0]) if engine.reads_in_kernel(stored) else None
 
 
 def _store_of(store: Any, *, writing: bool) -> tuple[stores.Store | None, str]:
@@ -208,13 +207,6 @@ def _store_of(store: Any, *, writing: bool) -> tuple[stores.Store | None, str]:
     if kind.__name__ == "ObjectStore" and kind.__module__.startswith("zarr.storage.") and not writing:
         return stores.ObjectStore(store.store, read_only=True), ""
     return None, ""
-
-
-def _is_native(stored: StoredArray) -> bool:
-    """Return whether the kernel reads and writes an array; if it can't, zarr-python is about as fast."""
-    if executors.choose(current().executor) is None or stored.metadata.data_type.variable:
-        return False
-    return stored.dtype.itemsize > 0 and stored.chain.native is not None
 
 
 def stack(metadata: ArrayMetadata, values: dict[str, Any], count: int, shape: tuple[int, ...]) -> StoredArray | None:
@@ -242,4 +234,4 @@ def stack(metadata: ArrayMetadata, values: dict[str, Any], count: int, shape: tu
     grid = metadata.grid if metadata.grid.largest_chunk() == shape and metadata.grid.is_regular else regular_grid(shape)
     described = replace(metadata, shape=whole, grid=grid, keys=default_keys(), documents={}, format="zarr3")
     made = engine.stored_array(stores.MappingStore(values), "", described, write_empty=True)
-    return made if _is_native(made) else None
+    return made if engine.reads_in_kernel(made) else None

@@ -196,9 +196,8 @@ class Pipeline(BatchedCodecPipeline):
         array = stack(metadata, values, len(present), shape)
         if array is None or not _same_elements(array.dtype, specs[0].dtype.to_native_dtype()):
             return None
-        plan = indexing.basic((), array.metadata.shape, array.metadata.grid)
-        work = engine.empty(array.metadata.shape, array.dtype)
-        await _run(lambda: engine.read(array, plan, work), work.nbytes <= _QUICK)
+        nbytes = prod(array.metadata.shape) * array.dtype.itemsize
+        work = await _run(lambda: engine.read_part(array, ()), nbytes <= _QUICK)
         whole = work.astype(specs[0].dtype.to_native_dtype(), copy=False)
         parts = dict(zip(present, whole.reshape(len(present), *shape)))
         make = specs[0].prototype.nd_buffer.from_numpy_array

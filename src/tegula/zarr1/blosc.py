@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from tegula import config
-from tegula.codecs.stages import library
 from tegula.errors import CodecError, MetadataError
+from tegula.runtime.optional import library
 
 __all__ = [
     "compname_to_compcode",

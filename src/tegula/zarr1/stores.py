@@ -9,7 +9,7 @@ from typing import Any
 from tegula.errors import NotFoundError
 from tegula.stores import LocalStore, MappingStore, Store
 from tegula.stores.arguments import is_key
-from tegula.targets.stores import store_of
+from tegula.stores.targets.opening import store_of
 from tegula.zarr1.errors import DirectoryError, ValueTypeError
 
 __all__ = ["DirectoryStore", "as_store"]

@@ -15,7 +15,6 @@ from tegula.codecs.equivalence import Transfer, decode_alike, transfer
 from tegula.errors import TegulaError, UnsupportedError
 from tegula.formats import find_format
 from tegula.formats.bcolz.codecs import portable
-from tegula.indexing import basic
 from tegula.metadata.nodes import ArrayMetadata, CodecSpec, GroupMetadata, NodeMetadata
 from tegula.stores import Store
 
@@ -212,10 +211,7 @@ class ShownArray:
             return stored.chain.decode(data, shape)
         except UnsupportedError:
             region = self.metadata.grid.region(coords, self.metadata.shape)
-            plan = basic(region, self.metadata.shape, self.metadata.grid)
-            part = engine.empty(plan.work_shape, stored.dtype)
-            engine.read(stored, plan, part)
-            return part
+            return engine.read_part(stored, region)
 
     def take(self, data: Any, coords: tuple[int, ...]) -> Any:
         """Convert a shown chunk to one to store.

@@ -9,8 +9,8 @@ from tegula import engine
 from tegula.arrays.node import Node
 from tegula.metadata.nodes import NodeMetadata
 from tegula.stores import Store
-from tegula.targets.paths import clean
-from tegula.targets.stores import check_options, store_of
+from tegula.stores.targets.opening import check_options, store_of
+from tegula.stores.targets.paths import clean
 from tegula.zarr3_view.view import Zarr3View
 
 __all__ = ["shown"]

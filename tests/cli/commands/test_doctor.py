@@ -11,8 +11,9 @@ import pytest
 from typer.testing import CliRunner
 
 import tegula
-from tegula import config, executors
+from tegula import config
 from tegula.cli.program import app
+from tegula.runtime import executors
 
 
 def run(*arguments):

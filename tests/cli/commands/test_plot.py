@@ -12,9 +12,9 @@ import pytest
 from typer.testing import CliRunner
 
 import tegula
-from tegula import optional
 from tegula.cli.commands import plot as plotting
 from tegula.cli.program import app
+from tegula.runtime import optional
 
 pytest.importorskip("matplotlib")
 import matplotlib

@@ -14,8 +14,8 @@ import pytest
 from tegula import config
 from tegula.engine.concurrency import pool
 from tegula.engine.concurrency.pool import begin, for_each, gather, results_of
+from tegula.runtime.threads import Call, Pool, finish
 from tegula.stores.local.open_files import GaveUp, waiting
-from tegula.threads import Call, Pool, finish
 
 pytestmark = pytest.mark.once(executors="none")
 

@@ -16,9 +16,10 @@ from allocations import peak
 from tests.waiting import join
 
 import tegula
-from tegula import config, executors
+from tegula import config
 from tegula.errors import MetadataError, NotFoundError, StoreError, UnsupportedError
 from tegula.jobs.checking.check import KINDS, CheckReport
+from tegula.runtime import executors
 from tegula.stores import LocalStore, MemoryStore, ZipStore
 
 TESTS = Path(__file__).parents[2]

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 import tegula
-from tegula import executors
 from tegula.errors import ConflictError, StoreError
+from tegula.runtime import executors
 from tegula.stores import ABSENT, LocalStore
 from tegula.stores.local import generations
 from tegula.testing import check_store

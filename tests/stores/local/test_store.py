@@ -16,8 +16,9 @@ import pytest
 from tests.waiting import run_threads
 
 import tegula
-from tegula import config, create_array, executors
+from tegula import config, create_array
 from tegula.errors import ConflictError, ReadOnlyError, StoreError
+from tegula.runtime import executors
 from tegula.stores import ABSENT, LocalStore, MappingStore
 from tegula.stores.local import directories, open_files, root
 from tegula.stores.names import name_flaw

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import tegula
 from tegula import config
-from tegula.budget import Budget
+from tegula.config.budget import Budget
 from tegula.errors import NotFoundError, ReadOnlyError, StoreError
 from tegula.stores import FsspecStore, LocalStore, MemoryStore, Store
 from tegula.stores.arguments import ByteRange

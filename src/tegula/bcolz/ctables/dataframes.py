@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from tegula.bcolz.errors import KindError
 from tegula.errors import MetadataError, NotFoundError
-from tegula.optional import library
+from tegula.runtime.optional import library
 from tegula.tables.frames import is_pandas
 
 __all__ = ["columns_of_frame", "frame_of_columns"]

@@ -11,7 +11,7 @@ import numpy as np
 from tegula.bcolz.errors import ExistsError
 from tegula.bcolz.parameters import BITSHUFFLE, SHUFFLE, cparams
 from tegula.errors import NotFoundError, UnsupportedError
-from tegula.optional import library
+from tegula.runtime.optional import library
 
 __all__ = ["read_table", "write_table"]
 

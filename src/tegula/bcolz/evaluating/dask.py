@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from tegula.bcolz.errors import NotInstalledError
 from tegula.errors import MetadataError, TegulaError, UnsupportedError
-from tegula.optional import library
+from tegula.runtime.optional import library
 from tegula.tables.expressions import REDUCTIONS, Expression, compile_tree
 
 __all__ = ["blocks_of", "dask_array", "lazy_result"]

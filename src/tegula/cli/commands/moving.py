@@ -24,15 +24,14 @@ from tegula.cli.targets import (
     target_argument,
 )
 from tegula.display.info import counted, human_bytes
-from tegula.engine.concurrency.pool import results_of
 from tegula.errors import NotFoundError, TegulaError
 from tegula.hierarchy.copying import CopyReport, delete, move
 from tegula.jobs.copying import copy
 from tegula.jobs.ledger import DIRECTORY
-from tegula.jobs.units import arrays_below
+from tegula.jobs.units import nbytes_stored
 from tegula.stores.secrets import redacted
+from tegula.stores.targets.paths import links
 from tegula.tables.table import Table
-from tegula.targets.paths import links
 
 __all__ = ["cp", "mv", "rm"]
 
@@ -173,8 +172,7 @@ def _is_node(target: str) -> bool:
 def _stored(target: str, storage_option: StorageOptions) -> int:
     """Return the bytes stored in a node, 0 if it can't be read or listed."""
     with suppress(TegulaError), open_target(target, "r", storage_option, allow_pickle=True) as node:
-        arrays = (array for _, array in arrays_below(node, {}) if array.store.listable)
-        return sum(results_of(Array.nbytes_stored, arrays, node.store.concurrency))
+        return nbytes_stored(node)
     return 0
 
 

@@ -12,7 +12,6 @@ from typing import Annotated, Any, Final
 import numpy as np
 import typer
 
-from tegula import optional
 from tegula.arrays.array import Array
 from tegula.cli.files import output as open_output
 from tegula.cli.reporting import Quiet, Raw, print_message, say_decoded
@@ -22,7 +21,7 @@ from tegula.errors import SelectionError, TegulaError, UnsupportedError
 from tegula.extracts.selections import split_selection
 from tegula.extracts.windows import Window, window
 from tegula.hierarchy.group import Group, open_node
-from tegula.indexing.normalise import as_slice
+from tegula.runtime import optional
 from tegula.stores.secrets import redacted
 from tegula.tables.table import Table
 
@@ -231,7 +230,7 @@ def _coordinates(array: Array, part: Window, number: int) -> tuple[Any, str]:
             and neighbour.shape == (array.shape[number],)
             and neighbour.dtype.kind in "iufM"
         ):
-            coordinates = window(neighbour, (as_slice(axis),), decodes=True)
+            coordinates = window(neighbour, (axis,), decodes=True)
             values = coordinates.read()
             if np.isfinite(values).all():
                 return values, _title(neighbour, coordinates)

@@ -29,7 +29,7 @@ from tegula.codecs.stages import (
 )
 from tegula.errors import CodecError, UnsupportedError
 from tegula.metadata.nodes import CodecSpec
-from tegula.optional import HOW_TO_BUILD
+from tegula.runtime.optional import HOW_TO_BUILD
 
 __all__ = ["Blosc", "build", "check_frame"]
 

@@ -9,9 +9,9 @@ import numpy as np
 
 from tegula.codecs.native import NativeChecksum
 from tegula.codecs.stages import BufferCodec, Context, Data, Decoder, check_options, flat, library, option, wrong_size
-from tegula.deferred import Later
 from tegula.errors import CodecError
 from tegula.metadata.nodes import CodecSpec
+from tegula.runtime.deferred import Later
 
 if TYPE_CHECKING:
     import zlib

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextvars import copy_context
 from typing import Final
 
-from tegula.deferred import at_exit
+from tegula.runtime.deferred import at_exit
 
 __all__ = ["call_apart"]
 

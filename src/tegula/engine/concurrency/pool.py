@@ -18,8 +18,8 @@ from typing import Any, Final, TypeVar
 from tegula import config
 from tegula.codecs import CodecChain
 from tegula.codecs.serializers.sharding import InnerChain
+from tegula.runtime.threads import Call, Pool, finish, share
 from tegula.stores.local.open_files import GaveUp, waiting
-from tegula.threads import Call, Pool, finish, share
 
 __all__ = ["awaited", "begin", "for_each", "gather", "in_background", "results_of"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from tegula.deferred import Later
+from tegula.runtime.deferred import Later
 
 if TYPE_CHECKING:
     import random

@@ -7,11 +7,11 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from tegula import config
-from tegula.deferred import Later
 from tegula.engine.concurrency.retries import back_off
 from tegula.errors import StoreError, TegulaError
 from tegula.formats import ALL_KEYS, COMMON_KEYS, FORMATS, Format, find_format, is_common, next_keys, parse
 from tegula.metadata.nodes import ArrayMetadata, GroupMetadata, NodeMetadata
+from tegula.runtime.deferred import Later
 from tegula.stores.arguments import Generation
 from tegula.stores.capabilities import Pinning
 from tegula.stores.interface import Store

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tegula import frozen
 from tegula.engine.concurrency.reservations import Reservation, unmarked
 from tegula.engine.documents.forgetting import forget
 from tegula.engine.lengths.new_rows import Chunks
@@ -13,6 +12,7 @@ from tegula.engine.stored.lengths import current_length
 from tegula.errors import ConflictError
 from tegula.formats import FORMATS
 from tegula.metadata.nodes import ArrayMetadata
+from tegula.runtime import frozen
 from tegula.stores import Generation
 
 __all__ = ["LengthDocument", "known_lengths", "read_length"]

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tegula import frozen
 from tegula.engine.documents.forgetting import forget_chunks
 from tegula.engine.reading.executors import create_chunks
 from tegula.engine.reading.preferred import PREFERRED
@@ -19,6 +18,7 @@ from tegula.engine.stored.array import NewRows, StoredArray
 from tegula.engine.stored.visiting import batches
 from tegula.errors import ConflictError, StoreError, TegulaError
 from tegula.indexing import Plan, Projection, basic
+from tegula.runtime import frozen
 from tegula.stores import Generation
 
 __all__ = ["Chunks", "RowWriter", "all_chunks", "chunk_name", "left_by_executor", "plan_of_rows", "read_chunk"]

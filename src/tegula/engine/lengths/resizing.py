@@ -23,10 +23,10 @@ from tegula.engine.stored.array import Box, StoredArray
 from tegula.engine.stored.reach import Reach
 from tegula.engine.stored.visiting import batches, cells
 from tegula.errors import CodecError, ConflictError, StoreError, TegulaError
-from tegula.frozen import replace
 from tegula.indexing import basic
 from tegula.metadata.chunk_grids import ChunkGrid, VaryingAxis
 from tegula.metadata.nodes import ArrayMetadata, NodeMetadata
+from tegula.runtime.frozen import replace
 from tegula.stores import MemoryStore
 from tegula.stores.capabilities import delete_if, lock
 

@@ -18,8 +18,8 @@ from tegula.errors import AlreadyExistsError, ConflictError, MetadataError, NotF
 from tegula.formats import FORMATS, Format, find_format, keys_of_array
 from tegula.formats.members import with_shape
 from tegula.formats.splicing import Absent, splice
-from tegula.frozen import replace
 from tegula.metadata.nodes import ArrayMetadata, NodeMetadata
+from tegula.runtime.frozen import replace
 from tegula.stores import ABSENT, Generation, Store
 from tegula.stores.capabilities import delete_if
 

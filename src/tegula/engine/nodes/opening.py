@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tegula import config
-from tegula.deferred import Later
 from tegula.engine.reading.preferred import PREFERRED, REFERENCE
 from tegula.engine.stored.array import StoredArray
 from tegula.engine.stored.chains import chain_of
@@ -16,6 +15,7 @@ from tegula.engine.stored.states import REPLACEMENTS
 from tegula.errors import MetadataError, TegulaError
 from tegula.formats import FORMATS
 from tegula.metadata.fill_values import undefined_fill
+from tegula.runtime.deferred import Later
 
 if TYPE_CHECKING:
     from tegula.codecs import CodecChain

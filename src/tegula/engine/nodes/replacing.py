@@ -29,7 +29,6 @@ from collections.abc import Callable, Iterator, Set
 from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from tegula.deferred import Later
 from tegula.engine.concurrency.pool import for_each
 from tegula.engine.concurrency.retries import back_off
 from tegula.engine.documents.finding import JOB_DIRECTORY
@@ -52,6 +51,7 @@ from tegula.errors import (
     UnsupportedError,
 )
 from tegula.formats import FORMATS, Format, find_format
+from tegula.runtime.deferred import Later
 from tegula.stores import LocalStore, MemoryStore, Store
 from tegula.stores.capabilities import Beside, Copying, EmptyDirectories, Renaming
 from tegula.stores.local.directories import temporary_directory

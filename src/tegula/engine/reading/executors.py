@@ -18,9 +18,9 @@ from tegula.engine.stored.array import StoredArray
 from tegula.engine.stored.lengths import check_length, retry_with_current_length
 from tegula.engine.stored.visiting import batches, check_number
 from tegula.errors import CodecError, StoreError
-from tegula.indexing import Plan
+from tegula.indexing import Plan, basic
 
-__all__ = ["create_chunks", "empty", "read", "read_anew", "write"]
+__all__ = ["create_chunks", "empty", "read", "read_anew", "read_part", "write"]
 
 Array = npt.NDArray[Any]
 _FEW = 2**12  # a write of up to this many chunks visits each, without listing the stored ones
@@ -68,6 +68,14 @@ def write(array: StoredArray, plan: Plan, values: Array) -> None:
         _recover(lambda now: _write(now, plan, values), array, plan, error)
     finally:
         CHUNKS.forget_chunks(array, plan)
+
+
+def read_part(array: StoredArray, selection: Any) -> Array:
+    """Return the elements of a basic selection in an array of their own; raises what `read` raises."""
+    plan = basic(selection, array.metadata.shape, array.metadata.grid)
+    found = empty(plan.work_shape, array.dtype)
+    read(array, plan, found)
+    return found
 
 
 def create_chunks(array: StoredArray, plan: Plan, values: Array) -> int | None:

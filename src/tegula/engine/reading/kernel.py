@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from tegula import config, executors
-from tegula.deferred import Later
+from tegula import config
 from tegula.engine.reading.preferred import FALLBACK, REFERENCE
 from tegula.errors import CodecError, StoreError, TegulaError, UnsupportedError
 from tegula.formats import find_format
+from tegula.runtime import executors
+from tegula.runtime.deferred import Later
 from tegula.stores.capabilities import Ranged
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ else:
 
 __all__ = [
     "create_chunks", "delete_chunks", "empty", "extend_chunks", "get", "load", "may_hold_chunks", "read",
-    "set", "write",
+    "reads_in_kernel", "set", "write",
 ]  # fmt: skip
 
 Array: TypeAlias = "npt.NDArray[Any]"
@@ -84,6 +85,13 @@ def _described(array: StoredArray) -> KernelArray | None:
         return None
     object.__setattr__(array, "kernel", described)
     return described
+
+
+def reads_in_kernel(array: StoredArray) -> bool:
+    """Return whether the kernel itself decodes and encodes the elements of an array, wherever its chunks are."""
+    if executors.choose(config.current().executor) is None or array.metadata.data_type.variable:
+        return False
+    return array.dtype.itemsize > 0 and array.chain.native is not None
 
 
 def _with_keys(array: StoredArray) -> KernelArray | None:

@@ -9,8 +9,9 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
-from tegula import config, executors
-from tegula.deferred import before_threads
+from tegula import config
+from tegula.runtime import executors
+from tegula.runtime.deferred import before_threads
 
 if TYPE_CHECKING:
     import numpy as np

@@ -28,6 +28,7 @@ __all__ = [
     "ShardReader",
     "delete_keys",
     "delete_prefix",
+    "get_in_batches",
     "get_many",
     "parts_of",
     "runs",
@@ -129,6 +130,28 @@ def get_many(store: Store, requests: Iterable[Request]) -> list[bytes | None]:
     if type(store).get_many is not Store.get_many or not store.is_remote:
         return store.get_many(requests)
     return gather(lambda request: store.get(*request), requests, store.concurrency)
+
+
+def get_in_batches(store: Store, requests: Iterable[tuple[str, tuple[int, int]]]) -> Iterator[bytes | None]:
+    """Yield byte ranges of values in order, given as offsets and lengths; `buffer_bytes` bounds those read at once.
+
+    Examples
+    --------
+    >>> from tegula.stores import MappingStore
+    >>> with config.configure(buffer_bytes=4):
+    ...     [*get_in_batches(MappingStore({"a": b"0123", "b": b"4567"}), [("a", (1, 3)), ("b", (0, 2)), ("c", (0, 1))])]
+    [b'123', b'45', None]
+    """
+    room = config.current().buffer_bytes
+    batch: list[Request] = []
+    total = 0
+    for key, (offset, length) in requests:
+        if batch and total + length > room:
+            yield from get_many(store, batch)
+            batch, total = [], 0
+        batch.append((key, (offset, length)))
+        total += length
+    yield from get_many(store, batch)
 
 
 def delete_keys(store: Store, keys: Iterable[str]) -> None:

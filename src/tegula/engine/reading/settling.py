@@ -11,11 +11,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from tegula import config
-from tegula.deferred import Later
 from tegula.engine.concurrency.retries import back_off
 from tegula.engine.stored.array import StoredArray
 from tegula.errors import CodecError, ConflictError, SelectionError, TegulaError
 from tegula.indexing import Plan
+from tegula.runtime.deferred import Later
 from tegula.stores.capabilities import Pinning
 
 if TYPE_CHECKING:

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
-from tegula import config, frozen
-from tegula.deferred import Later
+from tegula import config
 from tegula.errors import CodecError, StoreError, TegulaError, out_of_memory
+from tegula.runtime import frozen
+from tegula.runtime.deferred import Later
 from tegula.stores.capabilities import Anchoring, SizedListing
 
 if TYPE_CHECKING:

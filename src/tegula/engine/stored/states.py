@@ -18,10 +18,10 @@ from operator import gt
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from tegula import config
-from tegula.deferred import Later
 from tegula.errors import MetadataError, NotFoundError, SelectionError, TegulaError, UnsupportedError
 from tegula.formats import find_format
 from tegula.metadata.nodes import ArrayMetadata, NodeMetadata
+from tegula.runtime.deferred import Later
 from tegula.stores import Generation, Store
 from tegula.stores.capabilities import Revalidating, unchanged
 

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from tegula import config, executors
+from tegula import config
 from tegula.codecs import CodecChain
 from tegula.codecs.native import NativeStrings
 from tegula.errors import UnsupportedError
+from tegula.runtime import executors
 
 if TYPE_CHECKING:
     from tegula._kernel import Strings

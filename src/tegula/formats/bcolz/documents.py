@@ -17,7 +17,6 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from tegula.deferred import Later
 from tegula.errors import MetadataError, UnsupportedError
 from tegula.formats.bcolz.chunks import automatic_chunklen
 from tegula.formats.bcolz.codecs import QUANTIZE, codecs_from_json
@@ -31,6 +30,7 @@ from tegula.metadata.chunk_grids import regular_grid
 from tegula.metadata.chunk_keys import BCOLZ_KEYS as CHUNK_KEYS
 from tegula.metadata.data_types import OBJECT, DataType
 from tegula.metadata.nodes import ArrayMetadata, CodecSpec, GroupMetadata, NodeMetadata
+from tegula.runtime.deferred import Later
 
 if TYPE_CHECKING:
     from tegula.formats import json_encoding

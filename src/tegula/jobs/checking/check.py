@@ -32,10 +32,10 @@ from tegula.jobs.units import Progress, arrays_below, one_at_a_time
 from tegula.metadata.nodes import ArrayMetadata, GroupMetadata
 from tegula.stores import Store
 from tegula.stores.capabilities import Reclaiming, UnreachableNames, lock
+from tegula.stores.targets.opening import check_options, store_of
+from tegula.stores.targets.paths import clean, refuse_missing
 from tegula.tables.columns import column_names
 from tegula.tables.table import Table
-from tegula.targets.paths import clean, refuse_missing
-from tegula.targets.stores import check_options, store_of
 
 __all__ = ["KINDS", "CheckReport", "Finding", "Progress", "check"]
 

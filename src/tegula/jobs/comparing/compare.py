@@ -27,9 +27,9 @@ from tegula.jobs.plans import Piece
 from tegula.jobs.sharing import Code, Reading, piece_for, reading
 from tegula.jobs.units import Node, Progress, opened
 from tegula.reductions import are_comparable, native
+from tegula.stores.targets.opening import options_of_both
 from tegula.tables.columns import ORDER, column_names
 from tegula.tables.table import Table
-from tegula.targets.stores import options_of_both
 
 __all__ = ["Comparison", "Difference", "compare"]
 

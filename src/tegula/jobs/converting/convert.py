@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from tegula.arrays.array import Array
+from tegula.arrays.suffixes import new_format
 from tegula.engine.nodes.creating import check_path, check_reserved
 from tegula.engine.nodes.replacing import replacing
 from tegula.errors import MetadataError, SelectionError, UnsupportedError
@@ -26,10 +27,9 @@ from tegula.jobs.rewriting.rules import Field, rules_of
 from tegula.jobs.rewriting.targets import Layout
 from tegula.jobs.runners.runner import check_reachable, runner_of
 from tegula.jobs.units import Progress, one_at_a_time, with_known_members
+from tegula.stores.targets.opening import creating, options_of_both
+from tegula.stores.targets.paths import clean, location_of, refuse_overlap
 from tegula.tables.table import Table
-from tegula.targets.paths import clean, location_of, refuse_overlap
-from tegula.targets.stores import creating, options_of_both
-from tegula.targets.suffixes import new_format
 
 __all__ = ["ConvertReport", "ConvertedArray", "Progress", "convert"]
 

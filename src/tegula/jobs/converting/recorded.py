@@ -18,7 +18,7 @@ from tegula.jobs.recording import Recording
 from tegula.jobs.rewriting.array_job import ArrayJob, Prepared, entry_of
 from tegula.jobs.rewriting.planning import Conversion, is_taken, refuse_taken
 from tegula.jobs.rewriting.report import ConvertedArray, ConvertReport
-from tegula.targets.paths import location_of
+from tegula.stores.targets.paths import location_of
 
 __all__ = ["convert_recorded", "outline_recorded"]
 

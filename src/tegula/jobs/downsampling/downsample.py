@@ -28,9 +28,9 @@ from tegula.jobs.units import Progress, one_at_a_time
 from tegula.metadata.ome import Axis, Level, axes_of, factors_of, multiscales, placed, scales_of
 from tegula.reductions import Reduction
 from tegula.stores import LocalStore, Store
+from tegula.stores.targets.opening import creating, options_of_both
+from tegula.stores.targets.paths import clean, location_of
 from tegula.tables.table import Table
-from tegula.targets.paths import clean, location_of
-from tegula.targets.stores import creating, options_of_both
 
 __all__ = ["Level", "Pyramid", "downsample"]
 

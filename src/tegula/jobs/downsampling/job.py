@@ -35,7 +35,7 @@ from tegula.jobs.runners.runner import do_units
 from tegula.metadata.ome import KEY
 from tegula.reductions import Reduction
 from tegula.stores import Store
-from tegula.targets.paths import location_of, name_below, refuse_overlap
+from tegula.stores.targets.paths import location_of, name_below, refuse_overlap
 
 __all__ = ["PyramidJob", "group_at", "other_variables"]
 

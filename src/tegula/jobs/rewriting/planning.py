@@ -18,9 +18,9 @@ from tegula.jobs.rewriting.report import ConvertedArray, ConvertReport
 from tegula.jobs.rewriting.targets import Layout
 from tegula.jobs.rewriting.temporary import between_name
 from tegula.stores import MemoryStore, Store
+from tegula.stores.targets.opening import store_of
+from tegula.stores.targets.paths import location_of
 from tegula.tables.table import Table
-from tegula.targets.paths import location_of
-from tegula.targets.stores import store_of
 
 __all__ = ["Conversion", "for_reading", "is_taken", "refuse_taken", "said_of"]
 

@@ -27,7 +27,7 @@ from tegula.metadata.nodes import ArrayMetadata
 from tegula.stores import LocalStore, Store
 from tegula.stores.local.directories import make_directories, temporary_directory
 from tegula.stores.names import HIDDEN
-from tegula.targets.stores import store_of
+from tegula.stores.targets.opening import store_of
 
 __all__ = ["between_name", "recorded_array", "temporary_array"]
 

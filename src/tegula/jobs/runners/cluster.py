@@ -8,7 +8,7 @@ from typing import Any, Final
 from tegula.errors import StoreError, TegulaError
 from tegula.jobs.plans import Unit
 from tegula.jobs.runners.runner import Result, Runner, Work, check_wanted, unpacked
-from tegula.optional import library
+from tegula.runtime.optional import library
 
 __all__ = ["Cluster"]
 

@@ -13,8 +13,9 @@ from functools import partial
 from typing import Any, Final
 
 from tegula import config
-from tegula.deferred import after_fork
 from tegula.errors import ConflictError, MetadataError
+from tegula.runtime.deferred import after_fork
+from tegula.runtime.threads import in_threads
 from tegula.stores.arguments import ABSENT, ByteRange, BytesLike, Generation, changed, check_key, clip_range
 from tegula.stores.cache.disk import DiskCache
 from tegula.stores.capabilities import Revalidating, unchanged
@@ -22,7 +23,6 @@ from tegula.stores.identity import lasting_text, location
 from tegula.stores.interface import Store
 from tegula.stores.names import absolute
 from tegula.stores.wrapping import WrappingStore
-from tegula.threads import in_threads
 
 __all__ = ["CachedStore"]
 

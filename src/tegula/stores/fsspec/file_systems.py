@@ -8,8 +8,8 @@ import weakref
 from inspect import Parameter, signature
 from typing import Any, Final
 
-from tegula.deferred import after_fork
 from tegula.errors import StoreError
+from tegula.runtime.deferred import after_fork
 
 __all__ = [
     "MISSING",

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tegula.errors import NotFoundError, StoreError, UnsupportedError
-from tegula.optional import import_failure, library, tegula_command
+from tegula.runtime.optional import import_failure, library, tegula_command
 from tegula.stores.fsspec.store import FsspecStore
 from tegula.stores.interface import Store
 from tegula.stores.local.store import LocalStore

@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
-from tegula import config, executors
-from tegula.deferred import Later
+from tegula import config
+from tegula.runtime import executors
+from tegula.runtime.deferred import Later
 
 if TYPE_CHECKING:
     import threading

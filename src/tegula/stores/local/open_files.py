@@ -22,8 +22,8 @@ from functools import partial
 from itertools import chain, islice, tee
 from typing import TYPE_CHECKING, Any
 
-from tegula.deferred import Later, after_fork, before_threads
 from tegula.errors import StoreError
+from tegula.runtime.deferred import Later, after_fork, before_threads
 
 if TYPE_CHECKING:
     import logging

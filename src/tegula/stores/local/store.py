@@ -26,8 +26,8 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from tegula import config
-from tegula.deferred import Later
 from tegula.errors import ConflictError, NotFoundError, ReadOnlyError, StoreError, TegulaError
+from tegula.runtime.deferred import Later
 from tegula.stores.arguments import ABSENT, ByteRange, BytesLike, Generation, check_prefix, clip_range, flat_view
 from tegula.stores.capabilities import (
     Anchoring,

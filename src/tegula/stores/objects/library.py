@@ -25,9 +25,9 @@ from importlib import import_module
 from operator import itemgetter
 from typing import Any, Final, TypeAlias
 
-from tegula.deferred import after_fork
 from tegula.errors import MetadataError, StoreError
-from tegula.optional import library
+from tegula.runtime.deferred import after_fork
+from tegula.runtime.optional import library
 from tegula.stores.single_writer import digest
 
 __all__ = ["LIMIT", "Settings", "StoreHandle", "make_store", "shared"]

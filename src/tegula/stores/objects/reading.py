@@ -7,8 +7,9 @@ from http import HTTPStatus
 from operator import index
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
 
-from tegula.deferred import Later
 from tegula.errors import StoreError, UnsupportedError
+from tegula.runtime.deferred import Later
+from tegula.runtime.threads import in_threads
 from tegula.stores.arguments import (
     ABSENT,
     ByteRange,
@@ -26,7 +27,6 @@ from tegula.stores.objects.failures import Failure, ShortBody, failure_of
 from tegula.stores.objects.generations import ObjectGeneration, generation_from, history_of
 from tegula.stores.objects.requests import Requests
 from tegula.stores.spans import Span, spans_of
-from tegula.threads import in_threads
 
 if TYPE_CHECKING:
     from tegula.stores.objects import answers as object_answers

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, Final, TypeVar
 
-from tegula.deferred import after_fork
 from tegula.errors import MetadataError, StoreError
+from tegula.runtime.deferred import after_fork
 from tegula.stores.objects.failures import Failure, failure_of
 from tegula.stores.objects.library import StoreHandle
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from tegula import config
 from tegula.errors import MetadataError, ReadOnlyError, UnsupportedError
+from tegula.runtime.threads import in_threads
 from tegula.stores.arguments import (
     ABSENT,
     BytesLike,
@@ -42,7 +43,6 @@ from tegula.stores.objects.writes import can_be_sent, delete_if, put_if, put_if_
 from tegula.stores.secrets import bare_url
 from tegula.stores.single_writer import KeyLocks
 from tegula.stores.summary import Capabilities
-from tegula.threads import in_threads
 
 __all__ = ["Client", "ObjectStore"]
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from tegula.errors import MetadataError, TegulaError
-from tegula.optional import library
+from tegula.runtime.optional import library
 from tegula.stores.objects.library import shared
 from tegula.stores.objects.options import SCHEMES, Options, names_server, sort_options, unknown_option
 from tegula.stores.objects.store import Client, ObjectStore

@@ -16,9 +16,9 @@ from math import prod
 from typing import Any, Final
 
 from tegula import config
-from tegula.budget import Budget, check_size, parse_json
+from tegula.config.budget import Budget, check_size, parse_json
 from tegula.errors import NotFoundError, StoreError
-from tegula.optional import library
+from tegula.runtime.optional import library
 from tegula.stores.arguments import is_key
 from tegula.stores.interface import Store
 from tegula.stores.key_tree import KeyTree

@@ -12,7 +12,7 @@ from functools import cached_property
 from itertools import chain
 from typing import Any, Final, NamedTuple
 
-from tegula.budget import Budget, parse_json
+from tegula.config.budget import Budget, parse_json
 from tegula.errors import StoreError
 from tegula.stores.arguments import is_key
 from tegula.stores.key_tree import KeyTree

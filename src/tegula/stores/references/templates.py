@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from tegula.budget import Budget
+from tegula.config.budget import Budget
 from tegula.errors import StoreError
 
 __all__ = ["Generator", "render"]

@@ -14,7 +14,7 @@ from operator import attrgetter
 from typing import Any, NamedTuple, TypeAlias
 
 from tegula import config
-from tegula.budget import Budget, check_size
+from tegula.config.budget import Budget, check_size
 from tegula.errors import StoreError
 from tegula.stores.arguments import ByteRange, Generation, clip_range, is_key
 

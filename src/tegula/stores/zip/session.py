@@ -13,8 +13,8 @@ import warnings
 from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from typing import Any
 
-from tegula.deferred import after_fork, at_exit
 from tegula.errors import StoreError
+from tegula.runtime.deferred import after_fork, at_exit
 from tegula.stores.arguments import ABSENT, Generation, check_generation
 from tegula.stores.key_tree import KeyTree
 from tegula.stores.names import absolute

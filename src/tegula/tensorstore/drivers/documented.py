@@ -21,7 +21,6 @@ from tegula.formats import find_format
 from tegula.hierarchy.group import open_node
 from tegula.metadata.data_types import dtype_of_text
 from tegula.metadata.nodes import ArrayMetadata
-from tegula.tables.table import Table
 from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
 from tegula.tensorstore.constraints.chunk_shapes import choose_shape
 from tegula.tensorstore.constraints.codec_spec import CodecSpec
@@ -115,7 +114,7 @@ class DocumentedSpec(ArraySpec):
 
     def open_existing(self, kvstore: KvStore, flags: OpenMode) -> Driver | None:
         node = open_node(kvstore._store, kvstore._path.strip("/"), self.name, read_only=False)
-        if isinstance(node, Table):
+        if isinstance(node, tegula.Table):
             if self.field not in node.names:
                 names = dump([*node.names])
                 if not self.field:

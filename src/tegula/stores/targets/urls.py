@@ -8,10 +8,10 @@ from typing import Any, Final
 from urllib.parse import unquote
 
 from tegula.errors import UnsupportedError
-from tegula.optional import import_failure, library
+from tegula.runtime.optional import import_failure, library
 from tegula.stores import Store
 from tegula.stores.secrets import plain_url
-from tegula.targets.paths import links, scheme_of, url_path
+from tegula.stores.targets.paths import links, scheme_of, url_path
 
 __all__ = ["WEB", "split_url", "store_of_url"]
 

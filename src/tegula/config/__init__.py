@@ -33,9 +33,9 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
-from tegula import executors
 from tegula.errors import MetadataError
-from tegula.frozen import Frozen, replace
+from tegula.runtime import executors
+from tegula.runtime.frozen import Frozen, replace
 
 __all__ = ["Config", "check_recheck", "configure", "current", "put"]
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import tegula
-from tegula import optional
 from tegula.errors import UnsupportedError
+from tegula.runtime import optional
 
 ROOT = Path(tegula.__file__).parents[2]
 in_clone = pytest.mark.skipif(not (ROOT / "pyproject.toml").is_file(), reason="not run in a clone")

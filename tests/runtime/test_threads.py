@@ -14,10 +14,11 @@ import pytest
 from tests.effort import amount
 from tests.stores.test_interrupts import interrupted
 
-from tegula import config, threads
+from tegula import config
 from tegula.engine.concurrency.pool import for_each, gather, results_of
+from tegula.runtime import threads
+from tegula.runtime.threads import Call, Pool, finish, in_threads, share
 from tegula.stores.local.open_files import waiting
-from tegula.threads import Call, Pool, finish, in_threads, share
 
 INTERRUPTS = amount("INTERRUPTS", usual=400, nightly=4000)
 
@@ -164,7 +165,7 @@ def test_where_no_thread_can_be_started_the_caller_works(monkeypatch: pytest.Mon
 def test_a_forked_child_has_threads_of_its_own() -> None:
     code = """if True:
         import os
-        from tegula.threads import in_threads
+        from tegula.runtime.threads import in_threads
         assert in_threads(abs, range(-40, 0), 8) == [*range(40, 0, -1)]
         child = os.fork()
         if not child:
@@ -180,7 +181,7 @@ def test_a_forked_child_has_threads_of_its_own() -> None:
 def test_the_process_ends_when_what_was_begun_has_ended() -> None:
     code = """if True:
         import time
-        from tegula.threads import Call, Pool
+        from tegula.runtime.threads import Call, Pool
         def work():
             time.sleep(0.2)
             print("ended", flush=True)
@@ -195,7 +196,7 @@ def test_the_process_ends_when_what_was_begun_has_ended() -> None:
 def test_a_call_may_use_further_pools_while_the_process_ends() -> None:
     code = """if True:
         import time
-        from tegula.threads import Call, Pool, in_threads
+        from tegula.runtime.threads import Call, Pool, in_threads
         def work(name):
             time.sleep(0.1)
             for number in range(50):

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 from tegula.errors import MetadataError
 from tegula.formats import find_format
 from tegula.stores import Store
-from tegula.targets.paths import is_remote, local_path, url_path
+from tegula.stores.targets.paths import is_remote, local_path, url_path
 
 __all__ = ["new_format"]
 

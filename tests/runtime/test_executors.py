@@ -8,8 +8,9 @@ from types import ModuleType
 
 import pytest
 
-from tegula import config, executors
+from tegula import config
 from tegula.errors import UnsupportedError
+from tegula.runtime import executors
 
 
 @pytest.fixture(autouse=True)
@@ -75,8 +76,8 @@ def test_a_program_that_turns_warnings_into_errors_runs_without_the_kernel():
     code = """if True:
         import sys
         sys.modules["tegula._kernel"] = None
-        import tegula.executors
-        assert tegula.executors.choose("auto") is None
+        import tegula.runtime.executors
+        assert tegula.runtime.executors.choose("auto") is None
         a = tegula.create_array({}, shape=3, dtype="u1")
         a[:] = 1
         assert a[:].tolist() == [1, 1, 1]

@@ -7,8 +7,8 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-from tegula.deferred import Later, matcher
 from tegula.errors import MetadataError, NotFoundError, StoreError
+from tegula.runtime.deferred import Later, matcher
 from tegula.stores.local.store import LocalStore
 from tegula.stores.names import path_of_url
 

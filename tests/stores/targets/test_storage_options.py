@@ -14,7 +14,7 @@ import pytest
 import tegula
 from tegula import MemoryStore, Store, Table
 from tegula.errors import AlreadyExistsError, MetadataError, NotFoundError, TegulaError, UnsupportedError
-from tegula.targets import stores
+from tegula.stores.targets import opening
 
 SECRET = "wJalrXUtnFEMI"
 OPTIONS = {"region": "eu-central-1", "secret_access_key": SECRET}
@@ -41,7 +41,7 @@ class Buckets:
 @pytest.fixture
 def buckets(monkeypatch: pytest.MonkeyPatch) -> Buckets:
     found = Buckets()
-    monkeypatch.setattr(stores, "_store_of_url", found.open)
+    monkeypatch.setattr(opening, "_store_of_url", found.open)
     return found
 
 

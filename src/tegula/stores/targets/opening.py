@@ -9,22 +9,31 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from tegula import stores
-from tegula.deferred import Later
 from tegula.errors import MetadataError, StoreError
+from tegula.runtime.deferred import Later
 from tegula.stores.capabilities import Exclusive
 from tegula.stores.interface import Store
 from tegula.stores.local.store import LocalStore
 from tegula.stores.names import path_of_url
-from tegula.targets.paths import is_remote, links, local_path, may_be_local, path_text, scheme_of, split_inner, url_path
+from tegula.stores.targets.paths import (
+    is_remote,
+    links,
+    local_path,
+    may_be_local,
+    path_text,
+    scheme_of,
+    split_inner,
+    url_path,
+)
 
 if TYPE_CHECKING:
     from tegula.stores import secrets
+    from tegula.stores.targets import foreign, libraries, urls
     from tegula.stores.zip import store as zip
-    from tegula.targets import foreign, libraries, urls
 else:
     secrets, zip = Later("tegula.stores.secrets"), Later("tegula.stores.zip.store")
-    foreign, libraries = Later("tegula.targets.foreign"), Later("tegula.targets.libraries")
-    urls = Later("tegula.targets.urls")
+    foreign, libraries = Later("tegula.stores.targets.foreign"), Later("tegula.stores.targets.libraries")
+    urls = Later("tegula.stores.targets.urls")
 
 __all__ = ["abandon", "check_options", "creating", "options_of_both", "store_of"]
 
@@ -97,7 +106,7 @@ _INDEX: Final = ".zmetadata"  # references in Parquet have it, and groups with c
 
 
 def _references() -> Any:
-    return import_module("tegula.targets.references")  # few programs read references
+    return import_module("tegula.stores.targets.references")  # few programs read references
 
 
 def _open_references(target: str, options: Mapping[str, Any], read_only: bool) -> Store:

@@ -12,8 +12,8 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Final
 
-from tegula.deferred import Later
 from tegula.errors import UnsupportedError
+from tegula.runtime.deferred import Later
 
 if TYPE_CHECKING:
     import logging
@@ -45,7 +45,7 @@ def kernel() -> ModuleType | None:
 
     Examples
     --------
-    >>> from tegula import executors
+    >>> from tegula.runtime import executors
     >>> (executors.kernel() is None) == (executors.load_error() is not None)
     True
     """
@@ -74,7 +74,7 @@ def choose(executor: str) -> ModuleType | None:
 
     Examples
     --------
-    >>> from tegula import executors
+    >>> from tegula.runtime import executors
     >>> executors.choose("reference") is None
     True
     """

@@ -14,8 +14,8 @@ from types import ModuleType
 import pytest
 
 import tegula
-from tegula import deferred
-from tegula.deferred import Later, before_threads, load, matcher, on_first_use
+from tegula.runtime import deferred
+from tegula.runtime.deferred import Later, before_threads, load, matcher, on_first_use
 
 ROOT = Path(tegula.__file__).parent
 PACKAGES = [
@@ -54,7 +54,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     folder = tmp_path / "late_package"
     folder.mkdir()
     (folder / "__init__.py").write_text(
-        "from tegula.deferred import on_first_use\n"
+        "from tegula.runtime.deferred import on_first_use\n"
         "__getattr__, __dir__ = on_first_use(__name__, {'one': 'a b', 'two': 'c'}, rooms='two', in_threads=True)\n"
     )
     (folder / "one.py").write_text("a, b = 1, 2\n")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import tegula
 from tegula import config
-from tegula.budget import OWN, Budget, check_size, parse_json
+from tegula.config.budget import OWN, Budget, check_size, parse_json
 from tegula.errors import MetadataError, StoreError, TegulaError
 from tegula.formats.members import index_members
 from tegula.stores import MemoryStore

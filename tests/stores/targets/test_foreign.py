@@ -14,7 +14,7 @@ import pytest
 
 import tegula
 from tegula.errors import StoreError, TegulaError
-from tegula.targets.foreign import recognise
+from tegula.stores.targets.foreign import recognise
 
 FILES = {
     "a.h5": (b"\x89HDF\r\n\x1a\n" + bytes(99), "HDF5", "h5py"),

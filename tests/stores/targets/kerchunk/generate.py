@@ -1,4 +1,4 @@
-"""Write the references in this folder with kerchunk: run ``python tests/targets/kerchunk/generate.py``.
+"""Write the references in this folder with kerchunk: run ``python tests/stores/targets/kerchunk/generate.py``.
 
 It needs h5py, kerchunk and fastparquet. The files that the references name are written beside them.
 """

@@ -25,8 +25,8 @@ from tests.waiting import run_threads
 import tegula
 from tegula.errors import ReadOnlyError, StoreError
 from tegula.stores import FsspecStore, LocalStore, MappingStore, ObjectStore, Store, ZipStore
+from tegula.stores.targets.libraries import store_of_library
 from tegula.stores.zarr_python import ZarrPythonStore
-from tegula.targets.libraries import store_of_library
 
 VALUES = np.arange(60, dtype="i4").reshape(6, 10)
 

@@ -17,16 +17,16 @@ import numpy as np
 import pytest
 
 import tegula
-from tegula import optional
+from tegula.arrays.suffixes import new_format
 from tegula.cli.targets import split_target
 from tegula.errors import MetadataError, NotFoundError, ReadOnlyError, TegulaError, UnsupportedError
+from tegula.runtime import optional
 from tegula.stores import FsspecStore, LocalStore, ObjectStore, ZipStore
 from tegula.stores.secrets import plain_url, redacted
+from tegula.stores.targets.opening import options_of_both
+from tegula.stores.targets.paths import is_remote, links, local_path, scheme_of, split_inner
+from tegula.stores.targets.urls import split_url
 from tegula.stores.zip.remote import RemoteZipStore
-from tegula.targets.paths import is_remote, links, local_path, scheme_of, split_inner
-from tegula.targets.stores import options_of_both
-from tegula.targets.suffixes import new_format
-from tegula.targets.urls import split_url
 
 VALUES = np.arange(60, dtype="i4").reshape(6, 10)
 

@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 
 import tegula
-from tegula import loading
+from tegula.runtime import loading
 
 pytestmark = pytest.mark.slow
 
 SOURCE = Path(tegula.__file__).parent
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 def run(code: str, *arguments: str, executor: str = "auto", packages: str = str(SOURCE.parent)) -> str:

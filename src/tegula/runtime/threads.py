@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from queue import Empty, SimpleQueue
 from typing import Any, Final, Generic, TypeVar
 
-from tegula.deferred import at_exit, load
+from tegula.runtime.deferred import at_exit, load
 
 __all__ = ["Call", "Pool", "finish", "in_threads", "share"]
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
 from tegula import config
-from tegula.budget import check_size
+from tegula.config.budget import check_size
 from tegula.errors import MetadataError, NotFoundError, StoreError, TegulaError, UnsupportedError
 from tegula.stores import LocalStore, Store
 from tegula.stores.objects.options import obstore_words
@@ -17,8 +17,8 @@ from tegula.stores.references.parquet import INDEX, ParquetReferences, is_index
 from tegula.stores.references.sets import JsonReferences, ReferenceSet
 from tegula.stores.references.store import ReferenceStore
 from tegula.stores.secrets import plain_url
-from tegula.targets.paths import links, path_text, scheme_of, url_path
-from tegula.targets.urls import WEB, split_url, store_of_url
+from tegula.stores.targets.paths import links, path_text, scheme_of, url_path
+from tegula.stores.targets.urls import WEB, split_url, store_of_url
 
 __all__ = ["Files", "has_reference_options", "local_references", "open_references"]
 

@@ -13,7 +13,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from tegula.frozen import Frozen, field, replace
+from tegula.runtime.frozen import Frozen, field, replace
 
 
 class Ours(Frozen):
@@ -158,7 +158,7 @@ def test_dataclasses_know_their_fields() -> None:
 def test_an_interrupt_that_is_caught_does_not_end_the_process() -> None:
     code = """
 import sys
-from tegula.frozen import Frozen
+from tegula.runtime.frozen import Frozen
 
 class Pair(Frozen):
     a: int

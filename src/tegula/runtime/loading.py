@@ -9,10 +9,10 @@ from importlib import import_module
 from pkgutil import iter_modules
 from typing import Final
 
-from tegula import deferred
 from tegula.errors import UnsupportedError
-from tegula.executors import kernel
-from tegula.optional import library
+from tegula.runtime import deferred
+from tegula.runtime.executors import kernel
+from tegula.runtime.optional import library
 
 __all__ = ["load_all"]
 
@@ -70,7 +70,7 @@ def load_all() -> None:
     """
     # modules of tegula
     chosen = {room for room in _INTERFACES if f"tegula.{room}" in sys.modules}
-    _import_below(sys.modules[__package__].__path__, "tegula.", _NEVER | (_INTERFACES - chosen))
+    _import_below(import_module("tegula").__path__, "tegula.", _NEVER | (_INTERFACES - chosen))
     deferred.load()
     kernel()
 

@@ -47,7 +47,7 @@ class Budget:
 
     Examples
     --------
-    >>> from tegula.budget import Budget
+    >>> from tegula.config.budget import Budget
     >>> budget = Budget(100)
     >>> budget.spend(2**20, "its templates")
     >>> budget.left < config.current().max_input_bytes
