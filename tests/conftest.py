@@ -61,8 +61,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def left_to_the_night(items: list[pytest.Item]) -> list[pytest.Item]:
     """Return the tests that are tried only if there is a whole night.
 
-    Of those that are marked as sampled, that is all but one in so many; of a slow test that takes many parameters, all but
-    a few of these, from the first to the last.
+    Of those that are marked as sampled, that is all but one in so many; of a slow test that takes many parameters,
+    all but a few of these, from the first to the last.
     """
     if effort.NIGHTLY:
         return []
@@ -74,7 +74,7 @@ def left_to_the_night(items: list[pytest.Item]) -> list[pytest.Item]:
                 left.append(item)
             seen[item.path] += 1
         elif is_slow(item):
-            slow[item.path, getattr(item, "cls", None), getattr(item, "originalname", item.name)].append(item)
+            slow[item.path, getattr(item, "cls", None), getattr(item, "originalname", "")].append(item)
     for cases in slow.values():
         count, most = len(cases), effort.SLOW_CASES
         kept = {number * (count - 1) // (most - 1) for number in range(most)} if count > most else set(range(count))
