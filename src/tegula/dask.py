@@ -27,7 +27,8 @@ from tegula.engine.nodes.deleting import remove_array
 from tegula.engine.nodes.replacing import Replacement
 from tegula.errors import MetadataError, SelectionError, StoreError, TegulaError
 from tegula.hierarchy.opening import open_array
-from tegula.indexing.normalise import as_slice, itemise
+from tegula.indexing.normalise import itemise
+from tegula.metadata.chunk_grids import as_slice
 from tegula.runtime.optional import library
 from tegula.stores.targets.opening import creating
 from tegula.stores.targets.paths import clean

@@ -12,7 +12,8 @@ import numpy.typing as npt
 
 from tegula.arrays.array import Array
 from tegula.indexing import split_fields
-from tegula.indexing.normalise import as_slice, itemise
+from tegula.indexing.normalise import itemise
+from tegula.metadata.chunk_grids import as_slice
 from tegula.metadata.conventions import Conventions
 from tegula.tables.table import Table
 

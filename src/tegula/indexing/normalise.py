@@ -13,24 +13,11 @@ from tegula.errors import SelectionError
 from tegula.indexing.arrays import IntArray
 from tegula.indexing.plan import out_of_bounds
 
-__all__ = ["Item", "as_slice", "itemise", "split_fields", "too_many"]
+__all__ = ["Item", "itemise", "split_fields", "too_many"]
 
 Item: TypeAlias = int | slice | IntArray | EllipsisType | None
 
 _FULL = slice(None)
-
-
-def as_slice(indices: range) -> slice:
-    """Return the slice that selects the indices of a range.
-
-    Examples
-    --------
-    >>> as_slice(range(1, 7, 2)), as_slice(range(4, -1, -2)), as_slice(range(3, 3))
-    (slice(1, 7, 2), slice(4, None, -2), slice(0, 0, 1))
-    """
-    if not indices:
-        return slice(0, 0, 1)
-    return slice(indices.start, None if indices.stop < 0 else indices.stop, indices.step)
 
 
 def split_fields(selection: Any) -> tuple[str | list[str] | None, Any]:

@@ -14,10 +14,10 @@ import numpy as np
 
 from tegula.errors import SelectionError
 from tegula.indexing.arrays import IntArray
-from tegula.indexing.normalise import as_slice, itemise
+from tegula.indexing.normalise import itemise
 from tegula.indexing.plan import Plan, plain
 from tegula.indexing.selections import compose, order_of, spread_of
-from tegula.metadata.chunk_grids import ChunkGrid
+from tegula.metadata.chunk_grids import ChunkGrid, as_slice
 
 __all__ = ["Affine", "OutputMap", "Transform", "whole"]
 

@@ -27,7 +27,8 @@ else:
     bisect = Later("bisect")
 
 __all__ = [
-    "ChunkAxis", "ChunkGrid", "RegularAxis", "VaryingAxis", "cells", "chunk_grid", "joined_grid", "regular_grid",
+    "ChunkAxis", "ChunkGrid", "RegularAxis", "VaryingAxis", "as_slice", "cells", "chunk_grid", "joined_grid",
+    "regular_grid",
 ]  # fmt: skip
 
 Coords = tuple[int, ...]
@@ -256,6 +257,19 @@ class ChunkGrid(Frozen):
         if self.one_shape is not None:
             return self.one_shape
         return tuple(axis.longest() for axis in self.axes)
+
+
+def as_slice(indices: range) -> slice:
+    """Return the slice that selects the indices of a range.
+
+    Examples
+    --------
+    >>> as_slice(range(1, 7, 2)), as_slice(range(4, -1, -2)), as_slice(range(3, 3))
+    (slice(1, 7, 2), slice(4, None, -2), slice(0, 0, 1))
+    """
+    if not indices:
+        return slice(0, 0, 1)
+    return slice(indices.start, None if indices.stop < 0 else indices.stop, indices.step)
 
 
 def regular_grid(chunk_shape: Sequence[int]) -> ChunkGrid:

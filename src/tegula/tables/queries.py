@@ -14,7 +14,7 @@ from tegula.arrays.array import Array
 from tegula.arrays.chunking import whole_chunks
 from tegula.engine.concurrency.pool import gather
 from tegula.errors import MetadataError, NotFoundError, SelectionError, TegulaError, UnsupportedError
-from tegula.indexing.normalise import as_slice
+from tegula.metadata.chunk_grids import as_slice
 
 __all__ = [
     "BlockMatches",

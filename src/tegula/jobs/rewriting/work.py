@@ -20,7 +20,6 @@ from tegula.engine.stored.array import StoredArray
 from tegula.engine.stored.visiting import batches, cells, check_number, stored_inside
 from tegula.errors import CodecError, UnsupportedError
 from tegula.formats.json_encoding import equal_json
-from tegula.indexing.normalise import as_slice
 from tegula.jobs.checksum import digest_of_array
 from tegula.jobs.ledger import Ledger, add_amounts
 from tegula.jobs.plans import Unit
@@ -28,7 +27,7 @@ from tegula.jobs.publishing import Destination, Writing
 from tegula.jobs.rewriting.memory import release
 from tegula.jobs.rewriting.targets import Axis
 from tegula.jobs.units import Box, in_boxes, itemsize_of, pairs_in_order, selected
-from tegula.metadata.chunk_grids import ChunkGrid
+from tegula.metadata.chunk_grids import ChunkGrid, as_slice
 from tegula.metadata.fill_values import is_empty
 from tegula.reductions import PRIME, Loss, Precision, Sums, identical, sums_of_values
 
