@@ -117,7 +117,8 @@ def at_exit(step: int, function: Callable[[], object]) -> None:
     """Call a function when the interpreter exits, even if its module is first imported by an exit handler.
 
     All steps come after the exit handlers that a program registers after it has imported tegula. Step 0 ends the calls
-    of finalisers, step 1 threads, and step 2 commits archives, whose changes are then complete.
+    of finalisers, step 1 threads, step 2 commits archives, whose changes are then complete, and step 3 ends the event
+    loop, which a commit may need.
     """
     _last_calls[step] = function
 
@@ -127,7 +128,7 @@ def _exit(step: int) -> None:
         _last_calls[step]()
 
 
-for _step in (2, 1, 0):  # the last one registered is the first one called
+for _step in (3, 2, 1, 0):  # the last one registered is the first one called
     atexit.register(_exit, _step)
 
 

@@ -5,14 +5,37 @@ from __future__ import annotations
 import _thread
 import asyncio
 import threading
+import time
 from collections.abc import Coroutine
 from typing import Any, Final, TypeVar
 
-from tegula.runtime.deferred import after_fork
+from tegula.runtime.deferred import after_fork, at_exit
 
 __all__ = ["run"]
 
 _T = TypeVar("_T")
+_LAST: Final = 0.001
+_PATIENCE: Final = 2.0
+
+
+class _Counting(asyncio.SelectorEventLoop):
+    """An event loop that knows how many threads of other libraries are bringing it results.
+
+    Such a thread is aborted, and the process with it, if it takes the interpreter's lock again after the interpreter
+    has begun to shut down.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.callers: dict[object, None] = {}
+
+    def call_soon_threadsafe(self, *arguments: Any, **options: Any) -> asyncio.Handle:
+        caller = object()
+        self.callers[caller] = None
+        try:
+            return super().call_soon_threadsafe(*arguments, **options)
+        finally:
+            del self.callers[caller]
 
 
 class _Loop:
@@ -20,14 +43,36 @@ class _Loop:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._loop: _Counting | None = None
+        self._thread: threading.Thread | None = None
 
     def get(self) -> asyncio.AbstractEventLoop:
         with self._lock:
             if self._loop is None:
-                self._loop = asyncio.new_event_loop()
-                threading.Thread(target=self._loop.run_forever, name="tegula-coroutines", daemon=True).start()
+                self._loop = _Counting()
+                self._thread = threading.Thread(target=self._loop.run_forever, name="tegula-coroutines", daemon=True)
+                self._thread.start()
             return self._loop
+
+    def end(self) -> None:
+        """Cancel what runs, end the thread, and let other threads bring the results that they have."""
+        with self._lock:
+            loop, thread, self._loop = self._loop, self._thread, None
+        if loop is None or thread is None:
+            return
+        asyncio.run_coroutine_threadsafe(_cancel_all(), loop)
+        loop.call_soon_threadsafe(loop.call_later, _LAST, loop.stop)
+        thread.join(_PATIENCE)
+        latest = time.monotonic() + _PATIENCE
+        while loop.callers and time.monotonic() < latest:
+            time.sleep(_LAST)
+        time.sleep(_LAST)  # from here to the end of their call they run a few instructions
+
+
+async def _cancel_all() -> None:
+    for task in asyncio.all_tasks():
+        if task is not asyncio.current_task():
+            task.cancel()
 
 
 _loops: Final = [_Loop()]
@@ -37,6 +82,9 @@ _loops: Final = [_Loop()]
 def _forget_loop() -> None:
     """In a forked child, forget the loop: its thread does not exist here."""
     _loops[0] = _Loop()
+
+
+at_exit(3, lambda: _loops[0].end())
 
 
 def run(coroutine: Coroutine[Any, Any, _T]) -> _T:
