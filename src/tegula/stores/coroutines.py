@@ -6,14 +6,16 @@ import _thread
 import asyncio
 import threading
 import time
-from collections.abc import Coroutine
-from typing import Any, Final, TypeVar
+from collections.abc import Callable, Coroutine
+from contextvars import Context
+from typing import Any, Final, TypeVar, TypeVarTuple
 
 from tegula.runtime.deferred import after_fork, at_exit
 
 __all__ = ["run"]
 
 _T = TypeVar("_T")
+_Arguments = TypeVarTuple("_Arguments")
 _LAST: Final = 0.001
 _PATIENCE: Final = 2.0
 
@@ -29,11 +31,13 @@ class _Counting(asyncio.SelectorEventLoop):
         super().__init__()
         self.callers: dict[object, None] = {}
 
-    def call_soon_threadsafe(self, *arguments: Any, **options: Any) -> asyncio.Handle:
+    def call_soon_threadsafe(
+        self, callback: Callable[[*_Arguments], object], *arguments: *_Arguments, context: Context | None = None
+    ) -> asyncio.Handle:
         caller = object()
         self.callers[caller] = None
         try:
-            return super().call_soon_threadsafe(*arguments, **options)
+            return super().call_soon_threadsafe(callback, *arguments, context=context)
         finally:
             del self.callers[caller]
 
@@ -84,7 +88,11 @@ def _forget_loop() -> None:
     _loops[0] = _Loop()
 
 
-at_exit(3, lambda: _loops[0].end())
+def _end() -> None:
+    _loops[0].end()
+
+
+at_exit(3, _end)
 
 
 def run(coroutine: Coroutine[Any, Any, _T]) -> _T:
