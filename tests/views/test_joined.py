@@ -97,7 +97,7 @@ def test_facts_of_what_is_joined() -> None:
     assert (joined.shape, joined.chunks, joined.dimension_names) == ((12, 6), (2, 2), ("t", "x"))
     assert (stacked.shape, stacked.chunks, stacked.dimension_names) == ((3, 4, 6), (1, 2, 2), (None, "t", "x"))
     assert dict(joined.attrs) == {"units": "K"}
-    assert "3 arrays joined along axis 0" in repr(joined)
+    assert "3 arrays along axis 0" in repr(joined)
     np.testing.assert_array_equal(joined.to_dask().compute(), joined[...])
     swapped = tegula.concat([arrays[0], tegula.create_array({}, data=np.ones((1, 6), ">i8"))])
     assert swapped.dtype == np.dtype("i8").newbyteorder("=")

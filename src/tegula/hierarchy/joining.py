@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from tegula.engine.concurrency.pool import gather
+from tegula.errors import MetadataError
 from tegula.hierarchy.opening import open_array
 from tegula.views import View, joined
 
@@ -44,7 +45,7 @@ def concat(arrays: Sequence[Any], axis: int = 0, *, storage_options: Mapping[str
     >>> both.shape, both[1:4][...]
     ((5,), array([2, 3, 4]))
     """
-    return joined(_views(arrays, storage_options), axis, is_new=False)
+    return joined(_views(arrays, storage_options), axis)
 
 
 def stack(arrays: Sequence[Any], axis: int = 0, *, storage_options: Mapping[str, Any] | None = None) -> View:
@@ -57,7 +58,12 @@ def stack(arrays: Sequence[Any], axis: int = 0, *, storage_options: Mapping[str,
     >>> tegula.stack(days, axis=1)[0][...]
     array([0, 1, 2])
     """
-    return joined(_views(arrays, storage_options), axis, is_new=True)
+    views = _views(arrays, storage_options)
+    ndim = max((view.ndim for view in views), default=0) + 1
+    if not -ndim <= axis < ndim:
+        raise MetadataError(f"there is no axis {axis} in arrays of {ndim} dimensions", field="axis")
+    before = (slice(None),) * (axis % ndim)
+    return joined([view[(*before, None)] if view.ndim >= len(before) else view for view in views], axis % ndim)
 
 
 def _views(arrays: Sequence[Any], storage_options: Mapping[str, Any] | None) -> list[View]:

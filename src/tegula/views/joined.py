@@ -1,9 +1,8 @@
-"""Arrays made of arrays: views side by side along an axis, or along a new one."""
+"""Arrays made of arrays: views side by side along an axis."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from math import gcd
 from operator import index
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -47,24 +46,24 @@ class Joined:
         The views, in order.
     axis : int
         The axis along which they lie.
-    is_new : bool
-        Whether the axis is a new one, along which each member has one element.
     """
 
-    def __init__(self, members: Sequence[View], axis: int, is_new: bool) -> None:
-        self.members, self.axis, self.is_new = tuple(members), axis, is_new
-        lengths = [1 if is_new else member.shape[axis] for member in members]
+    def __init__(self, members: Sequence[View], axis: int) -> None:
+        self.members, self.axis = tuple(members), axis
+        lengths = [member.shape[axis] for member in members]
         self.starts = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
         first = members[0]
-        self.shape: tuple[int, ...] = (*first.shape[:axis], int(self.starts[-1]), *first.shape[axis + (not is_new) :])
+        self.shape: tuple[int, ...] = (*first.shape[:axis], int(self.starts[-1]), *first.shape[axis + 1 :])
         self.dtype = _dtype_of(members)
-        self.names = _names_of(members, axis, is_new)
+        self.names = first.dimension_names
+        if any(member.dimension_names != self.names for member in members):
+            self.names = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Joined, (self.members, self.axis, self.is_new)
+        return Joined, (self.members, self.axis)
 
     def __repr__(self) -> str:
-        return f"<{len(self.members)} arrays {'stacked' if self.is_new else 'joined'} along axis {self.axis}>"
+        return f"<{len(self.members)} arrays along axis {self.axis}>"
 
     @property
     def data_type(self) -> DataType:
@@ -82,19 +81,10 @@ class Joined:
         known = [member.chunks for member in self.members]
         lengths: list[int | None] = []
         for axis in range(len(self.shape)):
-            if self.is_new and axis == self.axis:
-                lengths.append(1)
-                continue
-            own = axis - (self.is_new and axis > self.axis)
-            found = {None if chunks is None else chunks[own] for chunks in known}
+            found = {None if chunks is None else chunks[axis] for chunks in known}
             length = found.pop() if len(found) == 1 else None
             if length is not None and axis == self.axis:  # chunks may not cross from one member to the next
                 length = length if all(start % length == 0 for start in self.starts[:-1].tolist()) else None
-            if axis == self.axis and length is None:
-                length = gcd(*np.diff(self.starts[:-1]).tolist()) or None
-                inside = [chunks[own] for chunks in known if chunks is not None]
-                fits = length is not None and len(inside) == len(known)
-                length = length if fits and all(length <= one and one % length == 0 for one in inside) else None  # type: ignore[operator]
             lengths.append(length)
         return tuple(lengths)
 
@@ -115,7 +105,7 @@ class Joined:
         return max(member._base.concurrency for member in self.members)
 
     def token(self) -> tuple[object, ...]:
-        return "tegula.Joined", self.axis, self.is_new, *(member.__dask_tokenize__() for member in self.members)
+        return "tegula.Joined", self.axis, *(member.__dask_tokenize__() for member in self.members)
 
     def start(self, act: Callable[..., Any], *arguments: Any) -> Future[Any]:
         return self.members[0]._base.start(act, *arguments)
@@ -196,20 +186,16 @@ class Joined:
         """Return the view of elements that are all in one member."""
         member, first = self.members[number], int(self.starts[number])
         maps = [*transform.maps]
-        along = maps.pop(self.axis)
-        if not self.is_new:
-            if isinstance(along, Affine):
-                maps.insert(self.axis, Affine(along.axis, along.start - first, along.step))
-            else:
-                maps.insert(self.axis, along - first)
+        along = maps[self.axis]
+        maps[self.axis] = along._replace(start=along.start - first) if isinstance(along, Affine) else along - first
         inner = Transform(transform.shape, tuple(maps), member.shape, transform.names)
         return View(
             member._base, member._transform.after(inner), member._field if field is None else field, member._type
         )
 
 
-def joined(members: Sequence[View], axis: int, *, is_new: bool) -> View:
-    """Return the view of members side by side along an axis, or along a new one.
+def joined(members: Sequence[View], axis: int) -> View:
+    """Return the view of members side by side along an axis.
 
     Raises
     ------
@@ -219,21 +205,19 @@ def joined(members: Sequence[View], axis: int, *, is_new: bool) -> View:
     if not members:
         raise MetadataError("there are no arrays to join")
     first = members[0]
-    ndim = first.ndim + is_new
-    if not -ndim <= index(axis) < ndim:
-        raise MetadataError(
-            f"there is no axis {axis} in arrays of {ndim} dimensions", field="axis", path=first.location
-        )
-    axis = index(axis) % ndim
+    if not -first.ndim <= index(axis) < first.ndim:
+        text = f"there is no axis {axis} in arrays of {first.ndim} dimensions"
+        raise MetadataError(text, field="axis", path=first.location)
+    axis = index(axis) % first.ndim
     for number, member in enumerate(members):
-        shapes = [(*one.shape[:axis], *one.shape[axis + 1 :]) if not is_new else one.shape for one in (first, member)]
-        if shapes[0] != shapes[1] or member.ndim != first.ndim:
+        fits = member.ndim == first.ndim and member.shape[:axis] == first.shape[:axis]
+        if not fits or member.shape[axis + 1 :] != first.shape[axis + 1 :]:
             raise MetadataError(
                 f"array {number} has the shape {member.shape}, which does not fit that of the first, {first.shape}",
                 field="shape",
                 path=member.location,
             )
-    base = Joined(members, axis, is_new)
+    base = Joined(members, axis)
     return View(base, whole(base.shape, base.names), None, None)
 
 
@@ -248,10 +232,3 @@ def _dtype_of(members: Sequence[View]) -> np.dtype[Any]:
             )
     same = all(member.dtype == first for member in members)
     return first if same else first.newbyteorder("=")
-
-
-def _names_of(members: Sequence[View], axis: int, is_new: bool) -> tuple[str | None, ...] | None:
-    names = members[0].dimension_names
-    if names is None or any(member.dimension_names != names for member in members):
-        return None
-    return (*names[:axis], None, *names[axis:]) if is_new else names
