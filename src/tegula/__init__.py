@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from tegula.hierarchy.copying import CopyReport, delete, move
     from tegula.hierarchy.creators import create_array, create_group, create_table
     from tegula.hierarchy.group import Group
-    from tegula.hierarchy.joining import concat, stack
+    from tegula.hierarchy.joining import concat, concat_datasets, stack
     from tegula.hierarchy.numpy_names import (
         array,
         empty,
@@ -101,6 +101,7 @@ __all__ = [
     "checksum",
     "compare",
     "concat",
+    "concat_datasets",
     "config",
     "convert",
     "copy",
@@ -142,7 +143,7 @@ _HOMES = {
     "hierarchy.copying": "CopyReport delete move",
     "hierarchy.creators": "create_array create_group create_table",
     "hierarchy.group": "Group",
-    "hierarchy.joining": "concat stack",
+    "hierarchy.joining": "concat concat_datasets stack",
     "hierarchy.numpy_names": "array empty empty_like full full_like ones ones_like zeros zeros_like",
     "hierarchy.opening": "open open_array open_group open_table",
     "hierarchy.saving": "load save",

@@ -5,14 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+import numpy as np
+
+from tegula.arrays.array import Array
 from tegula.engine.concurrency.pool import gather
 from tegula.errors import MetadataError
-from tegula.hierarchy.opening import open_array
+from tegula.hierarchy.group import Group
+from tegula.hierarchy.opening import open_array, open_group
 from tegula.views import View, joined
+from tegula.views.store import ViewStore
 
-__all__ = ["concat", "stack"]
+__all__ = ["concat", "concat_datasets", "stack"]
 
 _AT_ONCE: Final = 32  # arrays that are opened together
+_MEANINGS: Final = (
+    *("units", "calendar", "scale_factor", "add_offset", "_FillValue", "missing_value", "valid_min", "valid_max"),
+    *("valid_range", "_Unsigned", "dtype"),
+)
+"""Attributes that say what elements stand for, by the conventions of CF and xarray."""
 
 
 def concat(arrays: Sequence[Any], axis: int = 0, *, storage_options: Mapping[str, Any] | None = None) -> View:
@@ -64,6 +74,103 @@ def stack(arrays: Sequence[Any], axis: int = 0, *, storage_options: Mapping[str,
         raise MetadataError(f"there is no axis {axis} in arrays of {ndim} dimensions", field="axis")
     before = (slice(None),) * (axis % ndim)
     return joined([view[(*before, None)] if view.ndim >= len(before) else view for view in views], axis % ndim)
+
+
+def concat_datasets(
+    groups: Sequence[Any], dim: str = "time", *, storage_options: Mapping[str, Any] | None = None
+) -> Group:
+    """Return groups of CF data sets as one group: arrays with a dimension lie side by side along it.
+
+    Arrays without the dimension, such as longitudes, must have equal elements in all groups; those of the first are
+    taken, and so are all attributes. Groups below the groups are left out.
+
+    Parameters
+    ----------
+    groups : sequence of Group, str, path or store
+        The groups in order; paths and URLs are opened for reading, many at a time.
+    dim : str
+        The dimension. An array has it if it is among its `dimension_names`.
+    storage_options : mapping, optional
+        Options for the URLs; see `tegula.open`.
+
+    Returns
+    -------
+    Group
+        A read-only group of Zarr v3 arrays, which are read from the groups when they are asked for elements.
+
+    Raises
+    ------
+    MetadataError
+        If the groups have different arrays, no array has the dimension, or arrays do not fit together: by their shapes,
+        data types, elements, or attributes that say what elements stand for, such as ``units``.
+    NotFoundError
+        If there is no group at a path.
+
+    Examples
+    --------
+    >>> import tegula
+    >>> days = []
+    >>> for day in range(3):
+    ...     group = tegula.create_group({})
+    ...     rain = group.create_array("rain", data=[[day, day]], dimension_names=["time", "x"])
+    ...     x = group.create_array("x", data=[10, 20], dimension_names=["x"])
+    ...     days.append(group)
+    >>> year = tegula.concat_datasets(days)
+    >>> year["rain"][1:, 0], year["x"].shape
+    (array([1, 2]), (2,))
+    """
+    options: dict[str, Any] = {} if storage_options is None else {"storage_options": storage_options}
+    opened = gather(lambda one: one if isinstance(one, Group) else open_group(one, **options), groups, _AT_ONCE)
+    if not opened:
+        raise MetadataError("there are no groups to join")
+    arrays = [{name: node for name, node in group.members() if isinstance(node, Array)} for group in opened]
+    views: dict[str, View] = {}
+    is_joined = False
+    for name, first in arrays[0].items():
+        members = [others[name] for others in arrays if name in others]
+        for group, others in zip(opened, arrays):
+            if others.keys() != arrays[0].keys():
+                different = sorted(others.keys() ^ arrays[0].keys())
+                raise MetadataError(f"not all groups have the array {different[0]!r}", path=group.location)
+        _check_meanings(members)
+        if dim in (first.dimension_names or ()):
+            is_joined = True
+            views[name] = concat(members, (first.dimension_names or ()).index(dim))
+        else:
+            _check_equal(members)
+            views[name] = first.lazy
+    if not is_joined:
+        raise MetadataError(f"no array has the dimension {dim!r}", path=opened[0].location)
+    return open_group(ViewStore(views, opened[0].attrs))
+
+
+def _check_meanings(members: Sequence[Array]) -> None:
+    """Refuse arrays whose elements stand for something else than those of the first."""
+    first = members[0]
+    for member in members[1:]:
+        for name in _MEANINGS:
+            if member.attrs.get(name) != first.attrs.get(name):
+                raise MetadataError(
+                    f"the attribute {name} is {member.attrs.get(name)!r:.80}, but {first.attrs.get(name)!r:.80} in the "
+                    "first group, so the elements can't be taken as they are",
+                    field=name,
+                    path=member.location,
+                )
+        if member.dimension_names != first.dimension_names:
+            raise MetadataError(
+                f"the dimensions are {member.dimension_names}, but {first.dimension_names} in the first group",
+                path=member.location,
+            )
+
+
+def _check_equal(members: Sequence[Array]) -> None:
+    """Refuse arrays whose elements differ from those of the first, missing ones aside."""
+    first = members[0]
+    values = np.asarray(first[...])
+    for member in members[1:]:
+        same = member.shape == first.shape and member.dtype == first.dtype
+        if not same or not np.array_equal(values, member[...], equal_nan=values.dtype.kind in "fcMm"):
+            raise MetadataError("the elements differ from those in the first group", path=member.location)
 
 
 def _views(arrays: Sequence[Any], storage_options: Mapping[str, Any] | None) -> list[View]:
