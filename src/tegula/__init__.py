@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     )
     from tegula.hierarchy.opening import open, open_array, open_group, open_table
     from tegula.hierarchy.saving import load, save
+    from tegula.hierarchy.view_documents import save_view
     from tegula.jobs.checking.check import CheckReport, Finding, check
     from tegula.jobs.checksum import Checksum, checksum
     from tegula.jobs.comparing.compare import Comparison, Difference, compare
@@ -125,6 +126,7 @@ __all__ = [
     "open_group",
     "open_table",
     "save",
+    "save_view",
     "serve",
     "stack",
     "statistics",
@@ -147,6 +149,7 @@ _HOMES = {
     "hierarchy.numpy_names": "array empty empty_like full full_like ones ones_like zeros zeros_like",
     "hierarchy.opening": "open open_array open_group open_table",
     "hierarchy.saving": "load save",
+    "hierarchy.view_documents": "save_view",
     "jobs.checking.check": "CheckReport Finding check",
     "jobs.comparing.compare": "Comparison Difference compare",
     "jobs.converting.convert": "ConvertReport convert",

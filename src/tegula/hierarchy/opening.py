@@ -18,12 +18,14 @@ from tegula.stores.targets.paths import clean, local_path, location_of, refuse_m
 
 if TYPE_CHECKING:
     from tegula import tables
+    from tegula.hierarchy import view_documents
     from tegula.hierarchy.group import Group
     from tegula.stores import Store
     from tegula.stores.targets import foreign
     from tegula.tables.table import Table
 else:
     foreign, tables = Later("tegula.stores.targets.foreign"), Later("tegula.tables")
+    view_documents = Later("tegula.hierarchy.view_documents")
 
 __all__ = [
     "Mode",
@@ -62,7 +64,7 @@ def open(
     Parameters
     ----------
     target : str, path, mapping or Store
-        Where it is stored; see `tegula.store_of`.
+        Where it is stored; see `tegula.store_of`. The document of a view, stored by `save_view`, opens as a view.
     mode : {"r", "r+", "a", "w", "w-"}
         ``r`` reads and ``r+`` reads and writes an existing node; ``a`` creates it if it does not exist; ``w`` creates
         it, deleting an existing one; ``w-`` (or ``x``) creates it and fails if it exists.
@@ -103,6 +105,10 @@ def open(
     """
     mode = _check_mode(mode)
     path = clean(path) if path != "" else ""
+    if mode in ("r", "r+") and not path and isinstance(target, (str, os.PathLike)) and str(target).endswith(".json"):
+        view = view_documents.open_view(target, mode, storage_options, open_array)
+        if view is not None:
+            return view
     if creation:
         known = {"shape", "dtype", "path", "format", "allow_pickle", "storage_options"}
         arrays.check_keywords("open", creation, arrays.CREATION | known)

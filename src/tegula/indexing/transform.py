@@ -245,7 +245,7 @@ class Transform:
             If the array no longer has all elements of the view.
         """
         if shape != self.base:
-            self._check(shape)
+            self.check(shape)
         if 0 in self.shape:
             nothing = compose([slice(0)] * len(shape), shape, grid)
             return Plan(nothing.axes, tuple(range(len(self.shape))), self.shape, self.shape, is_point=False)
@@ -277,7 +277,7 @@ class Transform:
             made.axes, made.work_axes, made.work_shape, self.shape, is_point=is_point, points=made.points, view=view
         )
 
-    def _check(self, shape: tuple[int, ...]) -> None:
+    def check(self, shape: tuple[int, ...]) -> None:
         """Raise if an array of another shape does not have all elements of the view."""
         fits = len(shape) == len(self.maps)
         for one, size in zip(self.maps, shape):
