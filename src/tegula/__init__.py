@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     )
     from tegula.hierarchy.opening import open, open_array, open_group, open_table
     from tegula.hierarchy.saving import load, save
-    from tegula.hierarchy.view_documents import save_view
     from tegula.jobs.checking.check import CheckReport, Finding, check
     from tegula.jobs.checksum import Checksum, checksum
     from tegula.jobs.comparing.compare import Comparison, Difference, compare
@@ -59,6 +58,7 @@ if TYPE_CHECKING:
     from tegula.stores.cache.store import CachedStore
     from tegula.stores.targets.opening import store_of
     from tegula.tables.table import Table
+    from tegula.views.documents import save_view
     from tegula.views.view import View
 
 __version__ = "0.1.0"
@@ -149,7 +149,6 @@ _HOMES = {
     "hierarchy.numpy_names": "array empty empty_like full full_like ones ones_like zeros zeros_like",
     "hierarchy.opening": "open open_array open_group open_table",
     "hierarchy.saving": "load save",
-    "hierarchy.view_documents": "save_view",
     "jobs.checking.check": "CheckReport Finding check",
     "jobs.comparing.compare": "Comparison Difference compare",
     "jobs.converting.convert": "ConvertReport convert",
@@ -163,6 +162,7 @@ _HOMES = {
     "stores.cache.store": "CachedStore",
     "tables.table": "Table",
     "stores.targets.opening": "store_of",
+    "views.documents": "save_view",
     "views.view": "View",
 }
 _ROOMS = "codecs config engine errors formats indexing jobs metadata stores views"

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tegula.engine import Future
     from tegula.indexing import Plan, Transform
     from tegula.metadata.data_types import DataType
+    from tegula.stores import Store
 
 __all__ = ["ViewedArray", "dask_token"]
 
@@ -57,6 +58,11 @@ class ViewedArray:
     @property
     def dtype(self) -> np.dtype[Any]:
         return self.array.stored.metadata.data_type.numpy
+
+    @property
+    def node(self) -> tuple[Store, str, str]:
+        stored = self.array.stored
+        return stored.store, stored.prefix.rstrip("/"), stored.metadata.format
 
     @property
     def data_type(self) -> DataType:

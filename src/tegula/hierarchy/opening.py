@@ -18,14 +18,14 @@ from tegula.stores.targets.paths import clean, local_path, location_of, refuse_m
 
 if TYPE_CHECKING:
     from tegula import tables
-    from tegula.hierarchy import view_documents
     from tegula.hierarchy.group import Group
     from tegula.stores import Store
     from tegula.stores.targets import foreign
     from tegula.tables.table import Table
+    from tegula.views import documents
 else:
     foreign, tables = Later("tegula.stores.targets.foreign"), Later("tegula.tables")
-    view_documents = Later("tegula.hierarchy.view_documents")
+    documents = Later("tegula.views.documents")
 
 __all__ = [
     "Mode",
@@ -106,7 +106,7 @@ def open(
     mode = _check_mode(mode)
     path = clean(path) if path != "" else ""
     if mode in ("r", "r+") and not path and isinstance(target, (str, os.PathLike)) and str(target).endswith(".json"):
-        view = view_documents.open_view(target, mode, storage_options, open_array)
+        view = documents.open_view(target, mode, storage_options, open_array)
         if view is not None:
             return view
     if creation:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from tegula.engine import Future
     from tegula.indexing import Transform
     from tegula.metadata.data_types import DataType
+    from tegula.stores import Store
 
 __all__ = ["Base"]
 
@@ -26,6 +27,10 @@ class Base(Protocol):
     @property
     def dtype(self) -> np.dtype[Any]:
         """Data type of the elements."""
+
+    @property
+    def node(self) -> tuple[Store, str, str]:
+        """The store, path and format of a stored array."""
 
     @property
     def data_type(self) -> DataType:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from tegula.engine import Future
     from tegula.metadata.data_types import DataType
+    from tegula.stores import Store
 
 __all__ = ["Deferred"]
 
@@ -80,6 +81,10 @@ class Deferred:
     @property
     def shape(self) -> tuple[int, ...]:
         return self._array().shape
+
+    @property
+    def node(self) -> tuple[Store, str, str]:
+        return self._array().node
 
     @property
     def data_type(self) -> DataType:

@@ -10,7 +10,7 @@ import numpy as np
 
 from tegula import engine
 from tegula.engine.concurrency.pool import gather
-from tegula.errors import MetadataError, SelectionError, out_of_memory
+from tegula.errors import MetadataError, SelectionError, UnsupportedError, out_of_memory
 from tegula.indexing import Affine, Transform, whole
 from tegula.metadata.data_types import as_data_type
 from tegula.views import interop
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from tegula.engine import Future
     from tegula.metadata.data_types import DataType
+    from tegula.stores import Store
 
 __all__ = ["Joined", "joined"]
 
@@ -64,6 +65,10 @@ class Joined:
 
     def __repr__(self) -> str:
         return f"<{len(self.members)} arrays along axis {self.axis}>"
+
+    @property
+    def node(self) -> tuple[Store, str, str]:
+        raise UnsupportedError("an array made of arrays is not stored as one", path=self.location)
 
     @property
     def data_type(self) -> DataType:

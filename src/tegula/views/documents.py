@@ -10,7 +10,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from tegula.arrays.viewing import ViewedArray
 from tegula.errors import MetadataError, SelectionError, TegulaError, UnsupportedError
 from tegula.formats.documents import load
 from tegula.indexing import Affine, Transform
@@ -19,9 +18,9 @@ from tegula.stores.local.store import LocalStore
 from tegula.stores.names import path_of_url
 from tegula.stores.targets.opening import store_of
 from tegula.stores.targets.paths import is_remote, local_path, scheme_of
-from tegula.views import View, joined
 from tegula.views.deferred import Deferred
-from tegula.views.joined import Joined
+from tegula.views.joined import Joined, joined
+from tegula.views.view import View
 
 __all__ = ["open_view", "save_view"]
 
@@ -86,16 +85,14 @@ def _spec_of(view: View, folder: str) -> dict[str, Any]:
     if isinstance(base, Joined):
         layers = [_layer_of(base, number, folder) for number in range(len(base.members))]
         spec: dict[str, Any] = {"driver": "stack", "layers": layers, "transform": transform}
-    elif isinstance(base, (ViewedArray, Deferred)):
-        array: Any = base.array if isinstance(base, ViewedArray) else base._open()
-        spec = {"driver": _NAMES[array.format], "kvstore": _kvstore_of(array.store, array.path, folder)}
+    else:
+        store, node, format = base.node
+        spec = {"driver": _NAMES[format], "kvstore": _kvstore_of(store, node, folder)}
         if view._field is not None:
             if not isinstance(view._field, str):
                 raise UnsupportedError("a document can't select several fields of records", path=view.location)
             spec["field"] = view._field
         spec["transform"] = transform
-    else:
-        raise UnsupportedError(f"a view of {base!r} can't be stored", path=view.location)
     if view._stored_type.name in _DTYPES:
         spec["dtype"] = view._stored_type.name
     if view._type is None or view._type == view._stored_type:

@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.views.chains import steps
 
 import tegula
 import tegula.tensorstore as ts
 from tegula.errors import MetadataError, NotFoundError, ReadOnlyError, TegulaError, UnsupportedError
+
+from .chains import steps
 
 VALUES = np.arange(40.0).reshape(8, 5)
 
