@@ -13,6 +13,7 @@ from tests.jobs.interrupting import a_source
 import tegula
 from tegula import MemoryStore
 from tegula.jobs.ledger import COMPLETE, DIRECTORY, Ledger
+from tegula.jobs.owners import Claim
 from tegula.jobs.plans import Plan
 from tegula.jobs.recording import Recording
 
@@ -130,14 +131,14 @@ def test_job_started_during_the_begin_of_the_same_job_joins_it(operation: str, h
                 work(node, target, **({"part": (1, 2)} if "part" in how else how), **options)
             source.left = 10**9
 
-        def take(ledger: Ledger, where: str, target: Any = target, taken: Any = Ledger._take) -> None:
+        def take(claim: Claim, job: float | None, where: str, target: Any = target, taken: Any = Claim.take) -> None:
             target.watched = "no more keys"
-            taken(ledger, where)
+            taken(claim, job, where)
 
         moments += 1
         target.left, target.then = moments, begin
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Ledger, "_take", take)
+            patch.setattr(Claim, "take", take)
             report = work(node, target, **how, **options)
         if target.left > 0:
             break
