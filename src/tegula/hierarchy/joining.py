@@ -12,7 +12,7 @@ from tegula.engine.concurrency.pool import gather
 from tegula.errors import MetadataError
 from tegula.hierarchy.group import Group
 from tegula.hierarchy.opening import open_array, open_group
-from tegula.views import View, joined
+from tegula.views import View, join
 from tegula.views.store import ViewStore
 
 __all__ = ["concat", "concat_datasets", "stack"]
@@ -55,7 +55,7 @@ def concat(arrays: Sequence[Any], axis: int = 0, *, storage_options: Mapping[str
     >>> both.shape, both[1:4][...]
     ((5,), array([2, 3, 4]))
     """
-    return joined(_views(arrays, storage_options), axis)
+    return join(_views(arrays, storage_options), axis)
 
 
 def stack(arrays: Sequence[Any], axis: int = 0, *, storage_options: Mapping[str, Any] | None = None) -> View:
@@ -73,7 +73,7 @@ def stack(arrays: Sequence[Any], axis: int = 0, *, storage_options: Mapping[str,
     if not -ndim <= axis < ndim:
         raise MetadataError(f"there is no axis {axis} in arrays of {ndim} dimensions", field="axis")
     before = (slice(None),) * (axis % ndim)
-    return joined([view[(*before, None)] if view.ndim >= len(before) else view for view in views], axis % ndim)
+    return join([view[(*before, None)] if view.ndim >= len(before) else view for view in views], axis % ndim)
 
 
 def concat_datasets(

@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING
 from tegula.runtime.deferred import on_first_use
 
 if TYPE_CHECKING:
-    from tegula.views.joined import joined
+    from tegula.views.joined import join
     from tegula.views.view import View
 
-__all__ = ["View", "joined"]
+__all__ = ["View", "join"]
 
-_HOMES = {"joined": "joined", "view": "View"}
+_HOMES = {"joined": "join", "view": "View"}
 
 if not TYPE_CHECKING:  # otherwise type checkers accept any name
     __getattr__, __dir__ = on_first_use(__name__, _HOMES)

@@ -19,7 +19,7 @@ from tegula.stores.names import path_of_url
 from tegula.stores.targets.opening import store_of
 from tegula.stores.targets.paths import is_remote, local_path, scheme_of
 from tegula.views.deferred import Deferred
-from tegula.views.joined import Joined, joined
+from tegula.views.joined import Joined, join
 from tegula.views.view import View
 
 __all__ = ["open_view", "save_view"]
@@ -35,6 +35,7 @@ _MEMBERS: Final[Mapping[str, frozenset[str]]] = {
     "": frozenset({"driver", "kvstore", "path", "field", "dtype", "transform"}),
 }
 _DEPTH: Final = 16
+_HEAD: Final = 2**16  # bytes at the beginning of a document, in which its driver is
 _MOST: Final = 2**62
 _REMOTE_READS: Final = 32
 
@@ -169,8 +170,9 @@ def open_view(
     if path is None or not (remote or os.path.isfile(path)):
         return None
     folder, _, name = (path if remote else os.path.abspath(path).replace(os.sep, "/")).rpartition("/")
-    raw = store_of(folder, read_only=True, storage_options=storage_options if remote else None).get(name)
-    if raw is None or b'"driver"' not in raw:
+    store = store_of(folder, read_only=True, storage_options=storage_options if remote else None)
+    # references are JSON, too, and may be large
+    if b'"driver"' not in (store.get(name, (0, _HEAD)) or b"") or (raw := store.get(name)) is None:
         return None
     document = load(raw, name)
     if not isinstance(document.get("driver"), str):
@@ -229,7 +231,7 @@ class _Reading:
                 text = "layers of a stack that do not lie side by side along one axis are not read"
                 raise UnsupportedError(text, field="layers")
             end += view.shape[axis]
-        return joined([view for view, _ in placed], axis), origin
+        return join([view for view, _ in placed], axis), origin
 
     def _array(self, spec: Mapping[str, Any], format: str, transform: Transform | None) -> View:
         target = self._target(spec.get("kvstore"), _member(spec, "path", str, ""))

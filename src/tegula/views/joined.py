@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tegula.metadata.data_types import DataType
     from tegula.stores import Store
 
-__all__ = ["Joined", "joined"]
+__all__ = ["Joined", "join"]
 
 
 class Part(NamedTuple):
@@ -39,7 +39,7 @@ class Part(NamedTuple):
 
 
 class Joined:
-    """Views of one data type that are one array: the base of the view that `joined` returns.
+    """Views of one data type that are one array: the base of the view that `join` returns.
 
     Parameters
     ----------
@@ -199,7 +199,7 @@ class Joined:
         )
 
 
-def joined(members: Sequence[View], axis: int) -> View:
+def join(members: Sequence[View], axis: int) -> View:
     """Return the view of members side by side along an axis.
 
     Raises
