@@ -79,7 +79,7 @@ class Joined:
         fills = [member._fill for member in self.members]
         known = fills[0]
         same = known is not None and all(one is not None and one.tobytes() == known.tobytes() for one in fills)
-        return known if same or known is None else None
+        return known if same else None
 
     @property
     def chunks(self) -> tuple[int | None, ...]:
@@ -180,8 +180,11 @@ class Joined:
             turned = transform.transpose(order)
             flat = along.reshape([along.shape[axis] for axis in axes])
             numbers = np.searchsorted(self.starts, flat, side="right") - 1
-            for number in np.unique(numbers).tolist():
-                chosen = np.nonzero(numbers == number)
+            by_member = np.argsort(numbers, axis=None, kind="stable")
+            edges = np.flatnonzero(np.diff(numbers.reshape(-1)[by_member])) + 1
+            for group in np.split(by_member, edges):
+                chosen = np.unravel_index(group, numbers.shape)
+                number = int(numbers.reshape(-1)[group[0]])
                 yield Part(self._inside(number, turned.index(chosen), field), order, chosen)
 
     def _member_at(self, position: int) -> int:
