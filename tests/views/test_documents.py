@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tegula.cli.program import app
+from typer.testing import CliRunner
 
 import tegula
 import tegula.tensorstore as ts
@@ -214,3 +216,21 @@ def test_documents_elsewhere_name_arrays_beside_them_only(http_server: Any) -> N
         (directory / "w.json").write_text(json.dumps(array_spec(kvstore={"driver": "file", "path": path})))
         with pytest.raises(UnsupportedError, match="on this machine"):
             tegula.open(f"{bucket.url}/w.json", storage_options=bucket.storage_options)
+
+
+def test_functions_and_the_program_take_documents(tmp_path: Path, arrays: list[tegula.Array]) -> None:
+    tegula.save_view(tegula.concat(arrays)[::2], tmp_path / "v.json")
+    expected = np.concatenate([VALUES, VALUES + 100, VALUES + 200])[::2]
+    np.testing.assert_array_equal(tegula.load(tmp_path / "v.json"), expected)
+    assert tegula.convert(tmp_path / "v.json", tmp_path / "out.zarr").arrays[0].shape == (12, 5)
+    assert tegula.compare(tmp_path / "v.json", tmp_path / "out.zarr").equal
+    result = CliRunner().invoke(app, ["head", str(tmp_path / "v.json"), "-n", "1"])
+    assert result.exit_code == 0, result.output
+    assert "0" in result.output
+
+
+def test_names_of_dimensions_are_those_of_the_view(tmp_path: Path) -> None:
+    array = tegula.create_array(tmp_path / "a", data=VALUES, format="zarr2", dimension_names=["t", "x"])
+    for view, names in ((array.lazy.T, ("x", "t")), (tegula.concat([array, array.lazy.T[:, :5]]), None)):
+        shown = tegula.open(view)
+        assert (shown.dimension_names, dict(shown.attrs)) == (names, {})

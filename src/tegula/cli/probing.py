@@ -13,7 +13,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from tegula.errors import ConflictError, TegulaError, UnsupportedError
-from tegula.hierarchy.opening import open as open_node
+from tegula.hierarchy.opening import open_stored as open_node
 from tegula.stores import ABSENT, Store
 from tegula.stores.targets.paths import is_remote
 

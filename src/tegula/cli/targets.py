@@ -13,7 +13,7 @@ from tegula.arrays.array import Array
 from tegula.cli.completion import complete_target
 from tegula.cli.values import parse_value
 from tegula.hierarchy.group import Group
-from tegula.hierarchy.opening import open as open_node
+from tegula.hierarchy.opening import open_stored as open_node
 from tegula.stores.targets.opening import options_of_both
 from tegula.stores.targets.paths import scheme_of, split_inner
 from tegula.tables.table import Table

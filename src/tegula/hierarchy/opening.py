@@ -32,6 +32,7 @@ __all__ = [
     "open",
     "open_array",
     "open_group",
+    "open_stored",
     "open_table",
 ]
 
@@ -130,6 +131,12 @@ def open(
         return opened_by_name(node, target)
     with creating(target, storage_options) as store:
         return opened_by_name(_open_or_create(target, store, mode, path, format, allow_pickle, creation), target)
+
+
+def open_stored(target: Any, mode: str = "r", **options: Any) -> Any:
+    """Open a node as `open` does, for functions that take nodes: a view's document opens as a read-only array."""
+    node = open(target, mode, **options)
+    return open(node.as_store()) if hasattr(node, "as_store") else node
 
 
 def _may_be_archive(target: Any) -> bool:

@@ -18,7 +18,7 @@ from tegula.engine.documents.finding import children
 from tegula.engine.nodes.replacing import replacing
 from tegula.errors import AlreadyExistsError, MetadataError, UnsupportedError
 from tegula.formats import Format
-from tegula.hierarchy.opening import open as open_node
+from tegula.hierarchy.opening import open_stored as open_node
 from tegula.metadata.nodes import GroupMetadata
 from tegula.stores import Store
 from tegula.stores.targets.opening import creating

@@ -16,7 +16,7 @@ from tegula.engine.documents.implied_keys import members_unknown
 from tegula.engine.stored.visiting import cells, in_order, stored_inside
 from tegula.errors import NotFoundError, TegulaError
 from tegula.hierarchy.group import Group
-from tegula.hierarchy.opening import open as open_any
+from tegula.hierarchy.opening import open_stored as open_any
 from tegula.hierarchy.sources import Sources
 from tegula.metadata.chunk_grids import ChunkGrid, joined_grid
 from tegula.stores.targets.opening import check_options

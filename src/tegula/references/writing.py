@@ -13,7 +13,7 @@ from tegula.arrays.array import Array
 from tegula.errors import AlreadyExistsError, MetadataError
 from tegula.formats import find_format
 from tegula.hierarchy.group import Group
-from tegula.hierarchy.opening import open as open_any
+from tegula.hierarchy.opening import open_stored as open_any
 from tegula.metadata.chunk_keys import V2_KEYS, default_keys
 from tegula.references.icechunk import write_icechunk, writing_session
 from tegula.references.kerchunk import json_references, write_parquet

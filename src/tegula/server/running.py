@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from tegula.arrays.node import Node
 from tegula.errors import MetadataError, StoreError, UnsupportedError
-from tegula.hierarchy.opening import open as open_node
+from tegula.hierarchy.opening import open_stored as open_node
 from tegula.runtime import optional
 from tegula.server.guard import LOOPBACK
 from tegula.stores.targets.opening import check_options

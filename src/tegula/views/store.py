@@ -13,6 +13,7 @@ import numpy as np
 from tegula.engine import stored_array
 from tegula.errors import ReadOnlyError, TegulaError
 from tegula.formats import find_format
+from tegula.formats.dimension_names import attributes_without
 from tegula.indexing import Affine
 from tegula.metadata.chunk_grids import cells, regular_grid
 from tegula.metadata.chunk_keys import default_keys
@@ -161,7 +162,7 @@ class _ShownView:
             keys=default_keys(),
             codecs=(),
             fill_value=view._fill,
-            attributes=dict(view.attrs),
+            attributes=attributes_without(view.attrs),  # the names may have changed, and are a member of the document
             dimension_names=view.dimension_names,
             format="zarr2",
         )

@@ -15,7 +15,7 @@ from tegula.engine.nodes.replacing import replacing
 from tegula.errors import MetadataError, SelectionError, UnsupportedError
 from tegula.formats import find_format
 from tegula.hierarchy.group import Group
-from tegula.hierarchy.opening import open as open_any
+from tegula.hierarchy.opening import open_stored as open_any
 from tegula.jobs.converting.recorded import convert_recorded, outline_recorded
 from tegula.jobs.ledger import share_of
 from tegula.jobs.recording import claimed

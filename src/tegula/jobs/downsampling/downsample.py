@@ -12,7 +12,7 @@ from typing import Any, Literal
 from tegula.arrays.array import Array
 from tegula.errors import MetadataError, UnsupportedError
 from tegula.hierarchy.group import Group
-from tegula.hierarchy.opening import open as open_any
+from tegula.hierarchy.opening import open_stored as open_any
 from tegula.jobs.downsampling.job import PyramidJob, group_at, other_variables
 from tegula.jobs.downsampling.levels import MOST_LEVELS, ZARR3, check_method, masks_of
 from tegula.jobs.ledger import share_of
