@@ -124,18 +124,17 @@ def concat_datasets(
     if not opened:
         raise MetadataError("there are no groups to join")
     arrays = [{name: node for name, node in group.members() if isinstance(node, Array)} for group in opened]
+    for group, others in zip(opened, arrays):
+        if different := sorted(others.keys() ^ arrays[0].keys()):
+            raise MetadataError(f"not all groups have the array {different[0]!r}", path=group.location)
     views: dict[str, View] = {}
     is_joined = False
     for name, first in arrays[0].items():
-        members = [others[name] for others in arrays if name in others]
-        for group, others in zip(opened, arrays):
-            if others.keys() != arrays[0].keys():
-                different = sorted(others.keys() ^ arrays[0].keys())
-                raise MetadataError(f"not all groups have the array {different[0]!r}", path=group.location)
+        members, names = [others[name] for others in arrays], first.dimension_names or ()
         _check_meanings(members)
-        if dim in (first.dimension_names or ()):
+        if dim in names:
             is_joined = True
-            views[name] = concat(members, (first.dimension_names or ()).index(dim))
+            views[name] = concat(members, names.index(dim))
         else:
             _check_equal(members)
             views[name] = first.lazy
@@ -176,6 +175,7 @@ def _check_equal(members: Sequence[Array]) -> None:
 def _views(arrays: Sequence[Any], storage_options: Mapping[str, Any] | None) -> list[View]:
     """Return the views of arrays, those at paths opened together."""
     options: dict[str, Any] = {} if storage_options is None else {"storage_options": storage_options}
+    arrays = [*arrays]
     targets = [array for array in arrays if not hasattr(array, "lazy")]
     opened = iter(gather(lambda target: open_array(target, **options), targets, _AT_ONCE))
     return [array.lazy if hasattr(array, "lazy") else next(opened).lazy for array in arrays]
