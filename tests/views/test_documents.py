@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tegula.cli.program import app
 from typer.testing import CliRunner
 
 import tegula
 import tegula.tensorstore as ts
+from tegula.cli.program import app
 from tegula.errors import MetadataError, NotFoundError, ReadOnlyError, TegulaError, UnsupportedError
 
 from .chains import steps
