@@ -11,6 +11,7 @@ import threading
 import time
 import tracemalloc
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from tests.waiting import run_threads
@@ -507,6 +508,7 @@ def test_keys_that_differ_in_case_only_are_found_out(store, monkeypatch):
             folding.set(key, b"2")
         assert caught.value.key == key
         folding.delete(key)
+    assert folding.get("foo/BAR/x") is None  # below a value under another spelling
     assert folding.get("foo/bar") == b"1"
     folding.set("foo/bar", b"3")
     assert folding.get("foo/bar") == b"3"
@@ -716,3 +718,45 @@ def test_a_name_that_is_too_long_is_named_with_its_length(tmp_path, name):
     assert name not in group
     with pytest.raises(StoreError, match=r"the path is too long: it has [0-9]{4} bytes, its longest name 200"):
         store.set("/".join(["x" * 200] * 30), b"")
+
+
+def test_large_values_are_read_in_parts_that_every_system_reads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+
+    def pread(fd: int, length: int, position: int) -> bytes:
+        asked.append(length)
+        return os.pread(fd, length, position)
+
+    monkeypatch.setattr(open_files, "_pread", pread)
+    monkeypatch.setattr(open_files, "_MOST_AT_ONCE", 3)
+    (tmp_path / "x").write_bytes(b"abcdefgh")
+    with open(tmp_path / "x", "rb") as file:
+        assert open_files.read_at(file.fileno(), 1, 8) == b"bcdefgh"
+    assert asked == [3, 3, 1]
+
+
+@pytest.mark.parametrize("number", [errno.ENOTSUP, errno.EINVAL])
+def test_a_file_is_synced_where_macos_can_not_flush_the_drive(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    synced: list[int] = []
+
+    def refuse(*_: object) -> None:
+        raise OSError(number, "not here")
+
+    monkeypatch.setattr(sys, "platform", "darwin")
+    monkeypatch.setitem(sys.modules, "fcntl", SimpleNamespace(fcntl=refuse, F_FULLFSYNC=51))
+    monkeypatch.setattr(os, "fsync", synced.append)
+    open_files.sync_file(7)
+    assert synced == [7]
+
+
+def test_an_anchor_is_found_below_a_path_with_other_separators(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "altsep", "|")
+    anchor = f"{tmp_path}|a|zarr.json"
+    with pytest.raises(FileNotFoundError):
+        directories.make_directories(str(tmp_path / "a" / "c"), sync=False, anchor=anchor)
+    (tmp_path / "a").mkdir()
+    assert directories.make_directories(str(tmp_path / "a" / "c"), sync=False, anchor=anchor)

@@ -412,6 +412,8 @@ def make_directories(path: str, *, sync: bool, anchor: str = "", note: Callable[
     OSError
         If a directory can't be made, or a file is in its place.
     """
+    if os.altsep:  # on Windows, where keys have slashes
+        path, anchor = path.replace(os.altsep, os.sep), anchor.replace(os.altsep, os.sep)
     missing = [path]
     failures, made = 0, False
     while missing:

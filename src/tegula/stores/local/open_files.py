@@ -50,6 +50,7 @@ _CAN_NOT_COPY = {errno.EXDEV, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP, err
 _pread: Any = getattr(os, "pread", None)
 _pwrite: Any = getattr(os, "pwrite", None)
 _position_lock = _thread.allocate_lock()  # where a file has only one position: Windows
+_MOST_AT_ONCE = 1 << 30  # macOS refuses to read 2 GiB or more in one call
 _FAR = 1 << 43  # the byte that `byte_locks` locks; ext4 and NTFS allow no position of 2**44 or more
 _SHORTEST_PAUSE, _LONG_PAUSE, _LONGEST_PAUSE = 0.00002, 0.002, 0.05  # seconds between two attempts to lock
 _LONG = 1.0  # seconds of waiting after which attempts become rarer
@@ -319,13 +320,18 @@ class FileLock(Held):
 
 
 def sync_file(fd: int) -> None:
-    """Sync a file's contents to the disk, on macOS also from the drive's own cache."""
+    """Sync a file's contents to the disk, on macOS also from the drive's own cache, where the file system can."""
     if sys.platform == "darwin":
         import fcntl  # noqa: PLC0415 - as above
 
-        fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
-    else:
-        os.fsync(fd)
+        try:
+            fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
+        except OSError as error:
+            if error.errno not in (errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOTTY, errno.EINVAL):
+                raise
+        else:
+            return
+    os.fsync(fd)
 
 
 def read_at(fd: int, start: int, stop: int) -> bytes:
@@ -339,7 +345,7 @@ def read_at(fd: int, start: int, stop: int) -> bytes:
     pieces = []
     while start < stop:
         if _pread is not None:
-            piece = _pread(fd, stop - start, start)
+            piece = _pread(fd, min(stop - start, _MOST_AT_ONCE), start)
         else:
             with _position_lock:
                 os.lseek(fd, start, os.SEEK_SET)

@@ -128,10 +128,10 @@ class Root:
                 return None
             if stat.S_ISLNK(status.st_mode):
                 status = os.stat(self.resolve(path))
-            if not stat.S_ISDIR(status.st_mode):
-                raise NotADirectoryError(0, f"{path} is not a directory")
             if self.ignores_case is not False and self.is_twin(above, status):
                 return None
+            if not stat.S_ISDIR(status.st_mode):
+                raise NotADirectoryError(0, f"{path} is not a directory")
             self._remember(above, path)
         return self.at(name) + os.sep
 
