@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
@@ -43,7 +44,7 @@ _REMOTE_READS: Final = 32
 # --- writing
 
 
-def save_view(view: View, target: str | os.PathLike[str]) -> None:
+def save_view(view: View, path: str | os.PathLike[str]) -> None:
     """Store a view as a JSON document, which `tegula.open` opens; its arrays are named in it, and not copied.
 
     The document is a spec of TensorStore, which opens it too if it has drivers for the formats. Arrays in the directory
@@ -54,7 +55,7 @@ def save_view(view: View, target: str | os.PathLike[str]) -> None:
     ----------
     view : View
         The view, of stored arrays on this machine or at URLs.
-    target : str or path
+    path : str or path
         The document, on this machine; by custom its name ends in ``.json``. It is replaced in one step.
 
     Raises
@@ -71,10 +72,10 @@ def save_view(view: View, target: str | os.PathLike[str]) -> None:
     >>> tegula.open(f"{directory}/both.json")[2:][...]
     array([3, 3, 2, 1])
     """
-    path = local_path(target)
-    if path is None:
-        raise UnsupportedError("the document of a view is stored on this machine only", path=str(target))
-    folder, name = os.path.split(os.path.abspath(path))
+    local = local_path(path)
+    if local is None:
+        raise UnsupportedError("the document of a view is stored on this machine only", path=str(path))
+    folder, name = os.path.split(os.path.abspath(local))
     text = json.dumps(_spec_of(view, folder), indent=1)
     LocalStore(folder).set(name, text.encode() + b"\n")
 
@@ -167,12 +168,15 @@ def open_view(
     text = os.fspath(target)
     remote = is_remote(text)
     path = text if remote else local_path(text)
-    if path is None or not (remote or os.path.isfile(path)):
+    if path is None or "::" in text or not (remote or os.path.isfile(path)):
         return None
     folder, _, name = (path if remote else os.path.abspath(path).replace(os.sep, "/")).rpartition("/")
-    store = store_of(folder, read_only=True, storage_options=storage_options if remote else None)
-    # references are JSON, too, and may be large
-    if b'"driver"' not in (store.get(name, (0, _HEAD)) or b"") or (raw := store.get(name)) is None:
+    raw = None
+    with suppress(TegulaError):  # what it is and can't be read for is said by the store that it is opened as
+        store = store_of(folder, read_only=True, storage_options=storage_options if remote else None)
+        # references are JSON, too, and may be large
+        raw = store.get(name) if b'"driver"' in (store.get(name, (0, _HEAD)) or b"") else None
+    if raw is None:
         return None
     document = load(raw, name)
     if not isinstance(document.get("driver"), str):
