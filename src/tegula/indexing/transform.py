@@ -95,30 +95,35 @@ class Transform:
         kept: list[int] = []  # the axes of the view that stay
         lengths: list[int] = []
         parts: list[tuple[int, int, int]] = []
-        for axis, size in enumerate(shape):
-            item = items[axis] if axis < len(items) else _FULL
+        for axis, item in enumerate(items):
+            size = shape[axis]
             if type(item) is slice:
                 try:
-                    picked = range(*item.indices(size))
+                    start, stop, step = item.indices(size)
                 except (TypeError, ValueError):
                     return None
-                count = len(picked)
-                parts.append((len(kept), picked.start if count else 0, picked.step if count > 1 else 1))
+                count = len(range(start, stop, step))
+                parts.append((len(kept), start if count else 0, step if count > 1 else 1))
                 kept.append(axis)
                 lengths.append(count)
             elif type(item) is int and -size <= item < size:
                 parts.append((-1, item % size, 0))
             else:
                 return None
+        for axis in range(len(items), len(shape)):
+            parts.append((len(kept), 0, 1))
+            kept.append(axis)
+            lengths.append(shape[axis])
         maps: list[OutputMap] = []
         for one in self.maps:
             if type(one) is not Affine:
                 return None
-            if one.axis < 0:
+            own, begin, stride = one
+            if own < 0:
                 maps.append(one)
             else:
-                axis, start, step = parts[one.axis]
-                maps.append(Affine(axis, one.start + one.step * start, one.step * step))
+                axis, start, step = parts[own]
+                maps.append(Affine(axis, begin + stride * start, stride * step))
         names = None if names is None else tuple([names[axis] for axis in kept])
         return Transform(tuple(lengths), tuple(maps), self.base, names)
 
@@ -289,9 +294,6 @@ class Transform:
             raise SelectionError(
                 f"the array's shape is {shape} now, without all elements of this view; select from the array again"
             )
-
-
-_FULL = slice(None)
 
 
 def whole(shape: tuple[int, ...], names: Names = None) -> Transform:

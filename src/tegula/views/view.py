@@ -30,6 +30,7 @@ else:
 __all__ = ["View", "view_of"]
 
 Field = str | list[str] | None
+_NAMING = frozenset({str, np.str_, list})  # types of items that may name fields of records
 
 
 @refusing_operators
@@ -174,8 +175,8 @@ class View:
 
     def _selected(self, selection: Any, outer: bool = False) -> View:
         field = self._field
-        names = None if self._type is not None else self._stored_type.names
-        if names is not None:
+        items = selection if type(selection) is tuple else (selection,)
+        if not _NAMING.isdisjoint(map(type, items)) and self._type is None and (names := self._stored_type.names):
             field, selection = self._with_fields(names, selection)
         try:
             transform = self._transform.index(selection, outer=outer)
