@@ -146,8 +146,9 @@ class Transform:
             if one is not None:
                 at[one] = len(shape)
             added = (1,) if one is None else lengths[one]
-            named = one is not None and one >= 0 and len(added) == 1 and self.names is not None
-            names += [self.names[one] if named else None] * len(added)  # type: ignore[index]
+            # an axis that is added, split, or joined with others has no name
+            has_name = self.names is not None and one is not None and one >= 0 and len(added) == 1
+            names += [self.names[one] if has_name else None] * len(added)  # type: ignore[index]
             shape += added
 
         # what each axis of the view becomes, put into the maps
@@ -185,8 +186,8 @@ class Transform:
                 raise SelectionError(f"{axes!r:.80} is not an order of the {ndim} axes")
         maps: list[OutputMap] = []
         for one in self.maps:
-            if type(one) is not Affine:
-                maps.append(one.transpose(order))  # type: ignore[union-attr]
+            if not isinstance(one, Affine):
+                maps.append(one.transpose(order))
             else:
                 maps.append(Affine(order.index(one.axis), one.start, one.step) if one.axis >= 0 else one)
         names = None if self.names is None else tuple([self.names[axis] for axis in order])

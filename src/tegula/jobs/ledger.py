@@ -11,9 +11,9 @@ Its keys are below `DIRECTORY` in the job's target, a name that no format uses f
     runs/0-256-0of1         many units in a row, which replace their records
     arrays/t                an array that is complete, with the sums over its units
 
-The last three are records. One is written after the values of its unit, so a unit with a record is done, and a unit
-without one is done again; chunks do not show that, since those that hold only the fill value are not stored. What a job
-makes that replaces a node is beside its ledger, below `.tegula_job-new`, until it is complete.
+The last three are records. A worker writes a record after the values of its unit, and a resumed job repeats the units
+that have no record. Stored chunks can't show which units are done, since chunks that equal the fill value are not
+stored. A job that replaces a node makes the new one beside its ledger, below `.tegula_job-new`, until it is complete.
 """
 
 from __future__ import annotations

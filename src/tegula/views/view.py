@@ -320,7 +320,27 @@ class View:
         return self._base.start(self._read, out, False)
 
     def write(self, values: Any) -> Future[None]:
-        """Write the elements in the background, as ``view[...] = values``; `values` must not change meanwhile."""
+        """Write the elements in the background, as ``view[...] = values``.
+
+        Parameters
+        ----------
+        values : array_like
+            Values that can be broadcast to the view's shape; must not change until the future is done.
+
+        Returns
+        -------
+        Future
+            Its ``result()`` or ``await`` gives ``None``, or raises the error of the write, such as `ReadOnlyError` or
+            `SelectionError`.
+
+        Examples
+        --------
+        >>> import tegula
+        >>> a = tegula.create_array({}, data=[1, 2, 3])
+        >>> a.lazy[1:].write(7).result()
+        >>> a[...]
+        array([1, 7, 7])
+        """
         return self._base.start(self._write, values)
 
     def _read(self, out: Any, is_point: bool) -> Any:

@@ -1,7 +1,7 @@
 //! The C libraries of the codecs as safe functions. Used by the codecs of these names, and by `blosc`.
 //!
-//! Functions of which any call is right are declared as such here; those that take an address and a length are called
-//! for slices.
+//! These modules declare a C function as safe if no argument can make it unsound, and wrap a function that takes an
+//! address and a length in one that takes a slice.
 
 pub(super) mod deflate;
 pub(super) mod lz4;

@@ -1,7 +1,6 @@
 //! Functions of the C library, declared with types of which every value is right to pass. Called by `system`.
 //!
-//! Functions with a variable number of arguments, and those that take an address and a length, are called through
-//! `libc`.
+//! `system` calls variadic functions, and functions that take an address and a length, through `libc` instead.
 
 use std::ffi::CStr;
 use std::marker::PhantomData;
