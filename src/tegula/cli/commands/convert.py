@@ -25,12 +25,13 @@ from tegula.cli.targets import (
     split_target,
     target_argument,
 )
-from tegula.display.info import columns, human_bytes
+from tegula.display.info import columns
 from tegula.display.markup import printable
 from tegula.errors import SelectionError
 from tegula.extracts.selections import parse_selection
 from tegula.jobs.converting.convert import ConvertReport
 from tegula.jobs.converting.convert import convert as convert_node
+from tegula.runtime.quantities import human_bytes
 
 __all__ = ["convert", "parse_codecs", "parse_lengths", "parse_numbers", "parse_option", "parse_rules"]
 
