@@ -173,7 +173,7 @@ def convert(
             open_target(source, "r", storage_option, allow_pickle=allow_pickle) as node,
             progress_line(quiet, node) as progress,
         ):
-            report = convert_node(node, store, path=path or inner, progress=progress, **options)
+            report = convert_node(node, target, path=path or "", progress=progress, **options)
         if file is not None:
             text = report.to_json() if file.name.endswith(".json") else report.to_html()
             (stream or stack.enter_context(output(file))).write(text.encode())

@@ -145,7 +145,7 @@ def _destination(source: str, target: str) -> tuple[str, str]:
     store, inner = split_target(target)
     name = links(source.rstrip("/"))[-1].rpartition("/")[2]
     if inner or target.endswith("::"):
-        return store, f"{inner}{name}" if inner.endswith("/") else inner
+        return store, f"{inner}/{name}" if target.endswith("/") else inner
     if store.endswith("/") or _is_plain_directory(store):
         return os.path.join(store, name), ""
     return store, ""
