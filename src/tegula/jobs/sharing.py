@@ -16,7 +16,7 @@ from tegula.arrays.array import Array
 from tegula.engine.concurrency.pool import gather, results_of
 from tegula.errors import MetadataError, TegulaError
 from tegula.hierarchy.sources import Source, Sources
-from tegula.jobs.ledger import Amounts, Ledger
+from tegula.jobs.ledger import UNRECORDED, Amounts, Ledger, Records
 from tegula.jobs.misplaced import refuse_misplaced
 from tegula.jobs.plans import Piece, Plan, Unit, fingerprint_of
 from tegula.jobs.runners.runner import Runner, Threads, Work, check_reachable, runner_of
@@ -106,7 +106,7 @@ class Share(Generic[R]):
 
     runner: Runner
     code: Code[R]
-    ledger: Ledger | None = None
+    ledger: Records = UNRECORDED
     plan: Plan | None = None  # the arrays, if there is a ledger
 
 
@@ -222,8 +222,7 @@ def shared_results(
                 number = number * size + part.start
             unit = Unit(first + number, box)
             units.append(unit)
-            record = None if ledger is None else ledger.known(unit.number)
-            if ledger is not None and record is not None:
+            if (record := ledger.known(unit.number)) is not None:
                 try:
                     ready[unit.number] = share.code.decode(record)
                     continue
@@ -251,9 +250,8 @@ class Reading(Generic[R]):
 
     def __init__(self, share: Share[R], nodes: Sequence[Node], progress: Progress | None) -> None:
         self._share, self._progress = share, one_at_a_time(progress)
-        changed = None if share.ledger is None else share.ledger.spoil
         self._nodes = nodes
-        self.sources = [Sources(node, changed=changed) for node in nodes]
+        self.sources = [Sources(node, changed=share.ledger.spoil) for node in nodes]
         self._requests = max(node.store.concurrency for node in nodes)
 
     def each(self, work: Callable[[T], V], items: Iterable[T]) -> Iterator[V]:

@@ -142,7 +142,8 @@ class _CompletionReport(ArrayJob):
             if not isinstance(target, Array):
                 raise NotFoundError("the array has been deleted", path=location_of(self.store, path))
             read = self._source(source, "rewrite")
-            compared = dict(zip(("verified", "digest"), self._verified(source, prepared, target, read)))
+            piece = self.pieces(source, prepared)[1]
+            compared = dict(zip(("verified", "digest"), self._verified(source, prepared, piece, target, read)))
         stored, after = prepared.draft.stored.amount_stored()
         sizes: dict[str, Any] = {
             "before": source.nbytes_stored() if source.store.listable else 0,

@@ -7,7 +7,7 @@ from math import lcm, prod
 
 from tegula.arrays.array import Array
 from tegula.display.info import counted, human_bytes
-from tegula.jobs.ledger import Ledger
+from tegula.jobs.ledger import Records
 from tegula.jobs.plans import Plan
 from tegula.jobs.rewriting.passes import Passes
 from tegula.jobs.rewriting.temporary import between_name
@@ -50,12 +50,12 @@ class Estimate:
         requests, memory = self.requests + other.requests, max(self.memory, other.memory)
         return Estimate(self.units + other.units, read, written, requests, memory)
 
-    def left(self, ledger: Ledger, plan: Plan, name: str) -> Estimate:
+    def left(self, ledger: Records, plan: Plan, name: str) -> Estimate:
         """Return the estimate for the units of an array that a job still has to do."""
         pieces = [piece for piece in (plan.pieces.get(name), plan.pieces.get(between_name(name))) if piece is not None]
         number = sum(piece.stop - piece.first for piece in pieces)
         is_over = ledger.completed(plan.pieces[name].first) is not None
-        units = 0 if is_over else sum(ledger.left_of(piece.first, piece.stop) for piece in pieces)
+        units = 0 if is_over else sum(map(ledger.left_of, pieces))
         part = units / max(1, number)
         read, written, requests = (round(part * n) for n in (self.bytes_read, self.bytes_written, self.requests))
         return Estimate(units, read, written, requests, self.memory if units else 0)

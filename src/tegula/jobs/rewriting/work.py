@@ -21,7 +21,7 @@ from tegula.engine.stored.visiting import batches, cells, check_number, stored_i
 from tegula.errors import CodecError, UnsupportedError
 from tegula.formats.json_encoding import equal_json
 from tegula.jobs.checksum import digest_of_array
-from tegula.jobs.ledger import Ledger, add_amounts
+from tegula.jobs.ledger import Records, add_amounts
 from tegula.jobs.plans import Unit
 from tegula.jobs.publishing import Destination, Writing
 from tegula.jobs.rewriting.memory import release
@@ -64,7 +64,7 @@ class Converting(Writing):
         axes: list[Axis | int],
         destination: Destination,
         mode: Mode,
-        ledger: Ledger | None,
+        ledger: Records,
         limits: Mapping[str, int] = MappingProxyType({}),
         precision: Precision | None = None,
     ) -> None:
@@ -101,12 +101,10 @@ class Converting(Writing):
         return results
 
     def _rewritten(self, box: Box) -> dict[str, int]:
-        """Write the new values of a box; return the bytes, the largest error, and the sums if they are recorded."""
+        """Write the new values of a box; return the bytes, and the largest error."""
         values, loss = self._new_values(box)
         self.target[box] = values
         results = _amounts_of(loss) if self.precision is not None else {}
-        if self.ledger is not None:
-            results |= _sums(box, values, self.target)
         return {"read": values.nbytes, "written": values.nbytes, **results}
 
     def _compared(self, box: Box) -> dict[str, int]:
@@ -155,7 +153,7 @@ class Converting(Writing):
         if stores_all(self.target.stored) or not old.is_sparse(number):
             return None
         chunks = in_boxes(self.units, partial(chunks_with_values, old, self.units), grid)
-        return chunks if self.ledger is not None else _together(chunks)
+        return chunks if self.ledger.lasts else _together(chunks)
 
 
 def _together(pairs: Iterator[tuple[Coords, Coords]]) -> Iterator[tuple[Coords, Coords]]:
