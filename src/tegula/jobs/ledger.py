@@ -157,10 +157,6 @@ class Records:
         """Return the number of units of an array that are left to each of the other parts of the job."""
         return Counter()
 
-    def living_parts(self) -> list[int]:
-        """Return the numbers of the parts that run now, including this one."""
-        return [1]
-
     def undivided(self) -> Records:
         """Return the records of work that is not divided into parts: who needs the result does all of it."""
         return self
@@ -666,6 +662,7 @@ class Ledger(Records):
         return self._shared_as(1, 1)
 
     def living_parts(self) -> list[int]:
+        """Return the numbers of the parts that run now, including this one."""
         number, parts = self.part
         living = {name for name, owner in self.owners().items() if owner.is_alive and name.endswith(f"of{parts}")}
         return sorted({number, *(int(name.partition("of")[0]) for name in living)})

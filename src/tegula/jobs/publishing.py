@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
@@ -16,6 +16,7 @@ from tegula.formats import Format, find_format
 from tegula.jobs.ledger import Records
 from tegula.jobs.runners.runner import Work
 from tegula.metadata.nodes import ArrayMetadata, NodeMetadata
+from tegula.runtime.frozen import replace
 from tegula.stores import Store
 from tegula.stores.targets.paths import location_of
 

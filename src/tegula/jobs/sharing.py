@@ -123,16 +123,8 @@ def sharing(
 ) -> Iterator[Share[R] | None]:
     """Yield the `Share` of an operation; ``None`` if the user gave no runner, workers or ledger.
 
-    Parameters
-    ----------
-    plan : Plan
-        The operation, still without arrays.
-    pieces : callable
-        Returns the arrays to visit, as `piece_for` has them; called only if there is a ledger.
-    stores : iterable of Store
-        The stores to read from.
-    runner, workers, ledger
-        As the user gave them; the ledger is removed at the end.
+    Only if there is a ledger, which is removed at the end, `pieces` is called: it returns the arrays to visit, as
+    `piece_for` has them, which the `plan` still lacks. `stores` are those to read from.
     """
     if runner is None and workers is None and ledger is None:
         yield None
@@ -300,16 +292,8 @@ class Reading(Generic[R]):
     ) -> Iterator[R]:
         """Yield the results for all elements of arrays of one shape, and report the progress.
 
-        Parameters
-        ----------
-        path : str
-            Path of the arrays below the nodes.
-        work : callable
-            Computes the result of a box; it can be pickled.
-        boxes : iterable of Box
-            The boxes.
-        others : callable
-            Returns the result for the elements outside of the boxes, which hold the fill value, given their number.
+        `path` is theirs below the nodes. `work`, which can be pickled, computes the result of a box, and `others` that
+        of the elements outside of the boxes, which hold the fill value, given their number.
 
         Raises
         ------

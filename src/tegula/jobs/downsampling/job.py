@@ -351,7 +351,9 @@ class PyramidJob:
 
     def _is_alone(self, left: Counter[int]) -> bool:
         """Return whether no running part has units left."""
-        return {*left}.isdisjoint({*self._ledger.living_parts()} - {self._ledger.part[0]})
+        assert self._recording is not None
+        ledger = self._recording.ledger
+        return {*left}.isdisjoint({*ledger.living_parts()} - {ledger.part[0]})
 
     def _finish(self) -> None:
         """Write the metadata of the pyramid; consolidate again if the group had consolidated metadata."""

@@ -195,8 +195,12 @@ class ArrayJob:
     def _outlined(self, source: Array, planned: Prepared) -> ConvertedArray:
         """Return the entry for an array that would be converted."""
         passes = self._passes(source, planned, planned.draft)
+        if passes is None:
+            grid = self.pieces(source, planned)[1].grid
+            amount = estimate(source, planned.draft, grid, planned.mode == "copy")
+        else:
+            amount = estimate_of(passes)
         with self._lock:
-            amount = estimate(source, planned.draft, planned.mode == "copy") if passes is None else estimate_of(passes)
             if self.run.plan is not None:
                 amount = amount.left(self.run.ledger, self.run.plan, planned.name)
             self.report.estimate = self.report.estimate.merge(amount)
@@ -223,8 +227,7 @@ class ArrayJob:
         ledger.complete(piece)
         if first is not None and ledger.lasts:
             delete_node(self.store, self.path_of(first.name))
-        if target.nbytes:  # few chunks may be stored, and no other boxes are visited
-            self._report_progress(name, target.nbytes, target)
+        self._report_progress(planned, 1)  # few chunks may be stored, and no other boxes are visited
 
         # the comparison, and what the report says
         sizes = self._sizes(source, planned, target, total, mode)
@@ -322,14 +325,14 @@ class ArrayJob:
                 between = self._between(source, planned, made, first, stack)
                 work = self._work(source, planned, "rewrite", made, between=between)
                 with read:
-                    _, left = self._done(work, first, partial(self._show, planned, 0, half=0))
+                    _, left = self._done(work, first, partial(self._report_progress, planned, 0, half=0))
                 if left:
                     return Counter(), left
                 ledger.complete(first)
                 source, planned = between, replace(planned, axes=[(0, 1, size) for size in between.shape])
             work = self._work(source, planned, mode, made)
             with read:
-                return self._done(work, piece, partial(self._show, planned, 0, half=half))
+                return self._done(work, piece, partial(self._report_progress, planned, 0, half=half))
 
     def _between(self, source: Array, planned: Prepared, made: _Making, first: Piece, stack: ExitStack) -> Array:
         """Return the temporary array between two passes; if no records last it is removed with the `stack`."""
@@ -397,19 +400,25 @@ class ArrayJob:
             made = _Making(self.store, self.path_of(planned.name), is_visible=True)
             work = self._work(_opened_anew(source), planned, "verify", made)
             work.ledger = ledger
-            total, _ = self._done(work, piece, partial(self._show, planned, 1))
+            total, _ = self._done(work, piece, partial(self._report_progress, planned, 1))
         ledger.complete(piece)
-        self._report_progress(planned.name, 2 * target.nbytes, target)
+        self._report_progress(planned, 2)
         written = Array(target.stored, target.path, read_only=True)
         same = not total["different"] and same_attributes(written, planned.target.metadata.attributes)
         return same, digest_of(written, total) if same else ""
 
-    def _show(self, planned: Prepared, passes: int, done: int, half: int | None = None) -> None:
-        """Report progress; each of two passes counts half."""
+    def _report_progress(self, planned: Prepared, passes: int, done: int = 0, half: int | None = None) -> None:
+        """Report how much has been written and, with `verify`, read back: passes over the array, and elements of one.
+
+        Each of two passes through a temporary array counts half.
+        """
         draft = planned.draft
+        if self.run.progress is None or not draft.nbytes:
+            return
         if half is not None:
             done = (done + half * draft.size) // 2
-        self._report_progress(planned.name, passes * draft.nbytes + done * draft.itemsize, draft)
+        total = draft.nbytes * (2 if self.run.verify else 1)
+        self.run.progress(planned.name, passes * draft.nbytes + done * draft.itemsize, total)
 
     def _mode(self, source: Array, axes: list[Axis | int], planned: Target, target: Array) -> Mode:
         """Return whether the chunks of an array can be copied as they are stored."""
@@ -450,12 +459,6 @@ class ArrayJob:
         stored, after = target.stored.amount_stored()
         sizes: dict[str, Any] = {"stored": stored, "before": _bytes_stored(source), "after": after}
         return sizes if planned.target.precision is None else {**sizes, "loss": loss_of(total)}
-
-    def _report_progress(self, name: str, done: int, target: Array) -> None:
-        """Report how many bytes have been written and, with `verify`, read back."""
-        if self.run.progress is not None:
-            passes = 2 if self.run.verify else 1
-            self.run.progress(name, done, target.nbytes * passes)
 
 
 def _limited(threads: int | None) -> AbstractContextManager[Any]:

@@ -11,8 +11,7 @@ from tegula.jobs.ledger import Records
 from tegula.jobs.plans import Plan
 from tegula.jobs.rewriting.passes import Passes
 from tegula.jobs.rewriting.temporary import between_name
-from tegula.jobs.units import block_grid
-from tegula.metadata.chunk_grids import ChunkAxis, RegularAxis
+from tegula.metadata.chunk_grids import ChunkAxis, ChunkGrid, RegularAxis
 
 __all__ = ["Estimate", "estimate", "estimate_of"]
 
@@ -69,19 +68,18 @@ class Estimate:
         return f"{units}, {read} to read, {written} to write, {requests}, {memory}"
 
 
-def estimate(source: Array, target: Array, copies: bool) -> Estimate:
+def estimate(source: Array, target: Array, grid: ChunkGrid, copies: bool) -> Estimate:
     """Estimate the conversion of an array, by arithmetic alone: as if every chunk were stored.
 
-    The target need not be stored; `copies` says whether chunks are copied as they are stored.
+    The target need not be stored. `grid` is that of the units; `copies` says whether chunks are copied as they are.
 
     Examples
     --------
     >>> import tegula
     >>> a = tegula.create_array({}, shape=(100, 100), chunks=(10, 100), dtype="f8")
-    >>> estimate(a, a, copies=True).units
-    1
+    >>> estimate(a, a, a.metadata.grid, copies=True).units
+    10
     """
-    grid = block_grid(source, target)
     counts = grid.counts(target.shape)
     box, chunk = grid.largest_chunk(), source.metadata.grid.largest_chunk()
     if source.ndim == target.ndim:

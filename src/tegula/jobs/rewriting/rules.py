@@ -103,18 +103,10 @@ class Rules:
     def choose(
         self, path: str, names: Names | None, own: Sequence[Any], suits: bool = True
     ) -> tuple[Any, str | None, bool]:
-        """Choose the value for an array.
+        """Choose the value for an array, given its path below the source and the names of its dimensions.
 
-        Parameters
-        ----------
-        path : str
-            Path of the array below the source.
-        names : sequence of str or None, optional
-            Names of its dimensions.
-        own : sequence
-            The array's own lengths along each dimension, which it keeps unless a rule changes them.
-        suits : bool
-            Whether a plain value that is given for a whole hierarchy applies to this array.
+        `own` are its lengths along each dimension, which it keeps unless a rule changes them, and `suits` says whether
+        a plain value that is given for a whole hierarchy applies to it.
 
         Returns
         -------

@@ -16,7 +16,6 @@ import numpy.typing as npt
 from tegula.arrays.array import Array
 from tegula.engine.copying.chunk_copies import ChunkCopies, part_of, stores_all
 from tegula.engine.copying.chunks import chunks_with_values, copier_of, copy_chunks
-from tegula.engine.stored.array import StoredArray
 from tegula.engine.stored.visiting import batches, cells, check_number, stored_inside
 from tegula.errors import CodecError, UnsupportedError
 from tegula.formats.json_encoding import equal_json
@@ -45,16 +44,7 @@ _ERRORS: Final = ("largest error", "largest relative error")
 class Converting(Writing):
     """The work on each unit of an array: chunks are copied, or values rewritten, or both sides compared.
 
-    Parameters
-    ----------
-    name, source, destination, ledger, limits
-        As for `Work` and `Writing`.
-    axes : list
-        The selected part of each axis, see `selected_axes`.
-    mode : {"copy", "rewrite", "verify"}
-        What to do.
-    precision : Precision, optional
-        How values change.
+    `axes` has the selected part of each axis, as `selected_axes` returns it, and `precision` says how values change.
     """
 
     def __init__(
@@ -129,15 +119,10 @@ class Converting(Writing):
         """The function that copies chunks or shards one by one."""
         return copier_of(self.source.stored, self.target.stored)
 
-    @property
-    def units(self) -> StoredArray:
-        """The array whose chunks or shards are copied one by one."""
-        return self.copier.units
-
     def _chunks_in(self, box: Box) -> Iterator[Coords]:
         """Yield the coordinates of the chunks that begin in a box: each begins in one box only."""
         bounds = []
-        for axis, part in zip(self.units.metadata.grid.axes, box):
+        for axis, part in zip(self.copier.units.metadata.grid.axes, box):
             first = int(axis.locate(part.start))
             first += int(axis.start(first)) < part.start
             bounds.append((first, int(axis.locate(part.stop - 1)) + 1))
@@ -152,7 +137,8 @@ class Converting(Writing):
         number = prod(old.metadata.grid.counts(old.metadata.shape))
         if stores_all(self.target.stored) or not old.is_sparse(number):
             return None
-        chunks = in_boxes(self.units, partial(chunks_with_values, old, self.units), grid)
+        units = self.copier.units
+        chunks = in_boxes(units, partial(chunks_with_values, old, units), grid)
         return chunks if self.ledger.lasts else _together(chunks)
 
 

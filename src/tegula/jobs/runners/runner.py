@@ -221,12 +221,7 @@ def do_units(
 ) -> tuple[Counter[str], Counter[int]]:
     """Do the units of an array; `report` is called with the number of elements done so far.
 
-    Returns
-    -------
-    Counter
-        The sums over all units that are done.
-    Counter of int
-        Number of units that are left to each of the other parts of the job.
+    Return the sums over all units that are done, and the number of units left to each of the other parts of the job.
     """
     ledger, done, mine = work.ledger, 0, deque[int]()
     if (known := ledger.completed(piece.first)) is not None:
