@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from math import lcm, prod
 
 from tegula.arrays.array import Array
-from tegula.display.info import counted, human_bytes
 from tegula.jobs.ledger import Records
 from tegula.jobs.plans import Plan
 from tegula.jobs.rewriting.passes import Passes
 from tegula.jobs.rewriting.temporary import between_name
 from tegula.metadata.chunk_grids import ChunkAxis, ChunkGrid, RegularAxis
+from tegula.runtime.quantities import counted, human_bytes
 
 __all__ = ["Estimate", "estimate", "estimate_of"]
 

@@ -106,16 +106,9 @@ class Rules:
         """Choose the value for an array, given its path below the source and the names of its dimensions.
 
         `own` are its lengths along each dimension, which it keeps unless a rule changes them, and `suits` says whether
-        a plain value that is given for a whole hierarchy applies to it.
-
-        Returns
-        -------
-        value : object
-            As for `tegula.create_array`; ``None`` if the array is left as it is.
-        note : str or None
-            The reason why a rule that names the array is not followed.
-        fits : bool
-            Whether the plain value, or the rules for dimensions, fit the array.
+        a plain value that is given for a whole hierarchy applies to it. Return the value (as for `tegula.create_array`;
+        ``None`` if the array is left as it is), the reason why a rule that names the array is not followed, and whether
+        the plain value, or the rules for dimensions, fit the array.
         """
         if not self.rules:
             fits = self.single or self.plain is None or (suits and self._fits(self.plain, len(own)))
