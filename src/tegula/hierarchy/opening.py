@@ -138,7 +138,7 @@ def open(
 def open_stored(target: Any, mode: str = "r", **options: Any) -> Any:
     """Open a node as `open` does, for functions that take nodes: a view's document opens as a read-only array."""
     node = open(target, mode, **options)
-    return open(node.as_store()) if hasattr(node, "as_store") else node
+    return open(node.as_store()) if hasattr(type(node), "as_store") else node
 
 
 def _may_be_archive(target: Any) -> bool:
