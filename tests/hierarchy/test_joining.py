@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tegula
-from tegula.errors import MetadataError
+from tegula.errors import MetadataError, NotFoundError
 
 
 def dataset(start: int, target: Any = None, **changes: Any) -> tegula.Group:
@@ -62,3 +62,10 @@ def test_other_groups_are_refused() -> None:
         tegula.concat_datasets([])
     with pytest.raises(MetadataError, match="no axis 3"):
         tegula.stack([dataset(0)["x"]], axis=3)
+    with pytest.raises(MetadataError, match="not one path"):
+        tegula.concat("x.zarr")
+    for array in (np.zeros(3), dataset(0)):
+        with pytest.raises(MetadataError, match="no stored array"):
+            tegula.concat([array])
+    with pytest.raises(NotFoundError, match="there is a group, not an array"):
+        tegula.concat([dataset(0).store])

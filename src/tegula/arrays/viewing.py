@@ -79,6 +79,16 @@ class ViewedArray:
         )
 
     @property
+    def parts(self) -> tuple[int, ...]:
+        metadata = self.array.stored.metadata
+        return tuple(
+            [
+                axis.chunk if type(axis) is RegularAxis else max(1, size)
+                for axis, size in zip(metadata.grid.axes, metadata.shape)
+            ]
+        )
+
+    @property
     def names(self) -> tuple[str | None, ...] | None:
         return self.array.dimension_names
 

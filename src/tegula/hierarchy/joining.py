@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -9,9 +10,9 @@ import numpy as np
 
 from tegula.arrays.array import Array
 from tegula.engine.concurrency.pool import gather
-from tegula.errors import MetadataError
+from tegula.errors import MetadataError, NotFoundError
 from tegula.hierarchy.group import Group
-from tegula.hierarchy.opening import open_array, open_group
+from tegula.hierarchy.opening import open, open_group
 from tegula.views import View, join
 from tegula.views.store import ViewStore
 
@@ -174,8 +175,21 @@ def _check_equal(members: Sequence[Array]) -> None:
 
 def _views(arrays: Sequence[Any], storage_options: Mapping[str, Any] | None) -> list[View]:
     """Return the views of arrays, those at paths opened together."""
-    options: dict[str, Any] = {} if storage_options is None else {"storage_options": storage_options}
+    if isinstance(arrays, (str, os.PathLike)):
+        raise MetadataError(f"arrays is a sequence of arrays or paths, not one path; pass [{arrays!r:.80}]")
+
     arrays = [*arrays]
     targets = [array for array in arrays if not hasattr(array, "lazy")]
-    opened = iter(gather(lambda target: open_array(target, **options), targets, _AT_ONCE))
-    return [array.lazy if hasattr(array, "lazy") else next(opened).lazy for array in arrays]
+    opened = iter(gather(lambda target: _opened(target, storage_options), targets, _AT_ONCE))
+    return [array.lazy if hasattr(array, "lazy") else next(opened) for array in arrays]
+
+
+def _opened(target: Any, storage_options: Mapping[str, Any] | None) -> View:
+    """Return the view of an array at a path."""
+    if isinstance(target, (Group, np.ndarray)):
+        raise MetadataError(f"a {type(target).__name__} is no stored array; pass arrays, views, paths or stores")
+    node = open(target, storage_options=storage_options)
+    if not hasattr(node, "lazy"):
+        raise NotFoundError(f"there is a {type(node).__name__.lower()}, not an array", path=node.location)
+    view: View = node.lazy
+    return view

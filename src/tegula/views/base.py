@@ -45,6 +45,10 @@ class Base(Protocol):
         """Length of the chunks along each axis; ``None`` where they vary."""
 
     @property
+    def parts(self) -> tuple[int, ...]:
+        """Lengths to divide the axes by, so that a part lies in few chunks; at least 1."""
+
+    @property
     def names(self) -> tuple[str | None, ...] | None:
         """Names of the axes, if there are any."""
 

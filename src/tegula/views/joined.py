@@ -56,9 +56,7 @@ class Joined:
         first = members[0]
         self.shape: tuple[int, ...] = (*first.shape[:axis], int(self.starts[-1]), *first.shape[axis + 1 :])
         self.dtype = _dtype_of(members)
-        self.names = first.dimension_names
-        if any(member.dimension_names != self.names for member in members):
-            self.names = None
+        self.names = _names_of(members)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Joined, (self.members, self.axis)
@@ -83,15 +81,23 @@ class Joined:
 
     @property
     def chunks(self) -> tuple[int | None, ...]:
-        known = [member.chunks for member in self.members]
+        known = [member._chunk_lengths() for member in self.members]
         lengths: list[int | None] = []
         for axis in range(len(self.shape)):
-            found = {None if chunks is None else chunks[axis] for chunks in known}
+            found = {own[axis] for own in known}
             length = found.pop() if len(found) == 1 else None
             if length is not None and axis == self.axis:  # chunks may not cross from one member to the next
                 length = length if all(start % length == 0 for start in self.starts[:-1].tolist()) else None
             lengths.append(length)
         return tuple(lengths)
+
+    @property
+    def parts(self) -> tuple[int, ...]:
+        parts, lengths = [*self.members[0]._part_lengths()], np.diff(self.starts)
+        length, part = int(lengths[0]), parts[self.axis]
+        if length and length % part and np.all(lengths == length):  # a part in each member, and not in two
+            parts[self.axis] = length
+        return tuple(parts)
 
     @property
     def attrs(self) -> Mapping[str, Any]:
@@ -227,6 +233,14 @@ def join(members: Sequence[View], axis: int) -> View:
             )
     base = Joined(members, axis)
     return View(base, whole(base.shape, base.names), None, None)
+
+
+def _names_of(members: Sequence[View]) -> tuple[str | None, ...] | None:
+    """Return the names of the axes that members with names agree on; ``None`` if there are none."""
+    known = {member.dimension_names for member in members} - {None}
+    found = [{*names} - {None} for names in zip(*known)]
+    names = tuple([one.pop() if len(one) == 1 else None for one in found])
+    return names if any(names) else None
 
 
 def _dtype_of(members: Sequence[View]) -> np.dtype[Any]:

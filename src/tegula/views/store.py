@@ -208,7 +208,7 @@ class _ShownView:
 
 def _chunk_shape(view: Any) -> tuple[int, ...]:
     """Return the shape of the chunks of a view: not larger than some megabytes, unless those of the array below are."""
-    exact, shape = view._chunk_lengths(), [length or 1 for length in view._chunk_lengths(exact=False)]
+    exact, shape = view._chunk_lengths(), [*view._part_lengths()]
     sliced = {one.axis for one in view._transform.maps if isinstance(one, Affine)}
     free = [axis for axis, length in enumerate(exact) if length is None or axis not in sliced]
     while prod(shape) * max(1, view.itemsize) > _NBYTES and any(shape[axis] > 1 for axis in free):

@@ -133,15 +133,21 @@ class View:
         found = tuple([length for length in lengths if length is not None])
         return found if len(found) == len(lengths) else None
 
-    def _chunk_lengths(self, exact: bool = True) -> tuple[int | None, ...]:
+    def _chunk_lengths(self) -> tuple[int | None, ...]:
         lengths: list[int | None] = [max(1, size) for size in self.shape]
         for one, chunk in zip(self._transform.maps, self._base.chunks):
             if isinstance(one, Affine) and one.axis >= 0:
-                length = _chunk_length(one, self.shape[one.axis], chunk)
-                if length is None and not exact:  # parts that are no larger than those within a chunk
-                    length = max(1, chunk // abs(one.step)) if chunk else self.shape[one.axis]
-                lengths[one.axis] = length
+                lengths[one.axis] = _chunk_length(one, self.shape[one.axis], chunk)
         return tuple(lengths)
+
+    def _part_lengths(self) -> tuple[int, ...]:
+        """Return lengths to divide the axes by, each that of the chunks where these divide the view evenly."""
+        known = self._chunk_lengths()
+        lengths = [max(1, size) for size in self.shape]
+        for one, part in zip(self._transform.maps, self._base.parts if None in known else ()):
+            if isinstance(one, Affine) and one.axis >= 0:  # no larger than what is within a chunk
+                lengths[one.axis] = min(lengths[one.axis], max(1, part // abs(one.step)))
+        return tuple([length or part for length, part in zip(known, lengths)])
 
     @property
     def dimension_names(self) -> tuple[str | None, ...] | None:
@@ -481,7 +487,7 @@ class _ForDask:
     def __init__(self, view: View) -> None:
         self._view = view
         self.shape, self.dtype, self.ndim = view.shape, view.dtype, view.ndim
-        self.chunks = view._chunk_lengths(exact=False)
+        self.chunks = view._part_lengths()
 
     def __getitem__(self, selection: Any) -> Any:
         return self._view._selected(selection)[...]
