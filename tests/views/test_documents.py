@@ -185,7 +185,8 @@ def test_functions_and_the_program_take_documents(tmp_path: Path, arrays: list[t
 
 
 def test_names_of_dimensions_are_those_of_the_view(tmp_path: Path) -> None:
-    array = tegula.create_array(tmp_path / "a", data=VALUES, format="zarr2", dimension_names=["t", "x"])
+    names = ["t", "x"]
+    array = tegula.create_array(tmp_path / "a", data=VALUES, format="zarr2", dimension_names=names, fill_value=None)
     for view, names in ((array.lazy.T, ("x", "t")), (tegula.concat([array, array.lazy.T[:, :5]]), None)):
         shown = tegula.open(view)
         assert (shown.dimension_names, dict(shown.attrs)) == (names, {})

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 from tegula import engine
 from tegula.arrays import selecting
 from tegula.engine import StoredArray
+from tegula.formats import find_format
 from tegula.metadata.chunk_grids import ChunkGrid, RegularAxis
+from tegula.runtime.deferred import Later
 from tegula.stores.identity import lasting_text, unique_location
 
 if TYPE_CHECKING:
@@ -18,8 +20,11 @@ if TYPE_CHECKING:
 
     from tegula.engine import Future
     from tegula.indexing import Plan, Transform
+    from tegula.metadata import masks
     from tegula.metadata.data_types import DataType
     from tegula.stores import Store
+else:
+    masks = Later("tegula.metadata.masks")
 
 __all__ = ["ViewedArray", "dask_token"]
 
@@ -95,6 +100,11 @@ class ViewedArray:
     @property
     def attrs(self) -> Mapping[str, Any]:
         return self.array.attrs
+
+    @property
+    def attributes(self) -> Mapping[str, Any]:
+        metadata = self.array.stored.metadata
+        return masks.with_mask(metadata, find_format(metadata.format).mask).attributes
 
     @property
     def location(self) -> str:

@@ -57,6 +57,10 @@ class Base(Protocol):
         """The attributes."""
 
     @property
+    def attributes(self) -> Mapping[str, Any]:
+        """The attributes as Zarr v3 has them, with the value that marks missing elements."""
+
+    @property
     def location(self) -> str:
         """Where the elements are, for errors."""
 

@@ -107,6 +107,10 @@ class Deferred:
     def attrs(self) -> Mapping[str, Any]:
         return self._array().attrs
 
+    @property
+    def attributes(self) -> Mapping[str, Any]:
+        return self._array().attributes
+
     def read(self, transform: Transform, field: Any, out: Any, *, is_point: bool) -> Any:
         return self._array().read(self._placed(transform), field, out, is_point=is_point)
 

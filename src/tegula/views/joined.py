@@ -104,8 +104,13 @@ class Joined:
         return {**self.members[0].attrs}
 
     @property
+    def attributes(self) -> Mapping[str, Any]:
+        return self.members[0]._attributes
+
+    @property
     def location(self) -> str:
-        return self.members[0].location
+        first, others = self.members[0].location, len(self.members) - 1
+        return f"{first} and {others} other{'s' if others > 1 else ''}" if others else first
 
     @property
     def read_only(self) -> bool:

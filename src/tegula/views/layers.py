@@ -44,6 +44,7 @@ class Gap:
     read_only = False
     concurrency = 0
     attrs: Mapping[str, Any] = {}
+    attributes: Mapping[str, Any] = {}
 
     def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any], location: str) -> None:
         self.shape, self.dtype, self.location = shape, dtype, location

@@ -17,10 +17,12 @@ from tegula.formats.dimension_names import attributes_without
 from tegula.indexing import Affine
 from tegula.metadata.chunk_grids import cells, regular_grid
 from tegula.metadata.chunk_keys import default_keys
+from tegula.metadata.conventions import FILL
+from tegula.metadata.masks import converted_mask
 from tegula.metadata.nodes import ArrayMetadata, GroupMetadata
 from tegula.stores.interface import ABSENT, ByteRange, Generation, Store, check_key, check_prefix, clip_range
 
-__all__ = ["ViewStore"]
+__all__ = ["ViewStore", "attributes_of"]
 
 Coords = tuple[int, ...]
 _ZARR3: Final = find_format("zarr3")
@@ -162,7 +164,7 @@ class _ShownView:
             keys=default_keys(),
             codecs=(),
             fill_value=view._fill,
-            attributes=attributes_without(view.attrs),  # the names may have changed, and are a member of the document
+            attributes=attributes_of(view),
             dimension_names=view.dimension_names,
             format="zarr2",
         )
@@ -204,6 +206,17 @@ class _ShownView:
             padded[tuple(map(slice, values.shape))] = values
             values = padded
         return bytes(array.chain.encode(np.ascontiguousarray(values, array.dtype)))
+
+
+def attributes_of(view: Any) -> Mapping[str, Any]:
+    """Return the attributes as Zarr v3 has them, with the value that marks missing elements of their type.
+
+    Names of dimensions, which may have changed, are left out.
+    """
+    found = attributes_without(view._base.attributes)
+    if view._field is not None:
+        return {name: value for name, value in found.items() if name != FILL}
+    return found if view._type is None else converted_mask(found, view._base.data_type, view._data_type)
 
 
 def _chunk_shape(view: Any) -> tuple[int, ...]:

@@ -11,6 +11,7 @@ import numpy as np
 from tegula.errors import MetadataError, SelectionError
 from tegula.indexing import Affine, Transform, split_fields, whole
 from tegula.metadata.data_types import as_data_type
+from tegula.runtime import optional
 from tegula.runtime.deferred import Later
 from tegula.views import operators
 from tegula.views.base import Base
@@ -95,6 +96,10 @@ class View:
         if fill is not None and self._field is not None:
             fill = np.asarray(fill[self._field])
         return fill if fill is None or self._type is None else fill.astype(self._type)
+
+    @property
+    def _attributes(self) -> Mapping[str, Any]:
+        return store.attributes_of(self)
 
     @property
     def ndim(self) -> int:
@@ -413,6 +418,19 @@ class View:
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return interop.CPU
+
+    def view(self, *, height: int = 640) -> Any:
+        """Show the elements and attributes in a notebook, in a frame served by a background server; see `Array.view`.
+
+        Examples
+        --------
+        >>> import tegula
+        >>> shown = tegula.create_array({}, data=[1, 2, 3]).lazy[1:].view()
+        >>> shown.url.startswith("http://127.0.0.1:")
+        True
+        >>> shown.server.close()
+        """
+        return optional.library("tegula.server.notebook").view(self, height)  # by name: it is on a higher floor
 
     # --- conversions
 
