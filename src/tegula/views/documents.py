@@ -12,6 +12,7 @@ from typing import Any, Final
 from tegula.engine.concurrency.pool import gather
 from tegula.errors import MetadataError, TegulaError, UnsupportedError
 from tegula.formats.documents import load
+from tegula.stores import Store
 from tegula.stores.local.store import LocalStore
 from tegula.stores.names import path_of_url
 from tegula.stores.targets.opening import store_of
@@ -22,7 +23,7 @@ from tegula.views.layers import Gap
 from tegula.views.specs import DRIVERS, DTYPES, SpecReader
 from tegula.views.view import View
 
-__all__ = ["open_view", "save_view"]
+__all__ = ["open_view", "read_document", "save_view"]
 
 _NAMES: Final = {format: driver for driver, format in DRIVERS.items()}
 _HEAD: Final = 2**16  # bytes at the beginning of a document, in which its driver is
@@ -148,17 +149,28 @@ def open_view(
     if path is None or "::" in text or not (remote or os.path.isfile(path)):
         return None
     folder, _, name = (path if remote else os.path.abspath(path).replace(os.sep, "/")).rpartition("/")
-    raw = None
+    document = None
     with suppress(TegulaError):  # what it is and can't be read for is said by the store that it is opened as
         store = store_of(folder, read_only=True, storage_options=storage_options if remote else None)
-        # references are JSON, too, and may be large
-        raw = store.get(name) if b'"driver"' in (store.get(name, (0, _HEAD)) or b"") else None
-    if raw is None:
-        return None
-    document = load(raw, name)
-    if not isinstance(document.get("driver"), str):
+        document = read_document(store, name)
+    if document is None:
         return None
     try:
         return SpecReader(text, folder, remote, mode, storage_options, open_array).layer(document).view
     except TegulaError as error:
         raise error.within(path=text) from None
+
+
+def read_document(store: Store, key: str) -> dict[str, Any] | None:
+    """Return the document of a view; ``None`` if a value is something else, such as references, or missing.
+
+    Raises
+    ------
+    MetadataError
+        If it is not valid JSON.
+    """
+    if b'"driver"' not in (store.get(key, (0, _HEAD)) or b""):  # references are JSON, too, and may be large
+        return None
+    raw = store.get(key)
+    document = {} if raw is None else load(raw, key)
+    return document if isinstance(document.get("driver"), str) else None

@@ -148,7 +148,7 @@ class Joined:
                 target[part.position] = part.view[...]
 
         try:
-            gather(fill, self._parts(transform, field), self.concurrency)
+            _for_all(fill, self._parts(transform, field))
         except MemoryError as error:
             raise out_of_memory(error) from error
         return out if out is not None else values[()] if is_point else values
@@ -164,7 +164,7 @@ class Joined:
         def store(part: Part) -> None:
             part.view._write(part.of(spread)[part.position])
 
-        gather(store, self._parts(transform, field), self.concurrency)
+        _for_all(store, self._parts(transform, field))
 
     def _parts(self, transform: Transform, field: Any) -> Iterator[Part]:
         """Yield the part of a view that each member has; members without one are not looked at."""
@@ -211,6 +211,12 @@ class Joined:
         return View(
             member._base, member._transform.after(inner), member._field if field is None else field, member._type
         )
+
+
+def _for_all(act: Callable[[Part], None], parts: Iterator[Part]) -> None:
+    """Call a function for all parts, for as many at once as the members' stores allow."""
+    found = [*parts]
+    gather(act, found, max((part.view._base.concurrency for part in found), default=0))
 
 
 def join(members: Sequence[View], axis: int) -> View:

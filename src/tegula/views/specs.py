@@ -20,7 +20,7 @@ from tegula.views.document_transforms import counted_from, transform_from_json
 from tegula.views.layers import Layer, arranged
 from tegula.views.view import View
 
-__all__ = ["DRIVERS", "DTYPES", "SpecReader"]
+__all__ = ["DRIVERS", "DTYPES", "SpecReader", "absolute"]
 
 T = TypeVar("T")
 DRIVERS: Final = {"zarr3": "zarr3", "zarr2": "zarr2", "zarr": "zarr2", "zarr1": "zarr1", "bcolz": "bcolz"}
@@ -123,7 +123,7 @@ class SpecReader:
         return arranged(layers, self.location)
 
     def _array(self, spec: Mapping[str, Any], format: str, transform: Transform | None) -> View:
-        target = self._target(spec.get("kvstore"), _member(spec, "path", str, ""))
+        target = _target(spec, self.folder, self.remote)
         # a document from elsewhere does not choose who receives secrets
         shares = is_remote(target) and (not self.remote or _same_origin(target, self.folder))
         options = self.options if shares else None
@@ -137,25 +137,53 @@ class SpecReader:
         base = Deferred(open_it, target, len(transform.maps), _dtype(spec["dtype"]), requests, self.mode == "r")
         return View(base, counted_from((0,) * len(transform.maps), transform), None, None)
 
-    def _target(self, kvstore: Any, path: str) -> str:
-        """Return the path or URL of an array."""
-        text = _address(kvstore)
-        text = (text.rstrip("/") + "/" + path.strip("/") if path else text).rstrip("/")
-        if self.remote and (is_remote(text) or "::" in text):
-            scheme = scheme_of(text)
-            if "::" in text or scheme is None or scheme[1].lower() not in ELSEWHERE:
-                known = ", ".join(sorted(ELSEWHERE))
-                raise UnsupportedError(
-                    f"a view's document elsewhere names arrays beside it, or by one URL of {known}", field="kvstore"
-                )
-        if is_remote(text):
-            return text
-        local = path_of_url(text) if text.lower().startswith("file:") else text
-        if not self.remote:
-            return os.path.join(self.folder, local)
-        if os.path.isabs(local) or local != text or ".." in local.split("/") or scheme_of(local):
-            raise UnsupportedError("a view's document elsewhere can't name arrays on this machine", field="kvstore")
-        return f"{self.folder}/{local}"
+
+def absolute(spec: Any, folder: str, remote: bool, depth: int = 0) -> dict[str, Any]:
+    """Return a spec in which arrays are named by absolute paths and URLs, for TensorStore's own interface.
+
+    Raises
+    ------
+    MetadataError, UnsupportedError
+        As for `SpecReader.layer`, as far as it is about nesting and the names of arrays.
+
+    Examples
+    --------
+    >>> absolute({"driver": "zarr3", "kvstore": {"driver": "file", "path": "a/"}}, "/data", False)
+    {'driver': 'zarr3', 'kvstore': {'driver': 'file', 'path': '/data/a/'}}
+    """
+    if depth > _DEPTH:
+        raise MetadataError(f"specs are nested more than {_DEPTH} levels deep", field="layers")
+    made: dict[str, Any] = {**_member({"spec": spec}, "spec", dict, None)}
+    if "layers" in made:
+        made["layers"] = [absolute(one, folder, remote, depth + 1) for one in _member(made, "layers", list, None)]
+    if "base" in made:
+        made["base"] = absolute(made["base"], folder, remote, depth + 1)
+    if "kvstore" in made:
+        target = f"{_target(made, folder, remote)}/"
+        made["kvstore"] = target if is_remote(target) else {"driver": "file", "path": target}
+        made.pop("path", None)
+    return made
+
+
+def _target(spec: Mapping[str, Any], folder: str, remote: bool) -> str:
+    """Return the path or URL of the array that a spec names."""
+    text, path = _address(spec.get("kvstore")), _member(spec, "path", str, "")
+    text = (text.rstrip("/") + "/" + path.strip("/") if path else text).rstrip("/")
+    if remote and (is_remote(text) or "::" in text):
+        scheme = scheme_of(text)
+        if "::" in text or scheme is None or scheme[1].lower() not in ELSEWHERE:
+            known = ", ".join(sorted(ELSEWHERE))
+            raise UnsupportedError(
+                f"a view's document elsewhere names arrays beside it, or by one URL of {known}", field="kvstore"
+            )
+    if is_remote(text):
+        return text
+    local = path_of_url(text) if text.lower().startswith("file:") else text
+    if not remote:
+        return os.path.join(folder, local)
+    if os.path.isabs(local) or local != text or ".." in local.split("/") or scheme_of(local):
+        raise UnsupportedError("a view's document elsewhere can't name arrays on this machine", field="kvstore")
+    return f"{folder}/{local}"
 
 
 def _address(kvstore: Any) -> str:
