@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
+
 from tegula import engine
 from tegula.arrays import selecting
 from tegula.engine import StoredArray
@@ -15,7 +17,6 @@ from tegula.runtime.deferred import Later
 from tegula.stores.identity import lasting_text, unique_location
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
     from tegula.engine import Future
@@ -120,11 +121,13 @@ class ViewedArray:
 
     def read(self, transform: Transform, field: Any, out: Any, *, is_point: bool) -> Any:
         stored = self.array.stored
-        if out is None and field is None and (transform.shape or is_point):
+        if out is None and field is None:
             selection = transform.in_order(stored.metadata.shape)
             values = None if selection is None else stored.executor.get(stored, selection)
-            if values is not None:
+            if values is not None and (transform.shape or is_point):
                 return values
+            if isinstance(values, np.generic) and self.dtype.isnative:
+                return np.asarray(values)
         chosen = transform if field is None else (field, transform)
         return selecting.read(stored, chosen, partial(_plan, is_point=is_point), out)
 
