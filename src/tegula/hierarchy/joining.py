@@ -21,7 +21,7 @@ from tegula.views.store import ViewStore, attributes_of
 
 __all__ = ["concat", "concat_datasets", "stack"]
 
-_AT_ONCE: Final = 32  # arrays that are opened together
+_AT_ONCE: Final = 256  # arrays that are opened together, of which most wait for storage
 _MEANINGS: Final = (
     *("units", "calendar", "scale_factor", "add_offset", "valid_min", "valid_max", "valid_range", "_Unsigned", "dtype"),
 )
