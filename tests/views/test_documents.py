@@ -125,6 +125,16 @@ def test_fields_and_types_that_specs_lack(tmp_path: Path) -> None:
     assert tegula.open(tmp_path / "v.json").shape == (1,)
 
 
+def test_arrays_that_show_views_are_stored_as_these(tmp_path: Path, arrays: list[tegula.Array]) -> None:
+    shown = tegula.open(tegula.concat(arrays)[2:, ::-1])
+    tegula.save_view(shown.lazy[::2].T.astype("f4"), tmp_path / "v.json")
+    expected = np.concatenate([VALUES, VALUES + 100, VALUES + 200])[2:, ::-1][::2].T.astype("f4")
+    np.testing.assert_array_equal(tegula.open(tmp_path / "v.json")[...], expected, strict=True)
+    cast = tegula.open(arrays[1].lazy.astype("f4")).lazy.astype("i2")
+    tegula.save_view(tegula.concat([shown.lazy.astype("i2"), cast]), tmp_path / "v.json")
+    assert tegula.open(tmp_path / "v.json")[20:24, 0][...].tolist() == [234, 239, 100, 105]
+
+
 def test_stacks_with_gaps_are_stored(tmp_path: Path, arrays: list[tegula.Array]) -> None:
     tegula.save_view(tegula.concat(arrays), tmp_path / "v.json")
     spec = json.loads((tmp_path / "v.json").read_text())

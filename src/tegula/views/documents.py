@@ -77,6 +77,8 @@ def save_view(view: View, path: str | os.PathLike[str]) -> None:
 def _spec_of(view: View, folder: str) -> dict[str, Any]:
     """Return the spec of a view."""
     base: Any = view._base
+    if not isinstance(base, Joined) and hasattr(base.node[0], "view_at"):  # an array that is a view itself
+        return _spec_of_shown(base.node[0].view_at(base.node[1]), view, folder)
     transform = transform_to_json(view._transform)
     if isinstance(base, Joined):
         if any(isinstance(base.members[end]._base, Gap) for end in (0, -1)):  # other gaps are where no layer is
@@ -97,6 +99,23 @@ def _spec_of(view: View, folder: str) -> dict[str, Any]:
         spec["dtype"] = view._stored_type.name
     if view._type is None or view._type == view._stored_type:
         return spec
+    return _cast(spec, view)
+
+
+def _spec_of_shown(shown: View, view: View, folder: str) -> dict[str, Any]:
+    """Return the spec of a view of an array that shows another view."""
+    if view._field is not None and (shown._field is not None or shown._type is not None):
+        raise UnsupportedError(
+            "a document can't select a field of what it has selected or converted", path=view.location
+        )
+    field = shown._field if view._field is None else view._field
+    spec = _spec_of(View(shown._base, shown._transform.after(view._transform), field, shown._type), folder)
+    return spec if view._type is None else _cast(spec, view)
+
+
+def _cast(spec: dict[str, Any], view: View) -> dict[str, Any]:
+    """Return the spec of elements that are converted to the type of a view."""
+    assert view._type is not None
     if view._type.name not in DTYPES:
         raise UnsupportedError(f"a document can't convert to {view._type}", path=view.location)
     return {"driver": "cast", "dtype": view._type.name, "base": spec}
@@ -105,7 +124,9 @@ def _spec_of(view: View, folder: str) -> dict[str, Any]:
 def _layer_of(base: Joined, folder: str, number: int) -> dict[str, Any]:
     """Return the spec of a member, with its domain where it lies in the whole."""
     spec = _spec_of(base.members[number], folder)
-    inner = spec["base"] if spec["driver"] == "cast" else spec
+    inner = spec
+    while inner["driver"] == "cast":
+        inner = inner["base"]
     start, axis = int(base.starts[number]), base.axis
     transform = inner["transform"]
     transform["input_inclusive_min"][axis] += start

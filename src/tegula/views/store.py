@@ -81,6 +81,10 @@ class ViewStore(Store):
         locations = [shown.view.location for shown in self._arrays.values()]
         return f"view:{locations[0] if locations else ''}"
 
+    def view_at(self, path: str) -> Any:
+        """Return the view that the array at a path shows."""
+        return self._arrays[f"{path}/" if path else ""].view
+
     # --- reading
 
     def get(self, key: str, byte_range: ByteRange | None = None, *, with_generation: bool = False) -> Any:
