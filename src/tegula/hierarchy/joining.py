@@ -226,9 +226,9 @@ def _views(arrays: Sequence[Any], storage_options: Mapping[str, Any] | None) -> 
         raise MetadataError(f"arrays is a sequence of arrays or paths, not one path; pass [{arrays!r:.80}]")
 
     arrays = [*arrays]
-    targets = [array for array in arrays if not hasattr(array, "lazy")]
+    targets = [array for array in arrays if not hasattr(type(array), "lazy")]
     opened = iter(gather(lambda target: _opened(target, storage_options), targets, _AT_ONCE))
-    return [array.lazy if hasattr(array, "lazy") else next(opened) for array in arrays]
+    return [array.lazy if hasattr(type(array), "lazy") else next(opened) for array in arrays]
 
 
 def _opened(target: Any, storage_options: Mapping[str, Any] | None) -> View:
@@ -236,7 +236,7 @@ def _opened(target: Any, storage_options: Mapping[str, Any] | None) -> View:
     if isinstance(target, (Group, np.ndarray)):
         raise MetadataError(f"a {type(target).__name__} is no stored array; pass arrays, views, paths or stores")
     node = open(target, storage_options=storage_options)
-    if not hasattr(node, "lazy"):
+    if not hasattr(type(node), "lazy"):
         raise NotFoundError(f"there is a {type(node).__name__.lower()}, not an array", path=node.location)
     view: View = node.lazy
     return view

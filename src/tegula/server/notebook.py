@@ -81,7 +81,7 @@ def view(node: Any, height: int = _HEIGHT) -> View:
     '<iframe src="'
     >>> shown.server.close()
     """
-    if hasattr(node, "as_store"):  # a view of arrays
+    if hasattr(type(node), "as_store"):  # a view of arrays
         node = open_stored(node)
     root = _root(node)
     key = (root.store.identity, root.path)

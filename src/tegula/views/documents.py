@@ -67,7 +67,7 @@ def save_view(view: View, path: str | os.PathLike[str]) -> None:
         raise UnsupportedError("the document of a view is stored on this machine only", path=str(path))
     if not local.endswith(".json"):
         raise MetadataError("the name of a view's document ends in .json", path=local)
-    if not hasattr(view, "lazy"):
+    if not hasattr(type(view), "lazy"):
         raise MetadataError(f"only a view or an array is stored by save_view, not {view!r:.80}", path=local)
     folder, name = os.path.split(os.path.abspath(local))
     text = json.dumps(_spec_of(view.lazy, folder), indent=1)

@@ -169,6 +169,8 @@ def _target(spec: Mapping[str, Any], folder: str, remote: bool) -> str:
     """Return the path or URL of the array that a spec names."""
     text, path = _address(spec.get("kvstore")), _member(spec, "path", str, "")
     text = (text.rstrip("/") + "/" + path.strip("/") if path else text).rstrip("/")
+    if "|" in text:
+        raise UnsupportedError("a view's document can't name its arrays by pipelines of URLs", field="kvstore")
     if remote and (is_remote(text) or "::" in text):
         scheme = scheme_of(text)
         if "::" in text or scheme is None or scheme[1].lower() not in ELSEWHERE:
@@ -189,8 +191,6 @@ def _target(spec: Mapping[str, Any], folder: str, remote: bool) -> str:
 def _address(kvstore: Any) -> str:
     """Return the path or URL that a kvstore stands for."""
     if isinstance(kvstore, str):
-        if "|" in kvstore:
-            raise UnsupportedError("URLs with the adapters of TensorStore are not read", field="kvstore")
         return kvstore
     if not isinstance(kvstore, Mapping):
         raise MetadataError("a view's spec names its array by a URL or a kvstore", field="kvstore")
