@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import replace
-from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -72,8 +71,8 @@ class DocumentedSpec(ArraySpec):
             with member("metadata"):
                 metadata = obj(members.pop("metadata"))
                 known_only({name: value for name, value in metadata.items() if name not in self.metadata_members})
-                reader = Reader(metadata, required=False)
-                shape = reader.take("shape", partial(reader.sizes, least=0))
+                reader = Reader(metadata)
+                shape = reader.take_sizes("shape")
                 self.constraints = Metadata(json={**metadata, **reader.json}, shape=shape)
                 if "dtype" in metadata:
                     with member("dtype"):

@@ -62,9 +62,9 @@ def mode_of(read: bool, write: bool) -> Mode:
 
 
 DRIVERS: Final[dict[str, str]] = {
-    "zarr": "tegula.tensorstore.drivers.zarr2.driver:ZarrSpec",
-    "zarr2": "tegula.tensorstore.drivers.zarr2.driver:ZarrSpec",
-    "zarr3": "tegula.tensorstore.drivers.zarr3.driver:Zarr3Spec",
+    "zarr": "tegula.tensorstore.drivers.zarr2:ZarrSpec",
+    "zarr2": "tegula.tensorstore.drivers.zarr2:ZarrSpec",
+    "zarr3": "tegula.tensorstore.drivers.zarr3:Zarr3Spec",
     "zarr1": "tegula.tensorstore.drivers.zarr1:Zarr1Spec",
     "bcolz": "tegula.tensorstore.drivers.bcolz:BcolzSpec",
     "json": "tegula.tensorstore.drivers.json:JsonSpec",
