@@ -33,11 +33,11 @@ from tegula.tensorstore.constraints.dtypes import dtype
 from tegula.tensorstore.constraints.schema import Schema
 from tegula.tensorstore.constraints.unit import Unit
 from tegula.tensorstore.constraints.zarr3_codecs import Layout
-from tegula.tensorstore.drivers.array_spec import ArraySpec, path_of
 from tegula.tensorstore.drivers.domains import Ranks, effective_domain, ranks
 from tegula.tensorstore.drivers.elements import Elements, fill_as_shown, fill_of, shown_part, stored_fill
 from tegula.tensorstore.drivers.metadata import Metadata, mismatch
 from tegula.tensorstore.drivers.node import NodeDriver, new_shape
+from tegula.tensorstore.drivers.stored import ArraySpec, path_of
 from tegula.tensorstore.errors import StatusError, annotate, as_status, status
 from tegula.tensorstore.index.domain import IndexDomain, check_labels
 from tegula.tensorstore.json.binding import MISSING, boolean, dump, invalid, member, string, take
