@@ -31,7 +31,7 @@ from tegula.tensorstore.constraints.dtypes import dtype
 from tegula.tensorstore.constraints.fill_values import as_dtype
 from tegula.tensorstore.constraints.fill_values import to_json as fill_to_json
 from tegula.tensorstore.constraints.schema import Schema
-from tegula.tensorstore.drivers.domains import grid_numbers, stored_bounds, stored_domain
+from tegula.tensorstore.drivers.domains import stored_bounds, stored_domain
 from tegula.tensorstore.drivers.metadata import Metadata, Reader
 from tegula.tensorstore.drivers.node import NodeDriver, new_shape
 from tegula.tensorstore.drivers.stored import ArraySpec
@@ -269,7 +269,7 @@ def chunk_shape_of(spec: DocumentedSpec, shape: tuple[int, ...]) -> tuple[int, .
     layout = spec.schema.chunk_layout
     grid = layout.read_chunk
     grid._merge(layout.write_chunk)
-    return choose_shape(*grid_numbers(grid, len(shape), len(shape)), shape)
+    return choose_shape(*grid._numbers(len(shape)), shape)
 
 
 def fill_json(spec: DocumentedSpec, wanted: dtype) -> Any:

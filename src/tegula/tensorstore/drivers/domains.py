@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tegula.tensorstore.constraints.chunk_grid import Grid
 from tegula.tensorstore.drivers.elements import Elements
 from tegula.tensorstore.drivers.metadata import Metadata
 from tegula.tensorstore.errors import StatusError
@@ -16,7 +15,7 @@ from tegula.tensorstore.index.domain import IndexDomain, check_labels, merge_dom
 from tegula.tensorstore.index.intervals import EXCLUSIVE_INFINITY
 from tegula.tensorstore.json.binding import invalid
 
-__all__ = ["Ranks", "effective_domain", "grid_numbers", "ranks", "stored_bounds", "stored_domain"]
+__all__ = ["Ranks", "effective_domain", "ranks", "stored_bounds", "stored_domain"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,10 +113,3 @@ def _labels_of(names: Sequence[str | None] | None) -> list[str] | None:
     except StatusError:
         return None
     return labels
-
-
-def grid_numbers(grid: Grid, full: int, rank: int) -> tuple[list[int], list[float], int | None]:
-    """Return the constraints on chunks in the first dimensions: sizes, ratios (0 for none), and number of elements."""
-    sizes = [size or 0 for size in grid._shape_vector(full).values[:rank]]
-    ratios = [ratio or 0.0 for ratio in grid._aspect_ratio_vector(full).values[:rank]]
-    return sizes, ratios, None if grid._count is None else grid._count.value

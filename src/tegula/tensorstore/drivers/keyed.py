@@ -27,7 +27,7 @@ from tegula.formats import Format, find_format
 from tegula.formats.documents import load
 from tegula.metadata.data_types import DataType, as_data_type
 from tegula.metadata.nodes import ArrayMetadata, NodeMetadata
-from tegula.tensorstore.constraints.chunk_layout import ChunkLayout, setting
+from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
 from tegula.tensorstore.constraints.codec_spec import CodecSpec
 from tegula.tensorstore.constraints.dtypes import dtype
 from tegula.tensorstore.constraints.schema import Schema
@@ -40,6 +40,7 @@ from tegula.tensorstore.drivers.node import NodeDriver, new_shape
 from tegula.tensorstore.drivers.stored import ArraySpec, path_of
 from tegula.tensorstore.errors import StatusError, annotate, as_status, status
 from tegula.tensorstore.index.domain import IndexDomain, check_labels
+from tegula.tensorstore.json.arguments import naming
 from tegula.tensorstore.json.binding import MISSING, boolean, dump, invalid, member, string, take
 from tegula.tensorstore.kvstore.kvstore import KvStore
 from tegula.tensorstore.spec.interface import Driver, Indices, OpenMode, ResizeOptions, on_demand
@@ -183,16 +184,14 @@ class KeyedSpec(ArraySpec):
         inner = () if shown is None else shown.shape
         full = rank + len(inner) if known.full is None else known.full
         layout._set_rank(full)
-        with setting("grid_origin"):
-            layout._set_grid_origin([0] * full, True)
+        layout._set_grid_origin([0] * full, True)
         write, decoded = self.chunks_of(metadata, rank)
         for usage, shape in (("write", write), ("read", decoded.read_shape)):
             if shape is not None:
-                with setting(f"{usage}_chunk shape"):
-                    layout._set_part(usage, "shape", (*shape, *inner), True)
+                with naming(f"{usage}_chunk"):
+                    layout._set_parts(f"{usage}_chunk", "shape", (*shape, *inner), True)
         if decoded.inner_order is not None:
-            with setting("inner_order"):
-                layout._set_inner_order((*decoded.inner_order, *range(rank, full)), True)
+            layout._set_inner_order((*decoded.inner_order, *range(rank, full)), True)
         return layout
 
     def get_codec(self) -> CodecSpec:

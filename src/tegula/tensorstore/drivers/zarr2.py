@@ -24,10 +24,8 @@ from tegula.tensorstore.constraints.codec_spec import (
     filters_from_json,
 )
 from tegula.tensorstore.constraints.zarr3_codecs import Layout
-from tegula.tensorstore.drivers.domains import grid_numbers
 from tegula.tensorstore.drivers.keyed import KeyedDriver, KeyedSpec
 from tegula.tensorstore.drivers.metadata import Metadata, Reader
-from tegula.tensorstore.errors import StatusError, annotate
 from tegula.tensorstore.index.domain import IndexDomain
 from tegula.tensorstore.json.binding import dump, integer, invalid, known_only, member, obj, one_of, string, take
 from tegula.tensorstore.kvstore.kvstore import KvStore
@@ -156,11 +154,8 @@ class ZarrSpec(KeyedSpec):
         self, data_type: DataType, domain: IndexDomain, rank: int, layout: ChunkLayout, fill: npt.NDArray[Any] | None
     ) -> dict[str, Any]:
         self._refuse_units()
-        try:  # there is only one grid
-            layout._merge_grid("read_chunk", layout._grid("write"))
-        except StatusError as error:
-            raise annotate(error, "write_chunk constraints not compatible with read_chunk constraints") from None
-        chunks = choose_shape(*grid_numbers(layout._grid("read"), domain.rank, domain.rank), domain.shape)[:rank]
+        layout._merge_grid("read_chunk", layout._grid("write"))  # there is only one grid
+        chunks = choose_shape(*layout._grid("read")._numbers(domain.rank), domain.shape)[:rank]
         if prod(chunks) * max(data_type.itemsize, 1) >= 2**63 - 1:
             raise invalid(f"Product of chunk dimensions {[*chunks]} is too large")
         codecs, members = self.get_codec()._members, self.constraints.json
