@@ -21,7 +21,7 @@ from tegula.tensorstore.drivers.virtual_chunked import VirtualChunkedDriver
 from tegula.tensorstore.errors import invalid, type_error
 from tegula.tensorstore.index.dim_expressions import d
 from tegula.tensorstore.index.domain import IndexDomain
-from tegula.tensorstore.index.numpy_terms import newaxis
+from tegula.tensorstore.index.indexing import newaxis
 from tegula.tensorstore.kvstore.transaction import Transaction
 from tegula.tensorstore.sources import as_source
 from tegula.tensorstore.spec.interface import mode_of
