@@ -2,13 +2,13 @@
 
 import base64
 import json
-import re
 from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 import pytest
 from tests.samples import recorded
+from tests.tensorstore.recorded_errors import check
 
 import tegula.tensorstore as ts
 
@@ -18,8 +18,6 @@ OTHERWISE = {
     'data_type-{"name": "numpy.datetime64", "configuration": {"unit": "s", "scale_factor": 1}}': "dates are known",
     'data_type-"bytes"': "byte strings of any length are known",
 }
-# Other messages; the type and the code are the same.
-SAID_OTHERWISE = {"missing-fill_value": "a missing member is called missing, not <discarded>"}
 
 # Chunks with other bytes and the same elements.
 STORED_OTHERWISE = {
@@ -42,16 +40,6 @@ def argument(value: Any) -> Any:
     )
 
 
-def code(message: str) -> str:
-    match = re.match(r"([A-Z_]+): ", message)
-    return match[1] if match else ""
-
-
-def check_error(error: BaseException, wanted: dict[str, Any]) -> None:
-    assert code(str(error)) == code(wanted["message"])
-    assert type(error).__name__ == wanted["type"] or wanted["type"] in [base.__name__ for base in type(error).__mro__]
-
-
 @each("cases")
 def test_arrays_are_created_as_recorded(case: dict[str, Any]) -> None:
     name = case["name"]
@@ -62,8 +50,7 @@ def test_arrays_are_created_as_recorded(case: dict[str, Any]) -> None:
     if "error" in case and name not in OTHERWISE:
         with pytest.raises((ValueError, NotImplementedError)) as caught:
             ts.open(case["spec"], create=True, context=context, **options).result()
-        check_error(caught.value, case["error"])
-        assert str(caught.value) == case["error"]["message"]
+        check(caught.value, case["error"], case["spec"])
         return
     if name in OTHERWISE:
         with pytest.raises(ValueError, match="cannot be represented") if "error" not in case else nullcontext():
@@ -79,8 +66,9 @@ def test_arrays_are_created_as_recorded(case: dict[str, Any]) -> None:
     if isinstance(case["url"], str):
         assert array.url == case["url"]
     else:
-        with pytest.raises(ValueError, match=re.escape(case["url"]["__error__"]["message"])):
+        with pytest.raises(ValueError, match="URL") as caught:
             _ = array.url
+        check(caught.value, case["url"]["__error__"])
     # the same metadata and chunks, read from what was recorded
     files = {key: base64.b64decode(value) for key, value in case.get("files_b64", {}).items()}
     if len(files) > 1:
@@ -104,12 +92,4 @@ def test_metadata_are_refused_as_recorded(case: dict[str, Any]) -> None:
     store["zarr.json"] = json.dumps(case["zarr_json"]).encode()
     with pytest.raises((ValueError, NotImplementedError)) as caught:
         ts.open({"driver": "zarr3", "kvstore": "memory://"}, context=context).result()
-    check_error(caught.value, case["error"])
-    if case["name"] not in SAID_OTHERWISE:
-        assert str(caught.value) == case["error"]["message"]
-
-
-def test_share_of_messages() -> None:
-    refused = GOLDEN["cases"] + GOLDEN["bad_cases"]
-    names = [case["name"] for case in refused if "error" in case and case["name"] not in OTHERWISE]
-    print(f"{len(names) - len(SAID_OTHERWISE)} of {len(names)} messages about Zarr v3 are the same")
+    check(caught.value, case["error"], case["zarr_json"])
