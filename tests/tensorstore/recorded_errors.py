@@ -55,3 +55,10 @@ def differences(error: BaseException, recorded: Any, request: Any = ()) -> list[
 def check(error: BaseException, recorded: Any, request: Any = ()) -> None:
     """Assert that an error is a recorded one, as `differences` compares them."""
     assert not differences(error, recorded, request)
+
+
+def kind_and_code(error: BaseException) -> tuple[str, str]:
+    """Return what an error says apart from its words: the built-in exception that it is, and its status code."""
+    kind = next(each.__name__ for each in type(error).__mro__ if each.__module__ == "builtins")
+    found = _CODE.match(str(error))
+    return kind, found[1] if found else ""

@@ -13,7 +13,7 @@ import numpy as np
 
 
 def outcome(ts: Any, source: str, x: Any) -> tuple[list[str], Any]:
-    """Evaluate an expression; return the kind of the result, its text or the status code of its error, and the result."""
+    """Evaluate an expression; return the kind of the result, its text or its error's status code, and the result."""
     try:
         value = eval(source, {"ts": ts, "np": np, "x": x})
     except (IndexError, ValueError, TypeError) as error:
