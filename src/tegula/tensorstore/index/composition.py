@@ -8,6 +8,7 @@ as `tegula.indexing.transform` does it for views, whose domains have the origin 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import eq
 from typing import TYPE_CHECKING, TypeAlias
 
 from tegula.indexing.transform import Affine, OutputMap, composed
@@ -48,10 +49,9 @@ def compose(outer: Transform, inner: Transform) -> Transform:
 
 def is_explicitly_empty(domain: IndexDomain) -> bool:
     """Return whether a domain is empty in a dimension with explicit bounds, which a resize can't change."""
-    for dim, (lower, upper) in enumerate(zip(domain._lower, domain._upper, strict=True)):
-        if lower == upper and not domain._implicit_lower[dim] and not domain._implicit_upper[dim]:
-            return True
-    return False
+    if not any(map(eq, domain._lower, domain._upper)):
+        return False
+    return any(bounds[0] == bounds[1] and not bounds[2] and not bounds[3] for bounds in zip(*domain._parts()))
 
 
 def _propagated(outer: IndexDomain, inner: IndexDomain, maps: Maps) -> IndexDomain:
@@ -101,6 +101,7 @@ def _check_index(index: int, bounds: Interval, what: str) -> None:
 def substituted(outer: IndexDomain, maps: Maps, domain: IndexDomain, inner: Sequence[OutputIndexMap]) -> Maps:
     """Put what the dimensions of the outer domain become, in terms of a new domain, into output maps."""
     new = []
+    is_empty: bool | None = None
     for output, outer_map in enumerate(maps):
         dim = outer_map._dimension
         if dim is None:
@@ -119,7 +120,9 @@ def substituted(outer: IndexDomain, maps: Maps, domain: IndexDomain, inner: Sequ
             new.append(
                 single if change._dimension is None else OutputIndexMap._single(change._dimension, offset, stride)
             )
-        elif is_explicitly_empty(domain):
+            continue
+        is_empty = is_explicitly_empty(domain) if is_empty is None else is_empty
+        if is_empty:
             new.append(OutputIndexMap._constant(0))
         else:
             new.append(_of_values(change._array, offset, stride, _valid(outer, dim, change)))

@@ -22,7 +22,7 @@ from tegula.tensorstore.index.intervals import EXCLUSIVE_INFINITY, INFINITY, MAX
 from tegula.tensorstore.index.output_maps import IndexArray, OutputIndexMap
 from tegula.tensorstore.index.subscripts import Selector, resolve, slice_text, twice
 
-__all__ = ["Expression", "Mode", "index_directly", "index_selected", "newaxis", "parse_expression"]
+__all__ = ["Expression", "Mode", "index_basic", "index_directly", "index_selected", "newaxis", "parse_expression"]
 
 newaxis = None
 
@@ -148,7 +148,7 @@ def _terms(index: Any) -> tuple[Term, ...]:
         return (index,)
     if isinstance(index, slice):
         return _slices(index)
-    if not isinstance(index, (bool, np.ndarray)) and hasattr(index, "__index__"):
+    if not isinstance(index, (np.ndarray, bool)) and hasattr(index, "__index__"):
         return (_integer(index),)
     array = _array(index)
     if array.ndim > MAX_RANK:
@@ -236,6 +236,68 @@ Column = tuple[int, Term, int]
 """An old dimension, `_NEW`, or `_NOTHING` for a 0-d mask; its term; which of the term's dimensions it is."""
 
 
+def index_basic(pair: Transform, key: Any, mode: Mode) -> Transform | None:
+    """Index with integers, slices and arrays that stay in place; return ``None`` for all else.
+
+    It takes less than half the time of `index_directly`.
+    """
+    domain, maps = pair
+    lower, upper, implicit_lower, implicit_upper, labels = domain._parts()
+    terms = key if type(key) is tuple else (key,)
+    if len(terms) > len(lower):
+        return None
+    bounds: list[Bounds] = []
+    kept: list[str] = []
+    changes: list[Any] = []
+    ends: list[tuple[int, int]] = []  # the dimensions with arrays, and where these end among the new ones
+    for dim, old in enumerate(zip(lower, upper, implicit_lower, implicit_upper)):
+        term = terms[dim] if dim < len(terms) else _ALL
+        if type(term) is int and old[0] <= term < old[1]:
+            changes.append(OutputIndexMap._single(None, term, 0))
+            continue
+        if type(term) is np.ndarray and term.ndim and term.size > 1 and term.dtype.kind == "i":
+            changes.append(term.astype(np.int64))
+            bounds += [(0, size, False, False) for size in term.shape]
+            kept += [""] * term.ndim
+            ends.append((dim, len(bounds)))
+            continue
+        if type(term) is not slice:
+            return None
+        new, offset, stride = old, 0, 1
+        if term is not _ALL:
+            start, stop, step = term.start, term.stop, term.step
+            if (
+                step is None
+                and type(start) is int
+                and type(stop) is int
+                and old[0] <= start <= stop <= old[1] < INFINITY
+            ):
+                new = start, stop, False, False
+            elif type(start) in _PARTS and type(stop) in _PARTS and type(step) in _PARTS:
+                new, offset, stride = slice_bounds(old, term, dim)
+            else:
+                return None
+        changes.append(OutputIndexMap._single(len(bounds), offset, stride))
+        bounds.append(new)
+        kept.append(labels[dim])
+    new_domain = IndexDomain._of_bounds(bounds, kept)
+    if ends:
+        rank = len(bounds)
+        if (
+            mode == "vindex"
+            or (len(ends) > 1 and mode == "default")
+            or rank > MAX_RANK
+            or is_explicitly_empty(new_domain)
+        ):
+            return None
+        for dim, end in ends:
+            array = changes[dim]
+            changes[dim] = OutputIndexMap._of_array(
+                array.reshape((1,) * (end - array.ndim) + array.shape + (1,) * (rank - end))
+            )
+    return new_domain, substituted(domain, maps, new_domain, changes)
+
+
 def index_directly(pair: Transform, expression: Expression) -> Transform:
     """Index all dimensions in order."""
     terms = expression.terms
@@ -283,7 +345,9 @@ def index_selected(
         for at, slot in enumerate(numbers):
             columns[slot] = slots[slot], term, at
     front = expression.mode == "vindex" or expression.apart or [] in indexed
-    result, starts = _applied(pair, expression, columns, front, tuple(terms))
+    result, starts = _applied(
+        pair, expression, columns, front, next((term for term in terms if type(term) is Arrays), None)
+    )
     # the resulting dimensions that the terms select, in the order of the terms
     chosen: list[int] = []
     joint = list(range(starts[-1], starts[-1] + len(expression.shape))) if -1 in starts else []
@@ -310,15 +374,14 @@ class _Result:
 
     __slots__ = ("arrays", "begins", "bounds", "changes", "domain", "expression", "first", "labels", "starts")
 
-    def __init__(self, domain: IndexDomain, expression: Expression, front: bool, terms: tuple[Term, ...]) -> None:
-        self.domain, self.expression = domain, expression
+    def __init__(self, domain: IndexDomain, expression: Expression, front: bool, first: Arrays | None) -> None:
+        self.domain, self.expression, self.first = domain, expression, first
         self.bounds: list[Bounds] = []
         self.labels: list[str] = []
         self.changes: list[Any] = [None] * len(domain._lower)
         self.arrays: list[tuple[int, Arrays, int]] = []
         self.starts: dict[int, int] = {}
         self.begins: dict[int, int] = {}  # the first new dimension of each term, by its identity
-        self.first = next(filter(_is_arrays, terms), None)
         if front and any(map(_is_arrays, expression.terms)):
             self.starts[-1] = 0
             self.emit(expression.shape)
@@ -361,15 +424,15 @@ class _Result:
 
 
 def _applied(
-    pair: Transform, expression: Expression, columns: list[Column], front: bool, terms: tuple[Term, ...] = ()
+    pair: Transform, expression: Expression, columns: list[Column], front: bool, first: Arrays | None = None
 ) -> tuple[Transform, dict[int, int]]:
     """Return the result of terms, and the first new dimension of each column; that of all arrays together at -1.
 
-    The arrays' dimensions take the place of the first array in `terms`, by default in the order of the columns.
+    The dimensions of arrays that broadcast together take the place of `first`, by default of the first column with one.
     """
     domain, maps = pair
     lower, upper, implicit_lower, implicit_upper, labels = domain._parts()
-    result = _Result(domain, expression, front or expression.mode == "vindex", terms)
+    result = _Result(domain, expression, front or expression.mode == "vindex", first)
     bounds, changes, starts = result.bounds, result.changes, result.starts
     outside: list[int] = []
     for slot, (dim, term, at) in enumerate(columns):
@@ -380,16 +443,7 @@ def _applied(
             changes[dim] = OutputIndexMap._constant(term)
         elif isinstance(term, slice):
             new = lower[dim], upper[dim], implicit_lower[dim], implicit_upper[dim]
-            start, stop = term.start, term.stop
-            offset, stride = 0, 1
-            if (
-                None not in (start, stop)
-                and term.step is None
-                and new[0] <= start <= stop <= new[1] < EXCLUSIVE_INFINITY
-            ):
-                new = start, stop, False, False  # the usual case
-            elif start is not None or stop is not None or term.step is not None:
-                new, offset, stride = slice_bounds(new, term, dim)
+            new, offset, stride = slice_bounds(new, term, dim)
             starts[slot] = len(bounds)
             changes[dim] = OutputIndexMap._single(len(bounds), offset, stride)
             bounds.append(new)

@@ -106,9 +106,10 @@ class OutputIndexMap:
     def _of_array(
         cls, array: IndexArray, offset: int = 0, stride: int = 1, index_range: Interval = UNBOUNDED
     ) -> OutputIndexMap:
-        self = cls._single(None, offset, stride)
-        array.flags.writeable = False
-        self._array, self._range = array, index_range
+        self = cls.__new__(cls)
+        self._offset, self._stride = offset, stride
+        self._dimension, self._array, self._range = None, array, index_range
+        array.setflags(write=False)
         return self
 
     @property

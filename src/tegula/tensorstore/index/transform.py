@@ -14,7 +14,7 @@ from tegula.tensorstore.index.composition import Maps, Transform
 from tegula.tensorstore.index.composition import compose as compose_pairs
 from tegula.tensorstore.index.dim import Dim
 from tegula.tensorstore.index.domain import Applicable, IndexDomain, bounds_from_arguments
-from tegula.tensorstore.index.indexing import Mode, index_directly, parse_expression
+from tegula.tensorstore.index.indexing import Mode, index_basic, index_directly, parse_expression
 from tegula.tensorstore.index.intervals import INFINITY, effective, interval_text
 from tegula.tensorstore.index.operations import Movable
 from tegula.tensorstore.index.output_maps import OutputIndexMap, OutputIndexMaps, array_text
@@ -32,7 +32,7 @@ from tegula.tensorstore.json.values import to_json_value
 __all__ = ["IndexTransform", "Indexable", "compose", "identity"]
 
 Self = TypeVar("Self", bound="Indexable")
-_PLAIN = frozenset((int, slice, tuple))
+_PLAIN = frozenset((int, slice, tuple, list, np.ndarray))
 
 
 class Indexable(Movable):
@@ -332,7 +332,7 @@ def _indexed(pair: Transform, key: Any, mode: Mode) -> Transform:
             return key._apply(pair)
         inner = pair[0]._sliced(key)
         return compose_pairs(pair, (inner, identity_maps(inner.rank)))
-    return index_directly(pair, parse_expression(key, mode))
+    return index_basic(pair, key, mode) or index_directly(pair, parse_expression(key, mode))
 
 
 def _same_map(first: OutputIndexMap, second: OutputIndexMap, shape: tuple[int, ...]) -> bool:
