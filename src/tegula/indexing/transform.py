@@ -20,7 +20,7 @@ from tegula.indexing.plan import Plan, plain
 from tegula.indexing.selections import compose, order_of, spread_of
 from tegula.metadata.chunk_grids import ChunkGrid, as_slice
 
-__all__ = ["Affine", "OutputMap", "Transform", "composed", "whole"]
+__all__ = ["Affine", "OutputMap", "Transform", "axes_of", "composed", "whole"]
 
 Names: TypeAlias = tuple[str | None, ...] | None
 
@@ -259,7 +259,7 @@ class Transform:
 
         # an item for each axis of the array; index arrays that share axes of the view are broadcast together
         arrays = {axis: one for axis, one in enumerate(self.maps) if not isinstance(one, Affine)}
-        dims = {axis: _axes_of(one) for axis, one in enumerate(self.maps)}
+        dims = {axis: axes_of(one) for axis, one in enumerate(self.maps)}
         shared = [dim for axis in arrays for dim in dims[axis]]
         joint = sorted({*shared})
         outer = len(joint) == len(shared)
@@ -322,7 +322,7 @@ def _repeated(maps: list[OutputMap], shape: list[int]) -> list[OutputMap]:
 
     Index arrays select so from an axis that was added with ``None``.
     """
-    used = {dim for one in maps for dim in _axes_of(one)}
+    used = {dim for one in maps for dim in axes_of(one)}
     added = [dim for dim, size in enumerate(shape) if size != 1 and dim not in used]
     if not added or 0 in shape:
         return maps
@@ -340,7 +340,7 @@ def _repeated(maps: list[OutputMap], shape: list[int]) -> list[OutputMap]:
     return [*maps[:chosen], np.broadcast_to(one, lengths), *maps[chosen + 1 :]]
 
 
-def _axes_of(one: OutputMap) -> list[int]:
+def axes_of(one: OutputMap) -> list[int]:
     """Return the axes of a view that an output map depends on."""
     if isinstance(one, Affine):
         return [one.axis] if one.axis >= 0 else []

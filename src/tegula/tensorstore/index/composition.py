@@ -27,7 +27,16 @@ from tegula.tensorstore.index.output_maps import IndexArray, OutputIndexMap
 if TYPE_CHECKING:
     from tegula.tensorstore.index.domain import IndexDomain
 
-__all__ = ["Maps", "Transform", "compose", "is_explicitly_empty", "substituted", "with_origin_0"]
+__all__ = [
+    "Maps",
+    "Transform",
+    "compose",
+    "inherited",
+    "is_explicitly_empty",
+    "substituted",
+    "with_inherited",
+    "with_origin_0",
+]
 
 Maps: TypeAlias = tuple[OutputIndexMap, ...]
 Transform: TypeAlias = "tuple[IndexDomain, Maps]"
@@ -54,17 +63,17 @@ def is_explicitly_empty(domain: IndexDomain) -> bool:
     return any(bounds[0] == bounds[1] and not bounds[2] and not bounds[3] for bounds in zip(*domain._parts()))
 
 
-def _propagated(outer: IndexDomain, inner: IndexDomain, maps: Maps) -> IndexDomain:
-    """Return the inner domain with its implicit bounds inferred from the outer domain, after checking the others."""
-    # an empty domain leaves nothing to check
-    empty = is_explicitly_empty(inner)
-    # the bounds that each input dimension inherits from the outer domain
+def inherited(outer: IndexDomain, maps: Maps, *, is_checked: bool = False) -> dict[int, Bounds]:
+    """Return the bounds that input dimensions inherit from the domain that output maps lead to.
+
+    With `is_checked`, constants must be indices of that domain.
+    """
     inferred: dict[int, Bounds] = {}
     for dim, output_map in enumerate(maps):
         target = output_map._dimension
         bounds = outer._bounds(dim)
         if target is None:
-            if output_map._array is None and not empty:
+            if output_map._array is None and is_checked:
                 _check_index(output_map._offset, effective(bounds), f"output dimension {dim}")
             continue
         if output_map._stride != 1 or output_map._offset:
@@ -74,22 +83,32 @@ def _propagated(outer: IndexDomain, inner: IndexDomain, maps: Maps) -> IndexDoma
                 raise annotate(error, f"bounds of dimension {dim} for input dimension {target}") from None
             bounds = (*interval, *(bounds[2:] if output_map._stride > 0 else bounds[:1:-1]))
         inferred[target] = explicit_intersection(inferred[target], bounds) if target in inferred else bounds
-    # inherited bounds replace implicit ones; the result must lie within the explicit inherited bounds
+    return inferred
+
+
+def with_inherited(bounds: Bounds, outermost: Bounds) -> Bounds:
+    """Return bounds with the implicit ones replaced by inherited ones."""
+    lower, upper, implicit_lower, implicit_upper = bounds
+    if implicit_lower:
+        lower, implicit_lower = outermost[0], outermost[2]
+    if implicit_upper:
+        upper, implicit_upper = outermost[1], outermost[3]
+    return lower, max(lower, upper), implicit_lower, implicit_upper
+
+
+def _propagated(outer: IndexDomain, inner: IndexDomain, maps: Maps) -> IndexDomain:
+    """Return the inner domain with its implicit bounds inferred from the outer domain, after checking the others."""
+    empty = is_explicitly_empty(inner)  # which leaves nothing to check
     result = [inner._bounds(dim) for dim in range(inner.rank)]
-    for dim, outermost in sorted(inferred.items()):
-        lower, upper, implicit_lower, implicit_upper = result[dim]
-        if implicit_lower:
-            lower, implicit_lower = outermost[0], outermost[2]
-        if implicit_upper:
-            upper, implicit_upper = outermost[1], outermost[3]
-        upper = max(lower, upper)
+    for dim, outermost in sorted(inherited(outer, maps, is_checked=not empty).items()):
+        result[dim] = with_inherited(result[dim], outermost)
+        lower, upper = result[dim][:2]
         least, most = effective(outermost)
         if not empty and lower != upper and not least <= lower <= upper <= most:
             raise index_error(
                 f"dimension {dim}: {interval_text(lower, upper)} is not within {interval_text(*outermost)}",
                 "OUT_OF_RANGE",
             )
-        result[dim] = lower, upper, implicit_lower, implicit_upper
     return inner._of_bounds(result, inner._labels)
 
 
