@@ -41,13 +41,7 @@ class Batch:
         self._work: list[Callable[[], None]] | None = []
 
     def _defer(self, function: Callable[..., T], *args: Any, requests: int = 0) -> Future[T]:
-        """Delay a call until the batch is submitted; `requests` is the `concurrency` of the store it waits for.
-
-        Raises
-        ------
-        ValueError
-            If the batch was already submitted.
-        """
+        """Delay a call until the batch is submitted; `requests` is the `concurrency` of the store it waits for."""
         if self._begun:
             return immediate(alone, function, *args)
         future, run = deferred(Operation(_begun()), function, *args)

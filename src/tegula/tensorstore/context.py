@@ -278,11 +278,6 @@ class Bindings:
             The JSON.
         only_if_given : set of str
             Members that are resources of the spec only if they are given.
-
-        Raises
-        ------
-        ValueError
-            If a member is not valid.
         """
         if "context" in members:
             self.context = take(members, "context", _Spec)

@@ -41,13 +41,7 @@ class Kind:
     opaque: bool = False
 
     def read(self, json: Any) -> Any:
-        """Validate JSON and return it without members that have their default value.
-
-        Raises
-        ------
-        ValueError
-            If the JSON is not valid.
-        """
+        """Validate JSON and return it without members that have their default value."""
         if self.members is None:
             return boolean(json)
         members = obj(json)
@@ -165,13 +159,7 @@ KINDS: Final[dict[str, Kind]] = {
 
 
 def kind_of(identifier: str) -> Kind:
-    """Return the kind of a resource by its identifier, ``kind`` or ``kind#id``.
-
-    Raises
-    ------
-    ValueError
-        If there is no such kind.
-    """
+    """Return the kind of a resource by its identifier, ``kind`` or ``kind#id``."""
     kind = KINDS.get(identifier.partition("#")[0])
     if kind is None:
         raise invalid(f'Invalid context resource identifier: "{identifier}"')
@@ -180,11 +168,6 @@ def kind_of(identifier: str) -> Kind:
 
 def split_reference(kind: Kind, json: Any) -> Any:
     """Return a reference unchanged; read any other JSON value as a description.
-
-    Raises
-    ------
-    ValueError
-        If it is neither the identifier of a resource of that kind nor a valid description of one.
 
     Examples
     --------

@@ -39,11 +39,6 @@ class MemoryKeys(MemoryStore):
         ----------
         changes : mapping of str to (bytes or None, generation or None)
             The new value of each key (``None`` to delete it), and the generation that the key must have.
-
-        Raises
-        ------
-        ConflictError
-            If a key has another generation; nothing is then changed.
         """
         with self._lock:
             for key, (_, expected) in changes.items():

@@ -99,13 +99,7 @@ def _within(operation: Operation | None, function: Callable[..., T], *args: Any)
 
 
 def finish(begin: Callable[[], Steps[T]]) -> T:
-    """Run steps to their end. If a step has to wait, stop the operation; outside an operation, block the thread.
-
-    Raises
-    ------
-    Pending
-        If the operation must be called again when a future is done.
-    """
+    """Run steps to their end. If a step has to wait, stop the operation; outside an operation, block the thread."""
     operation = running()
     if operation is not None:
         result: T = operation.next(begin).advance()

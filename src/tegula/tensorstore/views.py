@@ -87,11 +87,6 @@ def select(transform: IndexTransform, base: IndexDomain) -> Selection:
         The transform from the view to the base.
     base : IndexDomain
         The domain of the base, which limits the indices.
-
-    Raises
-    ------
-    ValueError
-        If an index is outside the base, or the view is unbounded.
     """
     return _select_basic(transform, base) or _select(transform, base)
 

@@ -157,13 +157,7 @@ def _ordered(ndim: int, joint: int, heads: tuple[Any, ...], inner: Indices) -> t
 
 
 def shown_part(stored: DataType, field: str, void: bool, records: bool = False) -> Elements:
-    """Return the part of each stored element that a spec shows: a field, the whole element, or its bytes.
-
-    Raises
-    ------
-    ValueError
-        If there is no field of that name, or several fields but no name.
-    """
+    """Return the part of each stored element that a spec shows: a field, the whole element, or its bytes."""
     if void or records:
         return Elements(stored, None, void)
     names = stored.numpy.names
@@ -180,13 +174,7 @@ def shown_part(stored: DataType, field: str, void: bool, records: bool = False) 
 
 
 def fill_as_shown(fill: npt.NDArray[Any], shown: Elements) -> npt.NDArray[Any]:
-    """Return a fill value of a schema in the shape of an element.
-
-    Raises
-    ------
-    ValueError
-        If it does not broadcast to an element, or can't be converted to the data type of the elements.
-    """
+    """Return a fill value of a schema in the shape of an element."""
     fill = as_dtype(fill, shown.dtype)
     check_broadcast(fill, shown.shape)
     extra = max(0, fill.ndim - len(shown.shape))
@@ -194,13 +182,7 @@ def fill_as_shown(fill: npt.NDArray[Any], shown: Elements) -> npt.NDArray[Any]:
 
 
 def stored_fill(fill: npt.NDArray[Any], stored: DataType, shown: Elements) -> npt.NDArray[Any]:
-    """Return a fill value of a schema as a stored element.
-
-    Raises
-    ------
-    ValueError
-        If it does not broadcast to an element, or can't be converted to the data type of the elements.
-    """
+    """Return a fill value of a schema as a stored element."""
     values = fill_as_shown(fill, shown)
     if stored.variable:
         return scalar_array(values[()], stored)

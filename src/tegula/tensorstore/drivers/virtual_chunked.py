@@ -116,11 +116,6 @@ class VirtualChunkedDriver(Driver):
         The event loop for coroutines that the functions return; by default the caller's event loop, if there is one.
     schema : Schema
         The data type, domain, chunks and units.
-
-    Raises
-    ------
-    ValueError
-        If a constraint is missing or not supported.
     """
 
     name = "virtual_chunked"

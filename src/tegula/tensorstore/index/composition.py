@@ -43,13 +43,7 @@ Transform: TypeAlias = "tuple[IndexDomain, Maps]"
 
 
 def compose(outer: Transform, inner: Transform) -> Transform:
-    """Return the transform that applies ``inner``, then ``outer``.
-
-    Raises
-    ------
-    IndexError
-        If their ranks do not match, or the inner transform leaves the domain of the outer one.
-    """
+    """Return the transform that applies ``inner``, then ``outer``."""
     if len(inner[1]) != outer[0].rank:
         raise index_error(f"a transform to {len(inner[1])} dimensions does not fit a domain of {outer[0].rank}")
     domain = _propagated(outer[0], *inner)

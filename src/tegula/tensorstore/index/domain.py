@@ -338,13 +338,7 @@ def _match(target: IndexDomain, other: IndexDomain) -> tuple[list[int], tuple[st
 
 
 def merge_domains(first: IndexDomain, second: IndexDomain) -> IndexDomain:
-    """Merge two domains that agree; an implicit infinite bound and an empty label match any.
-
-    Raises
-    ------
-    ValueError
-        If they disagree.
-    """
+    """Merge two domains that agree; an implicit infinite bound and an empty label match any."""
     return _combined("merge", first, second, _merge_dims)
 
 

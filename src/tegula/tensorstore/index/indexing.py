@@ -94,11 +94,6 @@ def parse_expression(argument: Any, mode: Mode = "default", usage: Usage = "dire
     usage : {"direct", "first", "chained"}
         Whether the expression indexes an object directly, or is the first or a later operation of a dimension
         expression.
-
-    Raises
-    ------
-    IndexError, TypeError
-        If a term is not a valid index.
     """
     terms: list[Term] = []
     shape: tuple[int, ...] = ()

@@ -123,13 +123,7 @@ def affine_domain(interval: Interval, offset: int, stride: int) -> Interval:
 
 
 def slice_bounds(bounds: Bounds, term: slice, dim: int) -> tuple[Bounds, int, int]:
-    """Return a dimension's new bounds, and the offset and stride that map new indices to old ones.
-
-    Raises
-    ------
-    IndexError
-        If the slice is not within the dimension's explicit bounds.
-    """
+    """Return a dimension's new bounds, and the offset and stride that map new indices to old ones."""
     try:
         return _slice(bounds, term)
     except StatusError as error:

@@ -40,12 +40,6 @@ def base_bounds(
         The new bounds of the view; None keeps a bound.
     tied : bool
         Whether elements outside the view may be added or removed.
-
-    Raises
-    ------
-    ValueError
-        If a bound is fixed or has no counterpart in the base, or, without `tied`, if the resize would also affect
-        elements outside the view.
     """
     domain = transform.domain
     for number in range(domain.rank):

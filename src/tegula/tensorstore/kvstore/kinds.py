@@ -116,11 +116,6 @@ SCHEMES: Final[dict[str, Kind]] = {**{kind.scheme.partition(":")[0]: kind for ki
 def with_base_path(kind: Kind, members: dict[str, Any], path: str) -> str:
     """Check that the members of a remote store are compatible; move the path of a base URL into the returned path.
 
-    Raises
-    ------
-    ValueError
-        If members are incompatible.
-
     Examples
     --------
     >>> members = {"base_url": "https://host/a?b=1"}
@@ -146,11 +141,6 @@ def with_base_path(kind: Kind, members: dict[str, Any], path: str) -> str:
 def location_of_url(kind: Kind, url: str) -> tuple[dict[str, Any], str]:
     """Return the members and the path for the URL of a remote store.
 
-    Raises
-    ------
-    ValueError
-        If the URL is not valid.
-
     Examples
     --------
     >>> location_of_url(S3, "s3://bucket/a%20b/")
@@ -168,13 +158,7 @@ def location_of_url(kind: Kind, url: str) -> tuple[dict[str, Any], str]:
 
 
 def url_of(kind: Kind, members: Mapping[str, Any], path: str) -> str:
-    """Return the URL of a remote store; the inverse of `location_of_url`.
-
-    Raises
-    ------
-    NotImplementedError
-        If the store has no URL because it has an endpoint.
-    """
+    """Return the URL of a remote store; the inverse of `location_of_url`."""
     if kind is HTTP:
         address, mark, query = members["base_url"].partition("?")
         slash = "/" if path and not path.startswith("/") else ""

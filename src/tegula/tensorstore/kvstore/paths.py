@@ -43,13 +43,7 @@ def encode_url_path(path: str) -> str:
 
 
 def decode_url_path(text: str) -> str:
-    """Return the path from the path component of a URL.
-
-    Raises
-    ------
-    ValueError
-        If a percent sign is not followed by two hexadecimal digits, or the result is not UTF-8.
-    """
+    """Return the path from the path component of a URL."""
     wrong = _BAD_PERCENT(text)
     if wrong:
         raise invalid(f"Invalid percent-encoding at position {-wrong.start()}: {quoted(text)}")
@@ -60,13 +54,7 @@ def decode_url_path(text: str) -> str:
 
 
 def split_url(text: str, scheme: str) -> str:
-    """Return the part of a URL after its scheme (``memory://``).
-
-    Raises
-    ------
-    ValueError
-        If the URL has another scheme, a query or a fragment.
-    """
+    """Return the part of a URL after its scheme (``memory://``)."""
     if not text.startswith(scheme):
         raise invalid(f'Scheme "{scheme}" not present in url')
     remainder = text[len(scheme) :]
@@ -79,13 +67,7 @@ def split_url(text: str, scheme: str) -> str:
 
 
 def check_file_path(path: str) -> str:
-    """Return the path of a file or directory, or a prefix of such paths, if it is valid.
-
-    Raises
-    ------
-    ValueError
-        If it has empty, ``.`` or ``..`` segments, or a NUL.
-    """
+    """Return the path of a file or directory, or a prefix of such paths, if it is valid."""
     segments = path.split("/")
     inner = segments[1:] if segments[0] == "" else segments
     if inner and inner[-1] == "":
@@ -96,13 +78,7 @@ def check_file_path(path: str) -> str:
 
 
 def check_file_key(path: str) -> str:
-    """Return the full path of a key if it is valid as a file path.
-
-    Raises
-    ------
-    ValueError
-        If it is not valid.
-    """
+    """Return the full path of a key if it is valid as a file path."""
     segments = path.removeprefix("/").split("/")
     if "\0" in path or any(part in ("", ".", "..") or part.endswith(_LOCK_SUFFIX) for part in segments):
         raise invalid_key(path)

@@ -20,11 +20,6 @@ class ByteSlice:
     wanted : slice
         ``slice(start, stop)`` or ``slice(-n, None)``.
 
-    Raises
-    ------
-    ValueError
-        If the slice has another form.
-
     Attributes
     ----------
     request : (start, length)

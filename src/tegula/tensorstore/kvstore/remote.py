@@ -19,13 +19,7 @@ _stores: WeakValueDictionary[str, Store] = WeakValueDictionary()
 
 
 def remote_store(spec: KvStoreSpec) -> Store:
-    """Return the store of a bound spec; specs of the same bucket or server with the same settings share it.
-
-    Raises
-    ------
-    NotImplementedError
-        If a member or a kind of credentials is not supported.
-    """
+    """Return the store of a bound spec; specs of the same bucket or server with the same settings share it."""
     kind = spec._kind
     url = spec._option("base_url") if kind is HTTP else _URLS[kind.name].format(bucket=spec._option("bucket"))
     options = _requests(spec)

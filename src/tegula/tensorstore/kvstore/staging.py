@@ -145,13 +145,7 @@ class Stage:
             self.entries.setdefault(key_id, Entry(store, key, expected=generation))
 
     def involve(self, key_id: KeyId, store: Store, key: str) -> None:
-        """Add a key to an atomic transaction, which can have only one key of a store that is not `Changeable`.
-
-        Raises
-        ------
-        UnsupportedError
-            If there is another such key.
-        """
+        """Add a key to an atomic transaction, which can have only one key of a store that is not `Changeable`."""
         if not self.atomic or isinstance(store, Changeable):
             return
         if self._only is None:
@@ -239,13 +233,7 @@ class StagedStore(BlockedKeys, Store):
         return self._put(key, value, None, doomed=doomed)
 
     def confirm(self, key: str, generation: Generation) -> None:
-        """End the transaction with an error if `key` had another generation when it was first read.
-
-        Raises
-        ------
-        ConflictError
-            If the generation was another one.
-        """
+        """End the transaction with an error if `key` had another generation when it was first read."""
         known = self.stage.entries.get(self._key_id(key))
         if known is not None and not known.written and known.expected != generation:
             with self._ending():

@@ -24,15 +24,7 @@ _local_stores: WeakValueDictionary[tuple[str, bool], LocalStore] = WeakValueDict
 
 
 def store_of(spec: KvStoreSpec) -> Store:
-    """Return the store of a bound spec; specs of the same directory or archive share it.
-
-    Raises
-    ------
-    ValueError
-        If there is a file in place of the directory.
-    NotImplementedError
-        If the kind of archive is not supported.
-    """
+    """Return the store of a bound spec; specs of the same directory or archive share it."""
     driver = spec._kind.name
     if driver == "memory":
         memory: MemoryKeys = spec._setting("memory_key_value_store")

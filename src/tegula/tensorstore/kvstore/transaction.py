@@ -146,13 +146,7 @@ class Transaction:
         self._abort(error)
 
     def _staged(self, store: Store) -> StagedStore:
-        """Return a store with the changes of the transaction.
-
-        Raises
-        ------
-        ValueError
-            If the transaction was aborted, or its commit has started.
-        """
+        """Return a store with the changes of the transaction."""
         self._gate()
         staged = self._stores.get(id(store))
         if staged is None:

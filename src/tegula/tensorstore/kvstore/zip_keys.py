@@ -81,13 +81,7 @@ class ZipKeys(Store):
                 self.change({key: (None, if_generation)})
 
     def change(self, changes: Mapping[str, tuple[bytes | None, Generation | None]]) -> None:
-        """Set or delete several keys in one commit of the archive.
-
-        Raises
-        ------
-        ConflictError
-            If a key does not have its expected generation; nothing is then changed.
-        """
+        """Set or delete several keys in one commit of the archive."""
         durability: Literal["fsync", "write"] = "fsync" if self._sync else "write"
         with self._lock:
             self._close()

@@ -124,11 +124,6 @@ class CastDriver(AdapterDriver):
         The array to convert.
     dtype : dtype
         The data type to convert to.
-
-    Raises
-    ------
-    ValueError
-        If no conversion exists for the access (reading or writing) that the base allows.
     """
 
     name = "cast"

@@ -46,13 +46,7 @@ class DownsampleSpec(VirtualSpec):
 
     @classmethod
     def of(cls, base: Spec, factors: tuple[int, ...], method: str) -> DownsampleSpec:
-        """Return the spec of a downsampled array.
-
-        Raises
-        ------
-        ValueError
-            If the factors or the method are not valid.
-        """
+        """Return the spec of a downsampled array."""
         one_of(method, METHODS)
         _check_factors(factors)
         self = cls()
@@ -108,11 +102,6 @@ class DownsampleDriver(AdapterDriver):
         The shape of a block.
     method : str
         The method that reduces a block to one element.
-
-    Raises
-    ------
-    ValueError
-        If the factors or the method are not valid for the view.
     """
 
     name = "downsample"

@@ -54,11 +54,6 @@ class Layer:
         The spec to open.
     opened : Viewed or None
         The open array.
-
-    Raises
-    ------
-    ValueError
-        If the domain is unknown.
     """
 
     __slots__ = ("dimension_units", "domain", "dtype", "opened", "spec")
@@ -248,13 +243,7 @@ class StackDriver(Driver):
 
 
 def checked_layers(sources: Sequence[Spec | Viewed], schema: Schema, mismatch: str) -> list[Layer]:
-    """Return the layers of arrays, which must fit together and fit a schema.
-
-    Raises
-    ------
-    ValueError
-        If a layer has no domain, a different data type (`mismatch` is the message), or a different rank.
-    """
+    """Return the layers of arrays, which must fit together and fit a schema."""
     layers = []
     for number, source in enumerate(sources):
         try:
