@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from operator import eq
-from typing import TYPE_CHECKING, TypeAlias
+from typing import Any, TypeAlias
 
 from tegula.indexing.transform import Affine, OutputMap, composed
 from tegula.tensorstore.errors import StatusError, annotate, index_error
+from tegula.tensorstore.index.box import Box
 from tegula.tensorstore.index.intervals import (
     MAX_INT64,
     Bounds,
@@ -23,9 +24,6 @@ from tegula.tensorstore.index.intervals import (
     interval_text,
 )
 from tegula.tensorstore.index.output_maps import IndexArray, OutputIndexMap
-
-if TYPE_CHECKING:
-    from tegula.tensorstore.index.domain import IndexDomain
 
 __all__ = [
     "Maps",
@@ -39,25 +37,26 @@ __all__ = [
 ]
 
 Maps: TypeAlias = tuple[OutputIndexMap, ...]
-Transform: TypeAlias = "tuple[IndexDomain, Maps]"
+Transform: TypeAlias = tuple[Any, Maps]
+"""The domain, a `Box`, and the output maps over it."""
 
 
 def compose(outer: Transform, inner: Transform) -> Transform:
     """Return the transform that applies ``inner``, then ``outer``."""
-    if len(inner[1]) != outer[0].rank:
-        raise index_error(f"a transform to {len(inner[1])} dimensions does not fit a domain of {outer[0].rank}")
+    if len(inner[1]) != len(outer[0]._lower):
+        raise index_error(f"a transform to {len(inner[1])} dimensions does not fit a domain of {len(outer[0]._lower)}")
     domain = _propagated(outer[0], *inner)
     return domain, substituted(*outer, domain, inner[1])
 
 
-def is_explicitly_empty(domain: IndexDomain) -> bool:
+def is_explicitly_empty(domain: Box) -> bool:
     """Return whether a domain is empty in a dimension with explicit bounds, which a resize can't change."""
     if not any(map(eq, domain._lower, domain._upper)):
         return False
     return any(bounds[0] == bounds[1] and not bounds[2] and not bounds[3] for bounds in zip(*domain._parts()))
 
 
-def inherited(outer: IndexDomain, maps: Maps, *, is_checked: bool = False) -> dict[int, Bounds]:
+def inherited(outer: Box, maps: Maps, *, is_checked: bool = False) -> dict[int, Bounds]:
     """Return the bounds that input dimensions inherit from the domain that output maps lead to.
 
     With `is_checked`, constants must be indices of that domain.
@@ -90,10 +89,10 @@ def with_inherited(bounds: Bounds, outermost: Bounds) -> Bounds:
     return lower, max(lower, upper), implicit_lower, implicit_upper
 
 
-def _propagated(outer: IndexDomain, inner: IndexDomain, maps: Maps) -> IndexDomain:
+def _propagated(outer: Box, inner: Box, maps: Maps) -> Box:
     """Return the inner domain with its implicit bounds inferred from the outer domain, after checking the others."""
     empty = is_explicitly_empty(inner)  # which leaves nothing to check
-    result = [inner._bounds(dim) for dim in range(inner.rank)]
+    result = [inner._bounds(dim) for dim in range(len(inner._lower))]
     for dim, outermost in sorted(inherited(outer, maps, is_checked=not empty).items()):
         result[dim] = with_inherited(result[dim], outermost)
         lower, upper = result[dim][:2]
@@ -111,7 +110,7 @@ def _check_index(index: int, bounds: Interval, what: str) -> None:
         raise index_error(f"{what}: {index} is outside valid range {interval_text(*bounds)}", "OUT_OF_RANGE")
 
 
-def substituted(outer: IndexDomain, maps: Maps, domain: IndexDomain, inner: Sequence[OutputIndexMap]) -> Maps:
+def substituted(outer: Box, maps: Maps, domain: Box, inner: Sequence[OutputIndexMap]) -> Maps:
     """Put what the dimensions of the outer domain become, in terms of a new domain, into output maps."""
     new = []
     is_empty: bool | None = None
@@ -142,7 +141,7 @@ def substituted(outer: IndexDomain, maps: Maps, domain: IndexDomain, inner: Sequ
     return tuple(new)
 
 
-def _valid(outer: IndexDomain, dim: int, inner: OutputIndexMap) -> Interval:
+def _valid(outer: Box, dim: int, inner: OutputIndexMap) -> Interval:
     """Return the values of an inner index array that are indices of a dimension of the outer domain."""
     bounds = effective(outer._bounds(dim))
     if inner._offset or inner._stride != 1:
@@ -160,9 +159,7 @@ def _of_values(array: IndexArray, offset: int, stride: int, index_range: Interva
     return OutputIndexMap._constant(offset + stride * value)
 
 
-def _of_array(
-    outer: IndexDomain, outer_map: OutputIndexMap, domain: IndexDomain, inner: Sequence[OutputIndexMap]
-) -> OutputIndexMap:
+def _of_array(outer: Box, outer_map: OutputIndexMap, domain: Box, inner: Sequence[OutputIndexMap]) -> OutputIndexMap:
     """Return an outer map with the elements of its index array that the inner transform selects."""
     array = outer_map._array
     assert array is not None
@@ -176,14 +173,14 @@ def _of_array(
                 wrong = change._array[(change._array < lower) | (change._array >= upper)].flat[0]
                 _check_index(int(wrong), (lower, upper), f"index array for dimension {dim}")
         parts.append(Affine(-1, 0, 0) if size == 1 else with_origin_0(change, domain, outer._lower[dim]))
-    values = composed(array, parts, domain.shape)
+    values = composed(array, parts, [upper - lower for lower, upper in zip(domain._lower, domain._upper, strict=True)])
     if isinstance(values, Affine):
         _check_index(values.start, outer_map._range, "index array")
         return OutputIndexMap._constant(outer_map._offset + outer_map._stride * values.start)
     return OutputIndexMap._of_array(values, outer_map._offset, outer_map._stride, outer_map._range)
 
 
-def with_origin_0(output_map: OutputIndexMap, domain: IndexDomain, origin: int) -> OutputMap:
+def with_origin_0(output_map: OutputIndexMap, domain: Box, origin: int) -> OutputMap:
     """Return an output map between domains moved to the origin 0; `origin` is that of the output dimension."""
     offset, stride, dim = output_map._offset - origin, output_map._stride, output_map._dimension
     if output_map._array is not None:

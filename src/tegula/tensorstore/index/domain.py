@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, cast
 
 from tegula.tensorstore.errors import IndexStatusError, StatusError, annotate, index_error, invalid, status, type_error
+from tegula.tensorstore.index.box import Box, Parts
 from tegula.tensorstore.index.composition import Transform
 from tegula.tensorstore.index.dim import Dim, merge_labels
 from tegula.tensorstore.index.intervals import (
@@ -16,7 +17,6 @@ from tegula.tensorstore.index.intervals import (
     INFINITY,
     MAX_INT64,
     MAX_RANK,
-    Bounds,
     Interval,
     closed,
     effective,
@@ -39,8 +39,6 @@ __all__ = [
     "merge_domains",
 ]
 
-Parts = tuple[tuple[int, ...], tuple[int, ...], tuple[bool, ...], tuple[bool, ...], tuple[str, ...]]
-
 
 class Applicable(ABC):
     """Base class of dimension expressions and transforms, which apply to a domain and its output maps."""
@@ -51,7 +49,7 @@ class Applicable(ABC):
     def _apply(self, pair: Transform) -> Transform: ...
 
 
-class IndexDomain(Movable):
+class IndexDomain(Box, Movable):
     """A box of indices with a label for each dimension; immutable.
 
     Parameters
@@ -78,13 +76,7 @@ class IndexDomain(Movable):
     (10, 20)
     """
 
-    __slots__ = ("_implicit_lower", "_implicit_upper", "_labels", "_lower", "_upper")
-
-    _lower: tuple[int, ...]
-    _upper: tuple[int, ...]
-    _implicit_lower: tuple[bool, ...]
-    _implicit_upper: tuple[bool, ...]
-    _labels: tuple[str, ...]
+    __slots__ = ()
 
     def __init__(
         self,
@@ -120,36 +112,6 @@ class IndexDomain(Movable):
         else:
             parts = bounds_from_arguments(arguments)
         self._lower, self._upper, self._implicit_lower, self._implicit_upper, self._labels = parts
-
-    @classmethod
-    def _make(
-        cls,
-        lower: tuple[int, ...],
-        upper: tuple[int, ...],
-        implicit_lower: tuple[bool, ...],
-        implicit_upper: tuple[bool, ...],
-        labels: tuple[str, ...],
-    ) -> IndexDomain:
-        self = cls.__new__(cls)
-        self._lower, self._upper = lower, upper
-        self._implicit_lower, self._implicit_upper = implicit_lower, implicit_upper
-        self._labels = labels
-        return self
-
-    @classmethod
-    def _of_bounds(cls, bounds: Iterable[Bounds], labels: Iterable[str]) -> IndexDomain:
-        """Return the domain with these bounds and labels of its dimensions."""
-        lower, upper, implicit_lower, implicit_upper = zip(*bounds) if bounds else ((), (), (), ())
-        return cls._make(lower, upper, implicit_lower, implicit_upper, tuple(labels))
-
-    @classmethod
-    def _of_shape(cls, shape: tuple[int, ...], implicit_upper: tuple[bool, ...] | None = None) -> IndexDomain:
-        """Return the domain of a stored array, which starts at 0 and has no labels."""
-        rank = len(shape)
-        return cls._make((0,) * rank, shape, (False,) * rank, implicit_upper or (False,) * rank, ("",) * rank)
-
-    def _parts(self) -> Parts:
-        return self._lower, self._upper, self._implicit_lower, self._implicit_upper, self._labels
 
     @property
     def rank(self) -> int:
@@ -227,7 +189,8 @@ class IndexDomain(Movable):
         return self, ()
 
     def _with_pair(self, pair: Transform) -> IndexDomain:
-        return pair[0]
+        domain: IndexDomain = pair[0]
+        return domain
 
     def transpose(self, axes: Any = None) -> IndexDomain:
         """Return the domain with its dimensions in another order, by default reversed."""
@@ -284,30 +247,8 @@ class IndexDomain(Movable):
         except IndexStatusError as error:
             raise status(error.code, error.sentence) from None
 
-    def _bounds(self, dim: int) -> Bounds:
-        return self._lower[dim], self._upper[dim], self._implicit_lower[dim], self._implicit_upper[dim]
-
     def _dim(self, dim: int) -> Dim:
         return Dim._make(*self._bounds(dim), self._labels[dim])
-
-    def _take(self, dims: list[int]) -> IndexDomain:
-        return IndexDomain._of_bounds([self._bounds(dim) for dim in dims], [self._labels[dim] for dim in dims])
-
-    def _with(
-        self,
-        bounds: list[tuple[int, int]] | None = None,
-        implicit_lower: list[bool] | None = None,
-        implicit_upper: list[bool] | None = None,
-        labels: list[str] | None = None,
-    ) -> IndexDomain:
-        """Return the domain with some of its parts replaced."""
-        return IndexDomain._make(
-            self._lower if bounds is None else tuple([bound[0] for bound in bounds]),
-            self._upper if bounds is None else tuple([bound[1] for bound in bounds]),
-            self._implicit_lower if implicit_lower is None else tuple(implicit_lower),
-            self._implicit_upper if implicit_upper is None else tuple(implicit_upper),
-            self._labels if labels is None else tuple(labels),
-        )
 
     def _sliced(self, other: IndexDomain) -> IndexDomain:
         """Return the domain sliced by the bounds of another one; dimensions match by label or by position."""

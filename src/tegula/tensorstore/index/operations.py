@@ -255,8 +255,7 @@ def diagonal(pair: Transform, dims: list[int]) -> Transform:
         if all(size == 1 for size in array.shape[: len(dims)]):
             return np.asarray(array[(0,) * len(dims)][None])  # the diagonal may be infinite
         along = np.arange(lower, upper)
-        return array[
-            tuple([along * 0 if size == 1 else along - domain._lower[dim] for dim, size in zip(dims, array.shape)])
-        ]
+        picks = [along * 0 if size == 1 else along - domain._lower[dim] for dim, size in zip(dims, array.shape)]
+        return np.asarray(array[tuple(picks)])
 
     return new, _changed(maps, single, diagonal_array)
