@@ -9,8 +9,7 @@ from typing import Any, TypeVar
 from tegula.engine.concurrency.finalisers import call_apart
 from tegula.engine.concurrency.pool import for_each
 from tegula.tensorstore.errors import invalid, type_error
-from tegula.tensorstore.future import Future, background, deferred, immediate
-from tegula.tensorstore.resumable import Operation, alone
+from tegula.tensorstore.future import Future, Operation, alone, background, deferred, immediate
 
 __all__ = ["Batch", "checked_batch"]
 

@@ -21,10 +21,9 @@ from tegula.tensorstore.drivers.cells import cells
 from tegula.tensorstore.drivers.viewed import read_at, result_shape, write_at
 from tegula.tensorstore.drivers.virtual import VirtualSpec
 from tegula.tensorstore.errors import StatusError, annotate, invalid, status
-from tegula.tensorstore.future import Future
+from tegula.tensorstore.future import Future, Steps, finish, running
 from tegula.tensorstore.index.domain import IndexDomain
 from tegula.tensorstore.index.intervals import EXCLUSIVE_INFINITY, INFINITY
-from tegula.tensorstore.resumable import Steps, finish, running
 from tegula.tensorstore.spec.interface import Driver, DriverSpec, Indices, Opening, mode_of
 
 __all__ = [

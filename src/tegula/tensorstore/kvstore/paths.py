@@ -2,21 +2,87 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 from urllib.parse import quote, unquote_to_bytes
 
+from tegula.errors import TegulaError
 from tegula.stores import Store
-from tegula.tensorstore.errors import StatusError, invalid, key_bytes, quoted
+from tegula.tensorstore.errors import StatusError, ValueStatusError, as_status, invalid, key_bytes, quoted, status
 
 __all__ = [
+    "NotDirectoryError",
     "check_file_key",
     "check_file_path",
     "decode_url_path",
     "encode_url_path",
+    "file_error",
     "key_name",
     "split_directory",
     "split_url",
 ]
+
+_CODES = {
+    errno.ENOENT: "NOT_FOUND",
+    errno.EEXIST: "ALREADY_EXISTS",
+    errno.EACCES: "PERMISSION_DENIED",
+    errno.EPERM: "PERMISSION_DENIED",
+    errno.EROFS: "PERMISSION_DENIED",
+    errno.ENOSPC: "RESOURCE_EXHAUSTED",
+    errno.EDQUOT: "RESOURCE_EXHAUSTED",
+    errno.EMFILE: "RESOURCE_EXHAUSTED",
+    errno.ENFILE: "RESOURCE_EXHAUSTED",
+    errno.ENOMEM: "RESOURCE_EXHAUSTED",
+    errno.EINVAL: "INVALID_ARGUMENT",
+    errno.EINTR: "UNAVAILABLE",
+    errno.EAGAIN: "UNAVAILABLE",
+    errno.ENAMETOOLONG: "FAILED_PRECONDITION",
+    errno.EISDIR: "FAILED_PRECONDITION",
+    errno.ENOTDIR: "FAILED_PRECONDITION",
+    errno.ENOTEMPTY: "FAILED_PRECONDITION",
+}
+
+
+class NotDirectoryError(ValueStatusError):
+    """An error for a file in place of the directory of a store.
+
+    Parameters
+    ----------
+    root : str
+        Its path.
+    """
+
+    def __init__(self, root: str) -> None:
+        super().__init__("FAILED_PRECONDITION", f"Failed to open directory: {quoted(root)}: Not a directory")
+        self.root = root
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.root,)
+
+
+def file_error(error: TegulaError, path: str) -> StatusError:
+    """Convert a store's error about a file to a status; `path` is the full path of the file."""
+    cause = error.__cause__
+    if not isinstance(cause, OSError):
+        return as_status(error) if error.key is None or cause is not None else invalid_key(path)
+    if isinstance(cause, (NotADirectoryError, FileExistsError)):
+        return status(
+            "FAILED_PRECONDITION", f"Failed to open directory: {quoted(_no_directory(path))}: Not a directory"
+        )
+    if isinstance(cause, IsADirectoryError):
+        return status("FAILED_PRECONDITION", f"Failed to rename to: {quoted(path)}: Is a directory")
+    code = _CODES.get(cause.errno or 0, "UNKNOWN")
+    return status(code, f"Failed to open: {quoted(path)}: {cause.strerror or cause}")
+
+
+def _no_directory(path: str) -> str:
+    """Return the first part of a path that is not a directory."""
+    above = path
+    while above and not os.path.lexists(above):
+        above = os.path.dirname(above)
+    return above if above != path else os.path.dirname(path)
+
 
 _LOCK_SUFFIX = ".__lock"
 _UNQUOTED = "/!$&'()*+,;:=~"

@@ -18,8 +18,7 @@ from tegula.errors import ConflictError, TegulaError
 from tegula.stores import Store
 from tegula.tensorstore.errors import StatusError, annotate, as_status, invalid, status, type_error
 from tegula.tensorstore.future import Caught, Future, Promise, background, ready
-from tegula.tensorstore.kvstore.errors import file_error
-from tegula.tensorstore.kvstore.paths import key_name
+from tegula.tensorstore.kvstore.paths import file_error, key_name
 from tegula.tensorstore.kvstore.staging import Changeable, Entry, KeyId, Stage, StagedStore
 
 __all__ = ["Transaction"]
