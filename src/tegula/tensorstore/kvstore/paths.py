@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import os
 import re
 from urllib.parse import quote, unquote_to_bytes
 
@@ -24,37 +23,20 @@ __all__ = [
 ]
 
 _CODES = {
-    errno.ENOENT: "NOT_FOUND",
-    errno.EEXIST: "ALREADY_EXISTS",
-    errno.EACCES: "PERMISSION_DENIED",
-    errno.EPERM: "PERMISSION_DENIED",
-    errno.EROFS: "PERMISSION_DENIED",
-    errno.ENOSPC: "RESOURCE_EXHAUSTED",
-    errno.EDQUOT: "RESOURCE_EXHAUSTED",
-    errno.EMFILE: "RESOURCE_EXHAUSTED",
-    errno.ENFILE: "RESOURCE_EXHAUSTED",
-    errno.ENOMEM: "RESOURCE_EXHAUSTED",
-    errno.EINVAL: "INVALID_ARGUMENT",
-    errno.EINTR: "UNAVAILABLE",
-    errno.EAGAIN: "UNAVAILABLE",
-    errno.ENAMETOOLONG: "FAILED_PRECONDITION",
-    errno.EISDIR: "FAILED_PRECONDITION",
-    errno.ENOTDIR: "FAILED_PRECONDITION",
-    errno.ENOTEMPTY: "FAILED_PRECONDITION",
+    "NOT_FOUND": (errno.ENOENT,),
+    "PERMISSION_DENIED": (errno.EACCES, errno.EPERM, errno.EROFS),
+    "RESOURCE_EXHAUSTED": (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM),
+    "INVALID_ARGUMENT": (errno.EINVAL,),
+    "UNAVAILABLE": (errno.EINTR, errno.EAGAIN),
+    "FAILED_PRECONDITION": (errno.ENAMETOOLONG, errno.ENOTEMPTY),
 }
 
 
 class NotDirectoryError(ValueStatusError):
-    """An error for a file in place of the directory of a store.
-
-    Parameters
-    ----------
-    root : str
-        Its path.
-    """
+    """An error for a file in place of the directory of a store."""
 
     def __init__(self, root: str) -> None:
-        super().__init__("FAILED_PRECONDITION", f"Failed to open directory: {quoted(root)}: Not a directory")
+        super().__init__("FAILED_PRECONDITION", f"{quoted(root)} is not a directory")
         self.root = root
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -66,22 +48,10 @@ def file_error(error: TegulaError, path: str) -> StatusError:
     cause = error.__cause__
     if not isinstance(cause, OSError):
         return as_status(error) if error.key is None or cause is not None else invalid_key(path)
-    if isinstance(cause, (NotADirectoryError, FileExistsError)):
-        return status(
-            "FAILED_PRECONDITION", f"Failed to open directory: {quoted(_no_directory(path))}: Not a directory"
-        )
-    if isinstance(cause, IsADirectoryError):
-        return status("FAILED_PRECONDITION", f"Failed to rename to: {quoted(path)}: Is a directory")
-    code = _CODES.get(cause.errno or 0, "UNKNOWN")
-    return status(code, f"Failed to open: {quoted(path)}: {cause.strerror or cause}")
-
-
-def _no_directory(path: str) -> str:
-    """Return the first part of a path that is not a directory."""
-    above = path
-    while above and not os.path.lexists(above):
-        above = os.path.dirname(above)
-    return above if above != path else os.path.dirname(path)
+    code = next((code for code, numbers in _CODES.items() if cause.errno in numbers), "UNKNOWN")
+    if isinstance(cause, (FileExistsError, IsADirectoryError, NotADirectoryError)):  # even without a number
+        code = "FAILED_PRECONDITION"
+    return status(code, f"{quoted(path)}: {cause.strerror or cause}")
 
 
 _LOCK_SUFFIX = ".__lock"

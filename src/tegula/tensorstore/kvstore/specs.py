@@ -147,10 +147,7 @@ def with_base_path(kind: Kind, members: dict[str, Any], path: str) -> str:
         return path
     parts = urlsplit(members["base_url"])
     if path.startswith("/") and parts.path not in ("", "/"):
-        raise invalid(
-            f"Cannot specify absolute path {quoted(path)} in conjunction with base URL {quoted(members['base_url'])} "
-            f"which already includes the path component {quoted(parts.path)}"
-        )
+        raise invalid(f"the absolute path {quoted(path)} does not fit the base URL {quoted(members['base_url'])}")
     members["base_url"] = parts._replace(path="").geturl()
     if not parts.path or path.startswith("/"):
         return path
@@ -194,7 +191,6 @@ ROOTS: Final = frozenset(scheme for scheme, kind in SCHEMES.items() if not kind.
 ADAPTERS: Final = frozenset(scheme for scheme, kind in SCHEMES.items() if kind.adapter)
 """Schemes of key-value stores that a value of another store contains."""
 _REMOTE: Final = (S3, GCS, HTTP)
-_ARRAY_SCHEMES: Final = frozenset(("zarr2", "zarr3", "zarr1", "bcolz", "json", "n5", "auto"))
 
 
 class KvStoreSpec:
@@ -477,7 +473,7 @@ def _of_component(part: str, base: KvStoreSpec | None) -> KvStoreSpec:
     if not colon:
         part += ":"
     if scheme not in (ROOTS if base is None else ADAPTERS):
-        raise invalid(f'unsupported URL scheme "{scheme}" in {quoted(part)}{_hint(scheme)}')
+        raise invalid(f'unsupported URL scheme "{scheme}" in {quoted(part)}')
     kind = SCHEMES[scheme]
     spec: KvStoreSpec = object.__new__(KvStoreSpec)
     spec._kind, spec._base, spec._options, spec._bindings = kind, base, {}, Bindings(_RESOURCES[kind.name])
@@ -489,14 +485,6 @@ def _of_component(part: str, base: KvStoreSpec | None) -> KvStoreSpec:
     except StatusError as error:
         raise annotate(error, f"Invalid kvstore URL component {quoted(part)}") from None
     return spec
-
-
-def _hint(scheme: str) -> str:
-    if scheme in _ARRAY_SCHEMES:
-        return f': "{scheme}" is a kvstore-based TensorStore URL scheme'
-    kinds = ((ROOTS, "root kvstore"), (ADAPTERS, "kvstore adapter"))
-    known = next((what for names, what in kinds if scheme in names), None)
-    return "" if known is None else f': "{scheme}" is a {known} URL scheme'
 
 
 def _url_path(kind: Kind, text: str) -> str:

@@ -9,9 +9,8 @@ import itertools
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, NoReturn, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
-from tegula.errors import ConflictError, UnsupportedError
 from tegula.stores.arguments import (
     ABSENT,
     ByteRange,
@@ -25,6 +24,8 @@ from tegula.stores.arguments import (
 )
 from tegula.stores.capabilities import BlockedKeys, blocked_by
 from tegula.stores.interface import Store
+from tegula.tensorstore.errors import invalid, status
+from tegula.tensorstore.kvstore.paths import key_name
 
 __all__ = ["Changeable", "Entry", "Stage", "StagedStore"]
 
@@ -78,8 +79,6 @@ class Entry:
 
 class Stage:
     """The new values of one transaction, and the calls that compute them again if values they depend on have changed.
-
-    A subclass may override `refuse_second` and `refuse_change` to raise its own errors.
 
     Parameters
     ----------
@@ -151,16 +150,8 @@ class Stage:
         if self._only is None:
             self._only = (key_id, store, key)
         elif self._only[0] != key_id:
-            self.refuse_second(self._only[1:], (store, key))
-
-    def refuse_second(self, first: tuple[Store, str], second: tuple[Store, str]) -> NoReturn:
-        """Raise the error for an atomic transaction of two keys that can't change in one step."""
-        message = f"keys {first[1]!r} and {second[1]!r} can't change in one step; use a transaction that is not atomic"
-        raise UnsupportedError(message, key=second[1])
-
-    def refuse_change(self, store: Store, key: str) -> NoReturn:
-        """Raise the error for a key that has changed since the transaction first read it."""
-        raise ConflictError("the value has changed since the transaction first read it", key=key)
+            names = " and ".join(sorted((key_name(*self._only[1:]), key_name(store, key))))
+            raise invalid(f"{names} can't change in one step; use a transaction that is not atomic")
 
 
 class StagedStore(BlockedKeys, Store):
@@ -237,7 +228,8 @@ class StagedStore(BlockedKeys, Store):
         known = self.stage.entries.get(self._key_id(key))
         if known is not None and not known.written and known.expected != generation:
             with self._ending():
-                self.stage.refuse_change(self.base, key)
+                name = key_name(self.base, key)
+                raise status("ABORTED", f"{name} has changed since the transaction first read it")
 
     def size(self, key: str) -> int | None:
         """Return the length of a value in bytes, or ``None`` if there is none."""
