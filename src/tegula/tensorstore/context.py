@@ -197,15 +197,7 @@ _MEMORY = "memory_key_value_store"
 
 
 class ResourceSpec:
-    """An unbound resource: a reference to a resource of a context, or the description of a new one.
-
-    Attributes
-    ----------
-    kind : Kind
-        The kind of resource.
-    json : str or JSON value
-        The reference, or the description without its defaults.
-    """
+    """An unbound resource: a reference to one of a context, or the description of a new one without its defaults."""
 
     __slots__ = ("json", "kind")
 
@@ -414,13 +406,7 @@ Binding: TypeAlias = ResourceSpec | _Resource
 
 
 class Bindings:
-    """The resources of one spec, bound or not, by member name; and the spec's own context, if it has one.
-
-    Parameters
-    ----------
-    kinds : mapping of str to str
-        The kind of resource of each member.
-    """
+    """The resources of one spec, bound or not, by member name; and the spec's own context, if it has one."""
 
     __slots__ = ("_explicit", "_home", "_kinds", "context")
 
@@ -442,12 +428,7 @@ class Bindings:
     def take(self, members: dict[str, Any], *, only_if_given: Set[str] = frozenset()) -> None:
         """Remove ``context`` and the resource members from JSON, and read them.
 
-        Parameters
-        ----------
-        members : dict
-            The JSON.
-        only_if_given : set of str
-            Members that are resources of the spec only if they are given.
+        The members in `only_if_given` are resources of the spec only if they are given.
         """
         if "context" in members:
             self.context = take(members, "context", _Spec)
@@ -529,10 +510,7 @@ class Bindings:
 class SpecBuilder:
     """Converter of bound resources to JSON, for a spec and all specs nested in it.
 
-    Parameters
-    ----------
-    marked : bool
-        Whether to show each bound resource as a list of one element, as reprs do.
+    If `marked`, each bound resource is shown as a list of one element, as in reprs.
     """
 
     def __init__(self, *, marked: bool = False) -> None:

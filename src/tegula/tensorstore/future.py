@@ -58,12 +58,7 @@ class Pending(BaseException):
 class Operation:
     """A function that is called again until it returns; `finish` continues where the previous call stopped.
 
-    Parameters
-    ----------
-    batch : Batch, optional
-        The batch of the operation.
-    requests : int
-        The `concurrency` of the store, if the operation mostly waits for it.
+    `requests` is the `concurrency` of the store, if the operation mostly waits for it.
     """
 
     __slots__ = ("_position", "_started", "batch", "requests")

@@ -22,18 +22,9 @@ _Values = npt.NDArray[Any]
 
 
 def as_source(source: Any, dtype: dtypes.dtype, rank: int) -> _Values:
-    """Convert the source of a write to an array of a data type.
+    """Convert the source of a write to an array of a data type with at most `rank` dimensions.
 
     NumPy arrays are converted only if NumPy considers that safe; numbers and lists of numbers as by ``np.array``.
-
-    Parameters
-    ----------
-    source : array_like
-        The values.
-    dtype : dtype
-        The data type of the target.
-    rank : int
-        The maximum number of dimensions.
     """
     wanted = dtype.numpy_dtype
     if type(source) is np.ndarray and source.dtype == wanted and wanted.kind != "O" and source.ndim <= rank:

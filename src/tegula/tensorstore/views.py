@@ -79,15 +79,7 @@ def whole(domain: IndexDomain) -> Selection:
 
 
 def select(transform: IndexTransform, base: IndexDomain) -> Selection:
-    """Return the selection of a view.
-
-    Parameters
-    ----------
-    transform : IndexTransform
-        The transform from the view to the base.
-    base : IndexDomain
-        The domain of the base, which limits the indices.
-    """
+    """Return the selection of a view; the domain of the base limits the indices."""
     return _select_basic(transform, base) or _select(transform, base)
 
 

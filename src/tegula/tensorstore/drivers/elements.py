@@ -106,16 +106,9 @@ class Elements:
 
 
 def pick(values: _Values, joint: int, inner: Indices) -> _Values:
-    """Select along the added dimensions of whole elements.
+    """Select along the added dimensions of whole elements, which come last.
 
-    Parameters
-    ----------
-    values : ndarray
-        Whole elements, the added dimensions last.
-    joint : int
-        The number of leading dimensions that come from index arrays.
-    inner : tuple
-        The selection along each added dimension.
+    The first `joint` dimensions come from index arrays.
     """
     heads = tuple(np.ogrid[tuple(slice(size) for size in values.shape[:joint])]) if _has_arrays(inner) else ()
     order, selection = _ordered(values.ndim, joint, heads, inner)

@@ -107,14 +107,8 @@ class VirtualChunkedSpec(VirtualSpec):
 class VirtualChunkedDriver(Driver):
     """The driver of an array whose chunks are read and written by functions.
 
-    Parameters
-    ----------
-    read_function, write_function : callable, optional
-        Called with the domain of a chunk, an array to fill or to store, and parameters.
-    loop : asyncio.AbstractEventLoop, optional
-        The event loop for coroutines that the functions return; by default the caller's event loop, if there is one.
-    schema : Schema
-        The data type, domain, chunks and units.
+    These are called with the domain of a chunk, an array to fill or to store, and parameters. The coroutines that they
+    return run in an event loop, by default the caller's, if there is one.
     """
 
     name = "virtual_chunked"

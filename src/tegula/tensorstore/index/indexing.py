@@ -89,11 +89,8 @@ class Expression(NamedTuple):
 def parse_expression(argument: Any, mode: Mode = "default", usage: Usage = "direct") -> Expression:
     """Read the expression between the brackets.
 
-    Parameters
-    ----------
-    usage : {"direct", "first", "chained"}
-        Whether the expression indexes an object directly, or is the first or a later operation of a dimension
-        expression.
+    Its `usage` says whether it indexes an object directly, or is the first or a later operation of a dimension
+    expression.
     """
     terms: list[Term] = []
     shape: tuple[int, ...] = ()
@@ -361,10 +358,7 @@ def index_selected(
 class _Result:
     """The dimensions that result from an expression, and what each old dimension becomes.
 
-    Attributes
-    ----------
-    starts : dict of int to int
-        The first new dimension of each column; that of all arrays together at -1.
+    `starts` has the first new dimension of each column; that of all arrays together at -1.
     """
 
     __slots__ = ("arrays", "begins", "bounds", "changes", "domain", "expression", "first", "labels", "starts")

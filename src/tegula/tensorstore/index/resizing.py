@@ -28,18 +28,9 @@ def resolved_transform(transform: IndexTransform, base: IndexDomain) -> IndexTra
 def base_bounds(
     transform: IndexTransform, base: IndexDomain, inclusive_min: _Bounds, exclusive_max: _Bounds, *, tied: bool
 ) -> tuple[_Bounds, _Bounds]:
-    """Return the new bounds of the base for a resize of a view.
+    """Return the new bounds of the base for a resize of a view; None keeps a bound.
 
-    Parameters
-    ----------
-    transform : IndexTransform
-        The transform of the view.
-    base : IndexDomain
-        The domain of the base.
-    inclusive_min, exclusive_max : tuple of (int or None)
-        The new bounds of the view; None keeps a bound.
-    tied : bool
-        Whether elements outside the view may be added or removed.
+    A resize may add or remove elements outside the view only if it is `tied`.
     """
     domain = transform.domain
     for number in range(domain.rank):

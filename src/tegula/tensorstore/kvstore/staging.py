@@ -46,20 +46,9 @@ class Changeable(Protocol):
 class Entry:
     """The state of one key in a transaction.
 
-    Attributes
-    ----------
-    store, key : Store, str
-        The store and the key in it.
-    written : bool
-        Whether the transaction writes the key; if not, it has only read it.
-    value : bytes or None
-        The new value; ``None`` to delete the key.
-    expected : generation or None
-        The generation that the key must have in the store when the transaction is committed.
-    token : generation
-        The generation of the new value until it is stored.
-    doomed : bool
-        Whether a condition was not met, so that the transaction can't be committed.
+    An entry that is not written was only read. When the transaction is committed, the key must have the expected
+    generation. The token is the generation of the new value until it is stored; ``None`` as the value deletes the key.
+    The transaction can't be committed if an entry is doomed: a condition was not met.
     """
 
     store: Store
@@ -78,15 +67,7 @@ class Entry:
 
 
 class Stage:
-    """The new values of one transaction, and the calls that compute them again if values they depend on have changed.
-
-    Parameters
-    ----------
-    repeatable_read : bool
-        Whether all values that were read must still be the same when the transaction is committed.
-    atomic : bool
-        Whether all new values must be stored in one step.
-    """
+    """The new values of one transaction, and the calls that compute them again if what they read has changed."""
 
     def __init__(self, *, repeatable_read: bool = False, atomic: bool = False) -> None:
         self.repeatable_read = repeatable_read

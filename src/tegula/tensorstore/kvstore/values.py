@@ -267,18 +267,7 @@ class ReadResult:
 
 
 class ByteSlice:
-    """A range of the bytes of a value.
-
-    Parameters
-    ----------
-    wanted : slice
-        ``slice(start, stop)`` or ``slice(-n, None)``.
-
-    Attributes
-    ----------
-    request : (start, length)
-        The range in the form that stores accept.
-    """
+    """A range of the bytes of a value; `request` has it in the form that stores accept."""
 
     __slots__ = ("_start", "_stop", "request")
 

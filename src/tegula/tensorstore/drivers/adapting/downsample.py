@@ -90,19 +90,7 @@ class DownsampleSpec(VirtualSpec):
 
 
 class DownsampleDriver(AdapterDriver):
-    """The driver of a downsampled view of another array.
-
-    Parameters
-    ----------
-    base : Driver
-        The underlying array.
-    view : IndexTransform
-        The view of the array to downsample.
-    factors : tuple of int
-        The shape of a block.
-    method : str
-        The method that reduces a block to one element.
-    """
+    """The driver of a view of another array, with each block of the shape `factors` reduced to one element."""
 
     name = "downsample"
     mode = "r"
