@@ -52,13 +52,20 @@ def differences(error: BaseException, recorded: Any, request: Any = ()) -> list[
     return [f"{each}: {text!r} for {message!r}" for each in found]
 
 
+def kind_and_code(error: BaseException) -> str:
+    """Return the built-in class of an error, and its status code if it has one.
+
+    Examples
+    --------
+    >>> kind_and_code(ValueError("NOT_FOUND: there is nothing"))
+    'ValueError NOT_FOUND'
+    """
+    kind = next(each.__name__ for each in type(error).__mro__ if each.__module__ == "builtins")
+    match = _CODE.match(str(error))
+    return f"{kind} {match[1]}" if match else kind
+
+
 def check(error: BaseException, recorded: Any, request: Any = ()) -> None:
     """Assert that an error is a recorded one, as `differences` compares them."""
-    assert not differences(error, recorded, request)
-
-
-def kind_and_code(error: BaseException) -> tuple[str, str]:
-    """Return what an error says apart from its words: the built-in exception that it is, and its status code."""
-    kind = next(each.__name__ for each in type(error).__mro__ if each.__module__ == "builtins")
-    found = _CODE.match(str(error))
-    return kind, found[1] if found else ""
+    if found := differences(error, recorded, request):
+        raise AssertionError("\n".join(found))

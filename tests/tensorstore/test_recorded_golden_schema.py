@@ -75,6 +75,10 @@ def opened(case: dict[str, Any]) -> Any:
 
 @pytest.mark.parametrize("case", recorded("golden_schema")["cases"], ids=lambda case: case["name"])
 def test_recorded_descriptions(case: dict[str, Any]) -> None:
+    if case["name"] == "fill-f4-'0x1p3'":  # the specification has no such numbers
+        with pytest.raises(ValueError, match="fill_value"):
+            opened(case)
+        return
     store = opened(case)
     allowed = BETTER.get(case["name"], (set(), ""))[0]
     if allowed is None:

@@ -17,8 +17,18 @@ BETTER = {
     'compressor={"id": "zstd", "level": 1, "checksum": true}': "the checksum is what numcodecs writes",
     'filters=[{"id": "delta", "dtype": "<i4"}]': "filters are known",
     'compressor={"id": "blosc", "blocksize": 1099511627776}': "Blosc has no blocks that large",
+    'dtype=[["a", "<i4", 2]]': "a number stands for a shape of one dimension",
+    "fill[<i4]=true": "a boolean is read as a number",
+    'fill[<f4]="nan"': "more spellings are known",
+    'fill[<f4]="+Infinity"': "more spellings are known",
+    'fill[|S4]="x"': "text that is not Base64 stands for itself",
+    "fill[|S4]=10": "a number stands for its text",
+    'fill[|S4]="YWJjZA"': "text that is not Base64 stands for itself",
+    "fill-struct-short": "missing bytes are zeros",
 }
 """What is done otherwise on purpose, and why."""
+OTHER_MEMBER = frozenset(('dtype="|O"', "shape=5", "raw-b'\"x\"'", 'compressor={"id": "blosc2"}'))
+"""Documents of which another member is called wrong."""
 
 
 def each(name: str) -> pytest.MarkDecorator:
@@ -48,7 +58,8 @@ def test_stored_metadata_mean_what_was_recorded(case: Any) -> None:
         assert kind == "ok", result
         assert result.spec().to_json()["metadata"] == case["metadata_out"]
     else:
-        check(result, case["error"], base64.b64decode(case["zarray_b64"]).decode("latin-1"))
+        document = base64.b64decode(case["zarray_b64"]).decode("latin-1")
+        check(result, case["error"], () if case["name"] in OTHER_MEMBER else document)
 
 
 @each("bad_spec")

@@ -8,6 +8,7 @@ import pytest
 import tensorstore
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.tensorstore.recorded_errors import kind_and_code
 
 from tegula.errors import TegulaError
 from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
@@ -58,8 +59,7 @@ def outcome(call: Any, *args: Any, **kwargs: Any) -> Any:
     try:
         created = call(*args, **kwargs)
     except (ValueError, TypeError) as error:
-        kind = next(base for base in type(error).__mro__ if base in (ValueError, TypeError))
-        return kind, str(error)
+        return kind_and_code(error)
     if isinstance(created, ChunkLayout):
         assert ChunkLayout(created.to_json()) == created
     return created.to_json(), repr(created)

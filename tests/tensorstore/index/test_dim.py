@@ -50,7 +50,7 @@ def made(kind: Any, arguments: dict[str, Any]) -> tuple[str, Any]:
     try:
         return "value", kind(**arguments)
     except (ValueError, TypeError) as error:
-        return kind_and_code(error)
+        return "error", kind_and_code(error)
 
 
 def answer(ask: Callable[[], Any]) -> tuple[str, Any]:
@@ -58,7 +58,7 @@ def answer(ask: Callable[[], Any]) -> tuple[str, Any]:
     try:
         return "value", ask()
     except ValueError as error:
-        return kind_and_code(error)
+        return "error", kind_and_code(error)
 
 
 def described(dim: Any) -> tuple[Any, ...]:
@@ -222,6 +222,6 @@ def test_translations_reach_the_same_bounds(how: str, amount: int | None, bounds
         try:
             return repr(getattr(domain([dim(**bounds)]), how)[amount])
         except ValueError as error:
-            return kind_and_code(error)
+            return "error", kind_and_code(error)
 
     assert moved(IndexDomain, Dim) == moved(real.IndexDomain, real.Dim)

@@ -26,7 +26,7 @@ def outcome(call: Callable[[], Any]) -> Any:
     try:
         return "ok", repr(call())
     except Exception as error:
-        return kind_and_code(error)
+        return "error", kind_and_code(error)
 
 
 def text(value: Any) -> str:

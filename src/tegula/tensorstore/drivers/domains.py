@@ -10,11 +10,13 @@ from dataclasses import dataclass
 
 from tegula.tensorstore.constraints.chunk_grid import Grid
 from tegula.tensorstore.drivers.elements import Elements
-from tegula.tensorstore.index.domain import IndexDomain
+from tegula.tensorstore.drivers.metadata import Metadata
+from tegula.tensorstore.errors import StatusError
+from tegula.tensorstore.index.domain import IndexDomain, check_labels, merge_domains
 from tegula.tensorstore.index.intervals import EXCLUSIVE_INFINITY
 from tegula.tensorstore.json.binding import invalid
 
-__all__ = ["Ranks", "grid_numbers", "ranks", "stored_bounds", "stored_domain"]
+__all__ = ["Ranks", "effective_domain", "grid_numbers", "ranks", "stored_bounds", "stored_domain"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,38 @@ def stored_bounds(domain: IndexDomain, upper: Sequence[bool]) -> IndexDomain:
         implicit_lower_bounds=[False] * domain.rank,
         implicit_upper_bounds=upper,
     )
+
+
+def effective_domain(
+    metadata: Metadata, known: Ranks, shown: Elements | None, wanted: IndexDomain | None
+) -> IndexDomain | None:
+    """Return the domain that metadata and a constraint on the domain together determine; None if it is unknown.
+
+    Raises
+    ------
+    ValueError
+        If they contradict each other.
+    """
+    extents = known.chunked == 0 or metadata.shape is not None or metadata.names is not None
+    complete = extents and (shown is not None or known.chunked == known.full)
+    if known.full is None or (wanted is None and not complete):
+        return None
+    inner = () if shown is None else shown.shape
+    domain = stored_domain(known.full, metadata.shape, inner, _labels_of(metadata.names))
+    upper = domain.implicit_upper_bounds
+    return stored_bounds(domain if wanted is None else merge_domains(wanted, domain), upper)
+
+
+def _labels_of(names: Sequence[str | None] | None) -> list[str] | None:
+    """Return dimension names as labels; ``None`` if there are no names, or they are not valid as labels."""
+    if names is None:
+        return None
+    labels = [name or "" for name in names]
+    try:
+        check_labels(labels)
+    except StatusError:
+        return None
+    return labels
 
 
 def grid_numbers(grid: Grid, full: int, rank: int) -> tuple[list[int], list[float], int | None]:

@@ -6,6 +6,7 @@ element.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -149,6 +150,7 @@ def _ordered(ndim: int, joint: int, heads: tuple[Any, ...], inner: Indices) -> t
 # --- the part that a spec shows, and its fill value
 
 
+@lru_cache(maxsize=256)
 def shown_part(stored: DataType, field: str, void: bool, records: bool = False) -> Elements:
     """Return the part of each stored element that a spec shows: a field, the whole element, or its bytes."""
     if void or records:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from math import isfinite
 from typing import Any, Final, TypeVar
 
+from tegula.errors import TegulaError
 from tegula.tensorstore.errors import StatusError, annotate, invalid
 
 __all__ = [
@@ -108,8 +109,9 @@ class _Reading:
         return None
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, StatusError):
-            raise annotate(error, f"Error parsing {self._what} {dump(self._of)}") from error.__cause__
+        if isinstance(error, TegulaError):
+            known = error if isinstance(error, StatusError) else invalid(str(error))
+            raise annotate(known, f"Error parsing {self._what} {dump(self._of)}") from error.__cause__
 
 
 def in_member(name: str, error: StatusError) -> StatusError:

@@ -62,11 +62,11 @@ def mode_of(read: bool, write: bool) -> Mode:
 
 
 DRIVERS: Final[dict[str, str]] = {
-    "zarr": "tegula.tensorstore.drivers.zarr2.driver:ZarrSpec",
-    "zarr2": "tegula.tensorstore.drivers.zarr2.driver:ZarrSpec",
-    "zarr3": "tegula.tensorstore.drivers.zarr3.driver:Zarr3Spec",
-    "zarr1": "tegula.tensorstore.drivers.zarr1:Zarr1Spec",
-    "bcolz": "tegula.tensorstore.drivers.bcolz:BcolzSpec",
+    "zarr": "tegula.tensorstore.drivers.zarr2:ZarrSpec",
+    "zarr2": "tegula.tensorstore.drivers.zarr2:ZarrSpec",
+    "zarr3": "tegula.tensorstore.drivers.zarr3:Zarr3Spec",
+    "zarr1": "tegula.tensorstore.drivers.documented:Zarr1Spec",
+    "bcolz": "tegula.tensorstore.drivers.documented:BcolzSpec",
     "json": "tegula.tensorstore.drivers.json:JsonSpec",
     "auto": "tegula.tensorstore.drivers.auto:AutoSpec",
     "array": "tegula.tensorstore.drivers.array:ArraySpec",
@@ -108,7 +108,7 @@ def find_driver(name: str) -> type[DriverSpec]:
     return spec_type
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+@dataclass(slots=True, kw_only=True, repr=False)
 class OpenMode:
     """The actions that are allowed on opening; by default, only opening an existing array.
 
@@ -125,7 +125,9 @@ class OpenMode:
 
     Examples
     --------
-    >>> OpenMode(open=True, create=True)
+    >>> mode = OpenMode(open=True)
+    >>> mode.create = True
+    >>> mode
     OpenMode(open=True, create=True)
     """
 
@@ -134,6 +136,11 @@ class OpenMode:
     delete_existing: bool = False
     assume_metadata: bool = False
     assume_cached_metadata: bool = False
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not isinstance(value, (int, type(None))):
+            raise type_error(f"{name} must be true or false, not {value!r:.80}")
+        object.__setattr__(self, name, bool(value))
 
     def __hash__(self) -> int:
         raise type_error("unhashable type: 'tensorstore.OpenMode'")
