@@ -56,7 +56,7 @@ from tegula.tensorstore.future import Future, FutureLike, Promise, WriteFutures
 from tegula.tensorstore.index.dim import Dim, inf
 from tegula.tensorstore.index.dim_expressions import DimExpression, DimSelection, d
 from tegula.tensorstore.index.domain import IndexDomain
-from tegula.tensorstore.index.numpy_terms import newaxis
+from tegula.tensorstore.index.indexing import newaxis
 from tegula.tensorstore.index.output_maps import OutputIndexMap, OutputIndexMaps, OutputIndexMethod
 from tegula.tensorstore.index.transform import Indexable, IndexTransform
 from tegula.tensorstore.kvstore.kvstore import KvStore

@@ -9,8 +9,7 @@ from typing import Any, TypeVar
 from tegula.engine.concurrency.finalisers import call_apart
 from tegula.engine.concurrency.pool import for_each
 from tegula.tensorstore.errors import invalid, type_error
-from tegula.tensorstore.future import Future, background, deferred, immediate
-from tegula.tensorstore.resumable import Operation, alone
+from tegula.tensorstore.future import Future, Operation, alone, background, deferred, immediate
 
 __all__ = ["Batch", "checked_batch"]
 
@@ -41,13 +40,7 @@ class Batch:
         self._work: list[Callable[[], None]] | None = []
 
     def _defer(self, function: Callable[..., T], *args: Any, requests: int = 0) -> Future[T]:
-        """Delay a call until the batch is submitted; `requests` is the `concurrency` of the store it waits for.
-
-        Raises
-        ------
-        ValueError
-            If the batch was already submitted.
-        """
+        """Delay a call until the batch is submitted; `requests` is the `concurrency` of the store it waits for."""
         if self._begun:
             return immediate(alone, function, *args)
         future, run = deferred(Operation(_begun()), function, *args)

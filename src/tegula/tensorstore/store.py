@@ -108,8 +108,8 @@ class TensorStore(Indexable):
     def _with_transform(self, transform: IndexTransform) -> TensorStore:
         return TensorStore._of(self._driver, transform, self._transaction)
 
-    def _subscript(self, name: str, apply: Callable[[IndexTransform, Any], IndexTransform]) -> _WritableSubscript:
-        return _WritableSubscript(self, name, lambda key: self._with_transform(apply(self._transform(), key)))
+    def _subscript(self, name: str, apply: Callable[[Any, Any], Any]) -> _WritableSubscript:
+        return _WritableSubscript(self, name, lambda key: self._with_pair(apply(self._pair(), key)))
 
     def __setitem__(self, key: Any, source: Any) -> None:
         self[key].write(source).result()

@@ -93,15 +93,7 @@ class ArraySpec(VirtualSpec):
 
 
 class ArrayDriver(Driver):
-    """The driver of an array in memory.
-
-    Parameters
-    ----------
-    values : ndarray
-        The array, which is not copied.
-    dtype : dtype
-        Its data type.
-    """
+    """The driver of an array in memory, which is not copied."""
 
     name = "array"
     resizes = False

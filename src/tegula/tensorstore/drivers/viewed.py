@@ -33,15 +33,7 @@ _Values = npt.NDArray[Any]
 
 
 class Viewed:
-    """A driver and the transform of a view of it.
-
-    Parameters
-    ----------
-    driver : Driver
-        The base.
-    view : IndexTransform, optional
-        The transform from the view to the base; by default the identity.
-    """
+    """A driver and the transform of a view of it, by default the identity."""
 
     __slots__ = ("driver", "view")
 

@@ -127,13 +127,7 @@ def read_base(members: dict[str, Any], schema: Schema) -> Spec:
 
 
 class AdapterDriver(Driver):
-    """A driver over another driver, which determines its bounds and transactions.
-
-    Attributes
-    ----------
-    base : Driver
-        The underlying driver.
-    """
+    """A driver over another driver, its base, which determines its bounds and transactions."""
 
     base: Driver
 

@@ -21,10 +21,9 @@ from tegula.tensorstore.drivers.cells import cells
 from tegula.tensorstore.drivers.viewed import read_at, result_shape, write_at
 from tegula.tensorstore.drivers.virtual import VirtualSpec
 from tegula.tensorstore.errors import StatusError, annotate, invalid, status
-from tegula.tensorstore.future import Future
+from tegula.tensorstore.future import Future, Steps, finish, running
 from tegula.tensorstore.index.domain import IndexDomain
 from tegula.tensorstore.index.intervals import EXCLUSIVE_INFINITY, INFINITY
-from tegula.tensorstore.resumable import Steps, finish, running
 from tegula.tensorstore.spec.interface import Driver, DriverSpec, Indices, Opening, mode_of
 
 __all__ = [
@@ -108,19 +107,8 @@ class VirtualChunkedSpec(VirtualSpec):
 class VirtualChunkedDriver(Driver):
     """The driver of an array whose chunks are read and written by functions.
 
-    Parameters
-    ----------
-    read_function, write_function : callable, optional
-        Called with the domain of a chunk, an array to fill or to store, and parameters.
-    loop : asyncio.AbstractEventLoop, optional
-        The event loop for coroutines that the functions return; by default the caller's event loop, if there is one.
-    schema : Schema
-        The data type, domain, chunks and units.
-
-    Raises
-    ------
-    ValueError
-        If a constraint is missing or not supported.
+    These are called with the domain of a chunk, an array to fill or to store, and parameters. The coroutines that they
+    return run in an event loop, by default the caller's, if there is one.
     """
 
     name = "virtual_chunked"

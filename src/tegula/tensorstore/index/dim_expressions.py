@@ -10,11 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from tegula.tensorstore.errors import IndexStatusError, StatusError, index_error
-from tegula.tensorstore.index.composition import Maps, Transform, compose
-from tegula.tensorstore.index.dim_selections import Selector, resolve, selectors_of, slice_text
-from tegula.tensorstore.index.domain import Applicable, IndexDomain
-from tegula.tensorstore.index.indexing import index_selected
-from tegula.tensorstore.index.numpy_terms import Expression, Mode, parse_expression
+from tegula.tensorstore.index.composition import Transform
+from tegula.tensorstore.index.domain import Applicable
+from tegula.tensorstore.index.indexing import Expression, Mode, index_selected, parse_expression
 from tegula.tensorstore.index.operations import (
     diagonal,
     mark_implicit,
@@ -24,7 +22,16 @@ from tegula.tensorstore.index.operations import (
     strided,
     target_order,
 )
-from tegula.tensorstore.index.subscripts import Subscript, flags_argument, integers, strings
+from tegula.tensorstore.index.subscripts import (
+    Selector,
+    Subscript,
+    flags_argument,
+    integers,
+    resolve,
+    selectors_of,
+    slice_text,
+    strings,
+)
 
 __all__ = ["DimExpression", "DimSelection", "d"]
 
@@ -58,7 +65,7 @@ class _Stride(Operation):
         strides: dict[int, int] = {}
         for dim, stride in zip(dims, _each(self.strides, dims), strict=True):
             if stride is None:
-                raise index_error(f"Applying stride to input dimension {dim}: None is not a stride")
+                raise index_error(f"dimension {dim} has no stride")
             strides[dim] = stride
         return strided(pair, strides), dims
 
@@ -72,9 +79,7 @@ class _Label(Operation):
 
     def apply(self, pair: Transform, dims: Chosen) -> tuple[Transform, Chosen]:
         if len(self.labels) != len(dims):
-            raise index_error(
-                f"Number of dimensions ({len(dims)}) does not match number of labels ({len(self.labels)})."
-            )
+            raise index_error(f"{len(self.labels)} labels do not fit {len(dims)} dimensions")
         return relabelled(pair, dict(zip(dims, self.labels, strict=True))), dims
 
     def __str__(self) -> str:
@@ -122,13 +127,7 @@ class _Index(Operation):
     expression: Expression
 
     def apply(self, pair: Transform, dims: Chosen) -> tuple[Transform, Chosen]:
-        inner, chosen = index_selected(pair[0], self.expression, (), dims)
-        return compose(pair, inner), chosen
-
-    def start(self, pair: Transform, selection: tuple[Selector, ...]) -> tuple[Transform, Chosen]:
-        """Apply the operation as the first of a chain, which may add dimensions."""
-        inner, chosen = index_selected(pair[0], self.expression, selection, None)
-        return compose(pair, inner), chosen
+        return index_selected(pair, self.expression, (), dims)
 
     def __str__(self) -> str:
         mode = "" if self.expression.mode == "default" else f".{self.expression.mode}"
@@ -139,7 +138,7 @@ def _each(values: int | list[int | None] | None, dims: Chosen) -> list[int | Non
     if not isinstance(values, list):
         return [values] * len(dims)
     if len(values) != len(dims):
-        raise index_error(f"Number of dimensions ({len(dims)}) does not match number of indices ({len(values)})")
+        raise index_error(f"{len(values)} indices do not fit {len(dims)} dimensions")
     return values
 
 
@@ -179,15 +178,15 @@ class DimExpression(Applicable):
     def _then(self, operation: Operation) -> DimExpression:
         return DimExpression._make(self._selected, (*self._operations, operation))
 
-    def _apply(self, domain: IndexDomain, output: Maps) -> Transform:
+    def _apply(self, pair: Transform) -> Transform:
         """Apply the operations to a domain and the output maps over it."""
         if not self._operations:
             raise index_error("Must specify at least one operation in dimension expression")
-        pair: Transform = domain, output
+        domain = pair[0]
         try:
             first, *later = self._operations
             if isinstance(first, _Index):
-                pair, dims = first.start(pair, self._selected)
+                pair, dims = index_selected(pair, first.expression, self._selected, None)
             else:
                 pair, dims = first.apply(pair, resolve(self._selected, domain.rank, domain._labels))
             for operation in later:

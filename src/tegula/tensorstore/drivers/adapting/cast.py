@@ -116,20 +116,7 @@ class CastSpec(VirtualSpec):
 
 
 class CastDriver(AdapterDriver):
-    """The driver of an array that is converted as it is read and written.
-
-    Parameters
-    ----------
-    base : Driver
-        The array to convert.
-    dtype : dtype
-        The data type to convert to.
-
-    Raises
-    ------
-    ValueError
-        If no conversion exists for the access (reading or writing) that the base allows.
-    """
+    """The driver of an array that is converted to a data type as it is read and written."""
 
     name = "cast"
 

@@ -46,13 +46,7 @@ class DownsampleSpec(VirtualSpec):
 
     @classmethod
     def of(cls, base: Spec, factors: tuple[int, ...], method: str) -> DownsampleSpec:
-        """Return the spec of a downsampled array.
-
-        Raises
-        ------
-        ValueError
-            If the factors or the method are not valid.
-        """
+        """Return the spec of a downsampled array."""
         one_of(method, METHODS)
         _check_factors(factors)
         self = cls()
@@ -96,24 +90,7 @@ class DownsampleSpec(VirtualSpec):
 
 
 class DownsampleDriver(AdapterDriver):
-    """The driver of a downsampled view of another array.
-
-    Parameters
-    ----------
-    base : Driver
-        The underlying array.
-    view : IndexTransform
-        The view of the array to downsample.
-    factors : tuple of int
-        The shape of a block.
-    method : str
-        The method that reduces a block to one element.
-
-    Raises
-    ------
-    ValueError
-        If the factors or the method are not valid for the view.
-    """
+    """The driver of a view of another array, with each block of the shape `factors` reduced to one element."""
 
     name = "downsample"
     mode = "r"
