@@ -16,7 +16,7 @@ from tegula.tensorstore.constraints.unit import Unit
 from tegula.tensorstore.errors import StatusError, annotate, index_error, invalid, type_error
 from tegula.tensorstore.index.domain import IndexDomain, merge_domains
 from tegula.tensorstore.index.transform import Indexable, IndexTransform, identity
-from tegula.tensorstore.json.arguments import MAX_RANK, braces, check_rank, instance, naming, read_int64
+from tegula.tensorstore.json.arguments import MAX_RANK, check_rank, instance, naming, read_int64
 from tegula.tensorstore.json.binding import array_of, dump, integer, known_only, obj, optional, take
 from tegula.tensorstore.json.values import pretty
 
@@ -266,7 +266,7 @@ class Schema(Constraints, Indexable):
         if self._fill_value is not None and self._fill_value.ndim > rank:
             raise invalid(
                 f"Rank specified by {name} ({rank}) is incompatible with existing fill_value of shape "
-                f"{braces(self._fill_value.shape)}"
+                f"{[*self._fill_value.shape]}"
             )
         self._rank = rank
 
@@ -311,13 +311,12 @@ class Schema(Constraints, Indexable):
         if self._domain is not None:
             _check_fill(value, self._domain)
         elif self._rank is not None and value.ndim > self._rank:
-            shown = fill_values.shown(value)
-            raise invalid(f"Invalid fill_value for rank {self._rank}: {shown}")
+            raise invalid(f"Invalid fill_value for rank {self._rank}: {value.tolist()}")
         if self._fill_value is None:
             value.setflags(write=False)
             self._fill_value = value
         elif not self._same_fill(self._fill_value, value):
-            new, old = fill_values.shown(value), fill_values.shown(self._fill_value)
+            new, old = value.tolist(), self._fill_value.tolist()
             raise invalid(f"Specified fill_value ({new}) does not match existing value in schema ({old})")
 
     def _converted(self, value: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -17,7 +17,6 @@ import numpy.typing as npt
 from tegula.tensorstore.constraints.chunk_layout import MAX_INDEX, ChunkGrid, ChunkLayout, Vector
 from tegula.tensorstore.constraints.fill_values import stripped
 from tegula.tensorstore.errors import invalid
-from tegula.tensorstore.json.arguments import braces
 
 if TYPE_CHECKING:
     from tegula.tensorstore.constraints.unit import Unit
@@ -131,11 +130,6 @@ def fill_through(fill: npt.NDArray[Any], domain: IndexDomain | None, transform: 
         The array's domain, if it is known.
     transform : IndexTransform
         The transform from the view's indices to the array's.
-
-    Raises
-    ------
-    ValueError
-        If the view selects a part of the fill value, but the domain of the array is unknown.
     """
     rank = transform.domain.rank
     outputs = list(transform.output)[len(transform.output) - fill.ndim :]
@@ -151,7 +145,7 @@ def fill_through(fill: npt.NDArray[Any], domain: IndexDomain | None, transform: 
         else:
             indices.append(_along(output_map, rank, transform, size, origin if domain else None))
         if domain is None and not isinstance(indices[-1], np.ndarray) and size != 1:
-            raise invalid(f"Error transforming fill_value: shape {braces(fill.shape)}, but no domain")
+            raise invalid(f"Error transforming fill_value: shape {[*fill.shape]}, but no domain")
     return stripped(fill[(*indices, ...)])
 
 

@@ -249,13 +249,7 @@ def _same(name: str, wanted: Any, stored: Any) -> bool:
 
 
 def shape_of(spec: DocumentedSpec) -> tuple[int, ...]:
-    """Return the shape of a new array.
-
-    Raises
-    ------
-    ValueError
-        If neither metadata nor schema specifies it, or the domain does not start at 0.
-    """
+    """Return the shape of a new array."""
     domain = spec.get_domain()
     if domain is None or any(size >= 2**62 for size in domain.shape):
         raise invalid("domain must be specified")

@@ -27,13 +27,7 @@ class Ranks:
 
 
 def ranks(chunked: int | None, full: int | None, shown: Elements | None) -> Ranks:
-    """Derive either number of dimensions from the other, if the shown part of the elements is known.
-
-    Raises
-    ------
-    ValueError
-        If they contradict each other.
-    """
+    """Derive either number of dimensions from the other, if the shown part of the elements is known."""
     inner = None if shown is None else len(shown.shape)
     if inner is not None:
         if full is None and chunked is not None:
@@ -86,13 +80,7 @@ def stored_bounds(domain: IndexDomain, upper: Sequence[bool]) -> IndexDomain:
 def effective_domain(
     metadata: Metadata, known: Ranks, shown: Elements | None, wanted: IndexDomain | None
 ) -> IndexDomain | None:
-    """Return the domain that metadata and a constraint on the domain together determine; None if it is unknown.
-
-    Raises
-    ------
-    ValueError
-        If they contradict each other.
-    """
+    """Return the domain that metadata and a constraint on the domain together determine; None if it is unknown."""
     extents = known.chunked == 0 or metadata.shape is not None or metadata.names is not None
     complete = extents and (shown is not None or known.chunked == known.full)
     if known.full is None or (wanted is None and not complete):

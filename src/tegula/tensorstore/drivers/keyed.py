@@ -170,13 +170,7 @@ class KeyedSpec(ArraySpec):
         return self.layout_of(self.constraints, self.ranks(), self.shown, self.schema.chunk_layout)
 
     def layout_of(self, metadata: Metadata, known: Ranks, shown: Elements | None, layout: ChunkLayout) -> ChunkLayout:
-        """Return constraints on the chunks, merged with those that metadata implies.
-
-        Raises
-        ------
-        ValueError
-            If they contradict each other.
-        """
+        """Return constraints on the chunks, merged with those that metadata implies."""
         layout = layout.copy()
         rank = known.full if known.chunked is None else known.chunked
         if rank is None:
@@ -241,13 +235,7 @@ class KeyedSpec(ArraySpec):
         return self.plain_format.changed(parse=parse, attributes_at=None)
 
     def node_of(self, kvstore: KvStore, documents: Mapping[str, bytes]) -> ArrayMetadata:
-        """Return the array that its documents describe.
-
-        Raises
-        ------
-        ValueError
-            If they describe none, or one that can't be read.
-        """
+        """Return the array that its documents describe."""
         try:
             node = self.plain_format.parse(documents)
             if not isinstance(node, ArrayMetadata):
@@ -330,13 +318,7 @@ class KeyedSpec(ArraySpec):
         return raw, driver
 
     def new_document(self) -> dict[str, Any]:
-        """Choose the metadata of a new array, and return its document.
-
-        Raises
-        ------
-        ValueError
-            If the constraints are insufficient, or contradict each other.
-        """
+        """Choose the metadata of a new array, and return its document."""
         constraints, schema = self.constraints, self.schema
         data_type = constraints.data_type or self._new_type()
         shown = self.part_of(data_type)
@@ -380,13 +362,7 @@ class KeyedSpec(ArraySpec):
     # --- checks
 
     def check(self, driver: KeyedDriver) -> None:
-        """Raise unless an array meets the spec.
-
-        Raises
-        ------
-        ValueError
-            If a member of ``metadata`` or a part of the schema is another one.
-        """
+        """Raise unless an array meets the spec."""
         if self.constraints is not self.anything:
             self.check_members(driver.metadata)
         if not self.schema._is_empty:
@@ -525,13 +501,7 @@ class KeyedDriver(NodeDriver):
             staged.depend(kvstore._path + self.source.key, writes=writes)
 
     def _current(self) -> ArrayMetadata:
-        """Return the array that the stored document describes now.
-
-        Raises
-        ------
-        ValueError
-            If the document was deleted, or has incompatible metadata.
-        """
+        """Return the array that the stored document describes now."""
         kvstore = self._kvstore()
         raw = kvstore._store.get(kvstore._path + self.source.key)
         if raw is None:

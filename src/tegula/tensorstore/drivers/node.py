@@ -258,13 +258,7 @@ def _without_duplicates(
 
 
 def new_shape(old: tuple[int, ...], options: ResizeOptions) -> tuple[int, ...]:
-    """Return the new shape for a resize.
-
-    Raises
-    ------
-    ValueError
-        If the shape is not valid, or the options do not allow it.
-    """
+    """Return the new shape for a resize."""
     shape = tuple(size if bound is None else bound for size, bound in zip(old, options.exclusive_max))
     for axis, (before, after) in enumerate(zip(old, shape)):
         if after < 0:

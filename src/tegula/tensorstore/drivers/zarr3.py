@@ -316,13 +316,7 @@ def _chunk_shapes(
 
 
 def units_of(node: ArrayMetadata) -> Units | None:
-    """Return the units of the dimensions of an array.
-
-    Raises
-    ------
-    ValueError
-        If its attribute is not one for each dimension.
-    """
+    """Return the units of the dimensions of an array."""
     reader = Reader({})
     reader.rank = node.ndim
     return _read_units(node.attributes, reader)
