@@ -35,7 +35,7 @@ from tegula.tensorstore.drivers.domains import stored_bounds, stored_domain
 from tegula.tensorstore.drivers.metadata import Metadata, Reader
 from tegula.tensorstore.drivers.node import NodeDriver, new_shape
 from tegula.tensorstore.drivers.stored import ArraySpec
-from tegula.tensorstore.errors import StatusError, annotate, as_status, status
+from tegula.tensorstore.errors import as_status, status
 from tegula.tensorstore.index.domain import IndexDomain, merge_domains
 from tegula.tensorstore.json.binding import MISSING, dump, invalid, known_only, member, obj, string
 from tegula.tensorstore.kvstore.kvstore import KvStore
@@ -147,7 +147,7 @@ class DocumentedSpec(ArraySpec):
 
     def _driver(self, kvstore: KvStore, array: tegula.Array) -> Driver:
         driver = DocumentedDriver(self, kvstore, array)
-        self._check(driver)
+        driver.check_schema(self.schema)
         return driver
 
     def _check_metadata(self, array: tegula.Array) -> None:
@@ -157,23 +157,6 @@ class DocumentedSpec(ArraySpec):
             if not _same(name, value, stored.get(name, MISSING)):
                 text = f"Expected {dump(name)} of {dump(value)} but received: {dump(stored.get(name))}"
                 raise status("FAILED_PRECONDITION", text)
-
-    def _check(self, driver: DocumentedDriver) -> None:
-        """Raise unless an array meets the schema."""
-        actual = Schema()
-        actual._set_dtype(driver.dtype)
-        actual._set_domain(driver.domain, "domain")
-        actual._set_chunk_layout(driver.chunk_layout)
-        if driver.codec is not None:
-            actual._set_codec(driver.codec)
-        if driver.fill_value is not None:
-            actual._set_fill_value(driver.fill_value)
-        try:
-            actual._merge(self.schema)
-        except StatusError as error:
-            raise annotate(
-                status("FAILED_PRECONDITION", error.sentence), "Mismatch between metadata and schema"
-            ) from None
 
 
 class DocumentedDriver(NodeDriver):

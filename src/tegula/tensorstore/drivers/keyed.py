@@ -12,7 +12,6 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-import numpy as np
 import numpy.typing as npt
 
 import tegula
@@ -34,7 +33,7 @@ from tegula.tensorstore.constraints.schema import Schema
 from tegula.tensorstore.constraints.unit import Unit
 from tegula.tensorstore.constraints.zarr3_codecs import Layout
 from tegula.tensorstore.drivers.domains import Ranks, effective_domain, ranks
-from tegula.tensorstore.drivers.elements import Elements, fill_as_shown, fill_of, shown_part, stored_fill
+from tegula.tensorstore.drivers.elements import Elements, fill_of, shown_part, stored_fill
 from tegula.tensorstore.drivers.metadata import Metadata, mismatch
 from tegula.tensorstore.drivers.node import NodeDriver, new_shape
 from tegula.tensorstore.drivers.stored import ArraySpec, path_of
@@ -71,8 +70,6 @@ class KeyedSpec(ArraySpec):
     """Members of a document that `check_members` compares by rules of its own."""
     codec_members: ClassVar[str]
     """The names of the members that hold the codecs, for errors."""
-    wrong_fill: ClassVar[str] = "FAILED_PRECONDITION"
-    """The status code for another fill value than that of the schema."""
     void: bool = False
     records: bool = False
 
@@ -366,7 +363,7 @@ class KeyedSpec(ArraySpec):
         if self.constraints is not self.anything:
             self.check_members(driver.metadata)
         if not self.schema._is_empty:
-            self.check_schema(driver)
+            driver.check_schema(self.schema)
 
     def check_members(self, stored: Metadata) -> None:
         """Raise unless a document has the members that the spec requires."""
@@ -374,43 +371,6 @@ class KeyedSpec(ArraySpec):
             found = stored.json.get(name, MISSING)
             if name not in self.compared_otherwise and (found is MISSING or dump(value) != dump(found)):
                 raise mismatch(name, value, found)
-
-    def check_schema(self, driver: KeyedDriver) -> None:
-        """Raise unless an array meets the schema."""
-        schema, actual = self.schema, Schema()
-        try:
-            actual._set_domain(driver.domain, "domain")
-            actual._set_dtype(driver.dtype)
-            if schema.rank is not None:
-                actual._set_rank(schema.rank, "rank")
-            if schema.dtype is not None:
-                actual._set_dtype(schema.dtype)
-            if schema.domain is not None:
-                actual._set_domain(schema.domain, "domain")
-            if schema._has_chunk_layout:
-                actual._set_chunk_layout(driver.chunk_layout)
-                actual._set_chunk_layout(schema.chunk_layout)
-            if schema.codec is not None and driver.codec is not None:
-                driver.codec._merged(schema.codec)
-            units = zip(driver.dimension_units or (), schema.dimension_units or ())
-            if any(a is not None and b is not None and str(a) != str(b) for a, b in units):  # as text in documents
-                raise invalid("dimension_units are others")
-        except StatusError as error:
-            raise annotate(
-                status("FAILED_PRECONDITION", error.sentence), "The array does not meet the schema"
-            ) from None
-        if schema._has_chunk_layout and any(size and size > 0 for size in schema.chunk_layout.codec_chunk.shape or ()):
-            raise invalid("codec_chunk_shape not supported")
-        if schema.fill_value is not None:
-            self._check_fill(driver, schema.fill_value)
-
-    def _check_fill(self, driver: KeyedDriver, constraint: npt.NDArray[Any]) -> None:
-        """Raise unless an array has a fill value, bit by bit."""
-        wanted, stored = fill_as_shown(constraint, driver.elements), driver.fill_value
-        if stored is None or np.broadcast_to(stored, wanted.shape).tobytes() != wanted.tobytes():
-            shown = "none" if stored is None else stored.tolist()
-            text = f"Invalid fill_value: the schema requires {wanted.tolist()}, but the metadata specify {shown}"
-            raise status(self.wrong_fill, text)
 
 
 class KeyedDriver(NodeDriver):
