@@ -562,7 +562,7 @@ class ChunkLayout(Constraints):
         take(members, "grid_origin", lambda origin: self._bind_origin(origin, True))
         take(members, "grid_origin_soft_constraint", lambda origin: self._bind_origin(origin, False))
         for prefix in ("chunk", "write_chunk", "read_chunk", "codec_chunk"):
-            take(members, prefix, partial(_bind_grid, target=partial(self._set_parts, prefix)))
+            take(members, prefix, partial(_bind_grid, target=partial(self._bind_parts, prefix)))
         known_only(members)
 
     def _bind_order(self, value: Any, hard: bool) -> None:
@@ -576,6 +576,11 @@ class ChunkLayout(Constraints):
         values = array_of(value, optional(int64))
         self._set_grid_origin(values, hard)
         self._set_rank(len(values))
+
+    def _bind_parts(self, prefix: str, part: str, value: Any, hard: bool) -> None:
+        if part != "elements":  # in JSON, an empty list has a rank, too
+            self._set_rank(check_rank(len(value)))
+        self._set_parts(prefix, part, value, hard)
 
     def _state(self) -> tuple[Any, ...]:
         grids = tuple(self._grid(usage) for usage in USAGES)

@@ -49,8 +49,6 @@ class DocumentedSpec(ArraySpec):
 
     metadata_members: ClassVar[tuple[str, ...]]
     """The members that ``metadata`` may have."""
-    key: ClassVar[str]
-    """The key of the document that messages refer to."""
 
     # --- defined by each format
 
@@ -269,7 +267,7 @@ class Zarr1Spec(DocumentedSpec):
     """
 
     name: ClassVar[str] = "zarr1"
-    key: ClassVar[str] = "meta"
+    key = "meta"
     metadata_members: ClassVar[tuple[str, ...]] = (
         *("zarr_format", "shape", "chunks", "dtype", "compression", "compression_opts", "fill_value", "order"),
     )
@@ -315,7 +313,7 @@ class BcolzSpec(DocumentedSpec):
     """
 
     name: ClassVar[str] = "bcolz"
-    key: ClassVar[str] = "meta/storage"
+    key = "meta/storage"
     metadata_members: ClassVar[tuple[str, ...]] = ("shape", "dtype", "chunklen", "cparams", "dflt", "expectedlen")
 
     def read_members(self, members: dict[str, Any]) -> None:

@@ -234,7 +234,12 @@ class KeyedSpec(ArraySpec):
     def node_of(self, kvstore: KvStore, documents: Mapping[str, bytes]) -> ArrayMetadata:
         """Return the array that its documents describe."""
         try:
-            node = self.plain_format.parse(documents)
+            alone = len(documents) == 1
+            node = (
+                _parsed(self.format_name, self.key, documents[self.key])
+                if alone
+                else self.plain_format.parse(documents)
+            )
             if not isinstance(node, ArrayMetadata):
                 raise invalid("it does not describe an array")
             return self.completed(node)
@@ -551,6 +556,12 @@ def _format_with_key(name: str, key: str) -> Format:
 
     keys, node_keys = (tuple(_renamed(dict.fromkeys(names), fmt.shape_key, key)) for names in (fmt.keys, fmt.node_keys))
     return fmt.changed(keys=keys, node_keys=node_keys, shape_key=key, parse=parse, serialize=serialize)
+
+
+@lru_cache(maxsize=64)
+def _parsed(name: str, key: str, raw: bytes) -> NodeMetadata | None:
+    """Return what a document describes; arrays that are opened again share the result."""
+    return _format_with_key(name, key).parse({key: raw})
 
 
 def _renamed(documents: Mapping[str, T], old: str, new: str) -> dict[str, T]:

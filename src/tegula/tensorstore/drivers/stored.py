@@ -202,17 +202,14 @@ class ArraySpec(StoredSpec):
     anything: ClassVar[Metadata] = Metadata()
     """Constraints that any array meets."""
 
+    key: str
+    """Key of the array's metadata document, relative to the path."""
     constraints: Metadata
     field: str = ""
 
     def __init__(self) -> None:
         super().__init__()
         self.constraints = self.anything
-
-    @property
-    @abstractmethod
-    def key(self) -> str:
-        """Key of the array's metadata document, relative to the path."""
 
     @abstractmethod
     def open_existing(self, kvstore: KvStore, flags: OpenMode) -> Driver | None:

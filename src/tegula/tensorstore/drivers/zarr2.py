@@ -37,19 +37,13 @@ _SEPARATOR = "dimension_separator"
 
 
 class ZarrSpec(KeyedSpec):
-    """The spec of a Zarr v2 array.
-
-    Attributes
-    ----------
-    metadata_key : str
-        Key of the metadata document.
-    """
+    """The spec of a Zarr v2 array, whose document may have another key."""
 
     name = "zarr"
     format_name = "zarr2"
     compared_otherwise = frozenset((_SEPARATOR,))
     codec_members = '"compressor" or "filters"'
-    metadata_key: str = ".zarray"
+    key = zarr2.SHAPE_KEY
     type_to_json = staticmethod(dtype_to_json)
 
     # --- JSON
@@ -63,7 +57,7 @@ class ZarrSpec(KeyedSpec):
         separator = take(members, "key_encoding", self._key_encoding)
         if separator is not None:
             self.constraints = replace(self.constraints, json={**self.constraints.json, _SEPARATOR: separator})
-        self.metadata_key = take(members, "metadata_key", string, ".zarray")
+        self.key = take(members, "metadata_key", string, self.key)
         self.read_shown(members)
         if (shown := self.shown) is not None:
             rank = self.get_rank()
@@ -85,12 +79,12 @@ class ZarrSpec(KeyedSpec):
         metadata = dict(sorted(self.constraints.json.items()))
         if metadata or include_defaults:
             json["metadata"] = metadata
-        if self.metadata_key != ".zarray":
-            json["metadata_key"] = self.metadata_key
+        if self.key != zarr2.SHAPE_KEY:
+            json["metadata_key"] = self.key
         return {**json, **self.write_shown()}
 
     def url_suffix(self) -> str:
-        if self.metadata_key != ".zarray":
+        if self.key != zarr2.SHAPE_KEY:
             raise self.no_url_error("non-default metadata_key")
         return super().url_suffix()
 
@@ -132,10 +126,6 @@ class ZarrSpec(KeyedSpec):
         return CodecSpec._of("zarr", **{"filters": None, **members})
 
     # --- documents
-
-    @property
-    def key(self) -> str:
-        return self.metadata_key
 
     def completed(self, node: ArrayMetadata) -> ArrayMetadata:
         separator = self.constraints.json.get(_SEPARATOR, node.keys.separator)
