@@ -234,12 +234,10 @@ class KeyedSpec(ArraySpec):
     def node_of(self, kvstore: KvStore, documents: Mapping[str, bytes]) -> ArrayMetadata:
         """Return the array that its documents describe."""
         try:
-            alone = len(documents) == 1
-            node = (
-                _parsed(self.format_name, self.key, documents[self.key])
-                if alone
-                else self.plain_format.parse(documents)
-            )
+            if len(documents) == 1:
+                node = _parsed(self.format_name, self.key, documents[self.key])
+            else:
+                node = self.plain_format.parse(documents)
             if not isinstance(node, ArrayMetadata):
                 raise invalid("it does not describe an array")
             return self.completed(node)
