@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from tegula.errors import TegulaError
-from tegula.tensorstore.batch import Batch, checked_batch
 from tegula.tensorstore.constraints import dtypes
 from tegula.tensorstore.constraints.casting import convert, convertible, implicit
 from tegula.tensorstore.constraints.schema import Schema
@@ -19,7 +18,7 @@ from tegula.tensorstore.context import Context
 from tegula.tensorstore.drivers.adapting.cast import CastDriver
 from tegula.tensorstore.drivers.virtual import driver_spec_of_view
 from tegula.tensorstore.errors import StatusError, invalid, status, type_error
-from tegula.tensorstore.future import Future, WriteFutures, background, failed, immediate, written
+from tegula.tensorstore.future import Batch, Future, WriteFutures, background, checked_batch, failed, immediate, written
 from tegula.tensorstore.index.domain import IndexDomain
 from tegula.tensorstore.index.resizing import base_bounds, resolved_transform
 from tegula.tensorstore.index.subscripts import Subscript
