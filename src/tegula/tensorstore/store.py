@@ -334,7 +334,10 @@ class TensorStore(Indexable):
     def _start(self, function: Callable[..., T], *args: Any) -> Future[T]:
         """Call a function immediately if the view is small and its storage fast, otherwise in the thread pool."""
         selection, driver = self._selection, self._driver
-        size = self.domain.size if selection is None else selection.size
+        if selection is None:
+            size = (driver.domain if self._view is None else self._view._domain).size
+        else:
+            size = selection.size
         small = size * driver.dtype.numpy_dtype.itemsize <= _SMALL and not driver.slow and not driver.is_remote
         if small:
             return immediate(function, *args)

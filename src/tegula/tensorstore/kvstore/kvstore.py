@@ -468,8 +468,9 @@ class KvStore:
     @property
     def _is_remote(self) -> bool:
         """Whether a request takes long; false if the store can't be opened, as above."""
-        try:  # `suppress` would double the number of calls
-            return self._store.is_remote
+        store = self._opened_store
+        try:
+            return self._store.is_remote if store is None or self._transaction is not None else store.is_remote
         except _NOT_OPENED:
             return False
 
