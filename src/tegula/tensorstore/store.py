@@ -542,8 +542,12 @@ class TensorStore(Indexable):
         query_fully_stored : bool
             Find out whether all elements are stored.
         """
-        queries = {"query_not_stored": query_not_stored, "query_fully_stored": query_fully_stored}
-        return immediate(lambda: _Statistics(**self._driver.storage_statistics(self._selected().indices, **queries)))
+
+        def act() -> _Statistics:
+            none, every = self._driver.storage_statistics(self._selected().indices)
+            return _Statistics(none if query_not_stored else None, every if query_fully_stored else None)
+
+        return immediate(act)
 
     def __copy__(self) -> TensorStore:
         return self

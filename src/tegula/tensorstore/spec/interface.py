@@ -339,10 +339,8 @@ class Driver(ABC):
         """
         return self
 
-    def storage_statistics(
-        self, indices: Indices, *, query_not_stored: bool = False, query_fully_stored: bool = False
-    ) -> dict[str, Any]:
-        """Return whether the elements at `indices` are stored."""
+    def storage_statistics(self, indices: Indices) -> tuple[bool, bool]:
+        """Return whether none, and whether all, of the elements at `indices` are stored."""
         raise status("UNIMPLEMENTED", "Storage statistics not supported")
 
 
