@@ -68,13 +68,7 @@ class CodecSpec:
         return self
 
     def _merged(self, other: CodecSpec) -> CodecSpec:
-        """Return these constraints merged with others.
-
-        Raises
-        ------
-        ValueError
-            If they disagree, or are for different drivers.
-        """
+        """Return these constraints merged with others."""
         members = dict(self._members)
         try:
             if self._driver != other._driver:

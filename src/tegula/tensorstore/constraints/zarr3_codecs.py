@@ -100,11 +100,6 @@ class Layout:
 def chain_from_json(value: Any) -> Chain:
     """Read a list of codecs, of which options and the array→bytes codec may be missing.
 
-    Raises
-    ------
-    ValueError
-        If a codec is unknown, an option is not valid, or the codecs are in the wrong order.
-
     Examples
     --------
     >>> chain_from_json(["gzip"]).to_json()
@@ -152,13 +147,7 @@ def sound_options(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_codec(name: str, options: dict[str, Any]) -> None:
-    """Raise unless a codec is known and has these options; codecs that depend on the elements are not checked.
-
-    Raises
-    ------
-    ValueError
-        If it is unknown, or an option is not valid.
-    """
+    """Raise unless a codec is known and has these options; codecs that depend on the elements are not checked."""
     spec, plain, ndim = CodecSpec(name, options), CodecSpec("bytes"), 1
     if name == "transpose":
         specs, ndim = [spec, plain], len(options["order"])
@@ -207,11 +196,6 @@ def merge_chains(first: Chain | None, second: Chain | None, *, strict: bool = Fa
     strict : bool
         Refuse to move a chain without shards into the shards of the other chain, and to add a transposition that only
         one chain has.
-
-    Raises
-    ------
-    ValueError
-        If the chains contradict each other.
 
     Examples
     --------
@@ -304,11 +288,6 @@ def complete_chain(chain: Chain, data_type: DataType, rank: int, wanted: Layout 
     wanted : Layout
         The order of the dimensions in a chunk, and the shape of inner chunks if there are shards.
 
-    Raises
-    ------
-    ValueError
-        If a codec can't be applied.
-
     Examples
     --------
     >>> chain = complete_chain(chain_from_json(["gzip"]), as_data_type("u2"), 2, Layout((1, 0)))
@@ -389,13 +368,7 @@ def _complete_blosc(codec: Codec, itemsize: int) -> Codec:
 
 
 def decoded_layout(chain: Chain, rank: int, shape: tuple[int, ...] | None) -> Layout:
-    """Return the layout of the chunks that a chain encodes, as far as the chain and the chunk shape determine it.
-
-    Raises
-    ------
-    ValueError
-        If the chain does not fit the rank.
-    """
+    """Return the layout of the chunks that a chain encodes, as far as the chain and the chunk shape determine it."""
     orders = [_order_as_list(codec.options["order"], rank) for codec in chain.arrays if codec.name == "transpose"]
     for order in orders:
         shape = shape and tuple(shape[axis] for axis in order)

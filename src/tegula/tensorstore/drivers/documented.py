@@ -31,11 +31,11 @@ from tegula.tensorstore.constraints.dtypes import dtype
 from tegula.tensorstore.constraints.fill_values import as_dtype
 from tegula.tensorstore.constraints.fill_values import to_json as fill_to_json
 from tegula.tensorstore.constraints.schema import Schema
-from tegula.tensorstore.drivers.domains import grid_numbers, stored_bounds, stored_domain
+from tegula.tensorstore.drivers.domains import stored_bounds, stored_domain
 from tegula.tensorstore.drivers.metadata import Metadata, Reader
 from tegula.tensorstore.drivers.node import NodeDriver, new_shape
 from tegula.tensorstore.drivers.stored import ArraySpec
-from tegula.tensorstore.errors import StatusError, annotate, as_status, status
+from tegula.tensorstore.errors import as_status, status
 from tegula.tensorstore.index.domain import IndexDomain, merge_domains
 from tegula.tensorstore.json.binding import MISSING, dump, invalid, known_only, member, obj, string
 from tegula.tensorstore.kvstore.kvstore import KvStore
@@ -147,7 +147,7 @@ class DocumentedSpec(ArraySpec):
 
     def _driver(self, kvstore: KvStore, array: tegula.Array) -> Driver:
         driver = DocumentedDriver(self, kvstore, array)
-        self._check(driver)
+        driver.check_schema(self.schema)
         return driver
 
     def _check_metadata(self, array: tegula.Array) -> None:
@@ -157,23 +157,6 @@ class DocumentedSpec(ArraySpec):
             if not _same(name, value, stored.get(name, MISSING)):
                 text = f"Expected {dump(name)} of {dump(value)} but received: {dump(stored.get(name))}"
                 raise status("FAILED_PRECONDITION", text)
-
-    def _check(self, driver: DocumentedDriver) -> None:
-        """Raise unless an array meets the schema."""
-        actual = Schema()
-        actual._set_dtype(driver.dtype)
-        actual._set_domain(driver.domain, "domain")
-        actual._set_chunk_layout(driver.chunk_layout)
-        if driver.codec is not None:
-            actual._set_codec(driver.codec)
-        if driver.fill_value is not None:
-            actual._set_fill_value(driver.fill_value)
-        try:
-            actual._merge(self.schema)
-        except StatusError as error:
-            raise annotate(
-                status("FAILED_PRECONDITION", error.sentence), "Mismatch between metadata and schema"
-            ) from None
 
 
 class DocumentedDriver(NodeDriver):
@@ -249,13 +232,7 @@ def _same(name: str, wanted: Any, stored: Any) -> bool:
 
 
 def shape_of(spec: DocumentedSpec) -> tuple[int, ...]:
-    """Return the shape of a new array.
-
-    Raises
-    ------
-    ValueError
-        If neither metadata nor schema specifies it, or the domain does not start at 0.
-    """
+    """Return the shape of a new array."""
     domain = spec.get_domain()
     if domain is None or any(size >= 2**62 for size in domain.shape):
         raise invalid("domain must be specified")
@@ -269,7 +246,7 @@ def chunk_shape_of(spec: DocumentedSpec, shape: tuple[int, ...]) -> tuple[int, .
     layout = spec.schema.chunk_layout
     grid = layout.read_chunk
     grid._merge(layout.write_chunk)
-    return choose_shape(*grid_numbers(grid, len(shape), len(shape)), shape)
+    return choose_shape(*grid._numbers(len(shape)), shape)
 
 
 def fill_json(spec: DocumentedSpec, wanted: dtype) -> Any:

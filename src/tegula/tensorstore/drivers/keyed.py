@@ -12,7 +12,6 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-import numpy as np
 import numpy.typing as npt
 
 import tegula
@@ -27,19 +26,20 @@ from tegula.formats import Format, find_format
 from tegula.formats.documents import load
 from tegula.metadata.data_types import DataType, as_data_type
 from tegula.metadata.nodes import ArrayMetadata, NodeMetadata
-from tegula.tensorstore.constraints.chunk_layout import ChunkLayout, setting
+from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
 from tegula.tensorstore.constraints.codec_spec import CodecSpec
 from tegula.tensorstore.constraints.dtypes import dtype
 from tegula.tensorstore.constraints.schema import Schema
 from tegula.tensorstore.constraints.unit import Unit
 from tegula.tensorstore.constraints.zarr3_codecs import Layout
 from tegula.tensorstore.drivers.domains import Ranks, effective_domain, ranks
-from tegula.tensorstore.drivers.elements import Elements, fill_as_shown, fill_of, shown_part, stored_fill
+from tegula.tensorstore.drivers.elements import Elements, fill_of, shown_part, stored_fill
 from tegula.tensorstore.drivers.metadata import Metadata, mismatch
 from tegula.tensorstore.drivers.node import NodeDriver, new_shape
 from tegula.tensorstore.drivers.stored import ArraySpec, path_of
 from tegula.tensorstore.errors import StatusError, annotate, as_status, status
 from tegula.tensorstore.index.domain import IndexDomain, check_labels
+from tegula.tensorstore.json.arguments import naming
 from tegula.tensorstore.json.binding import MISSING, boolean, dump, invalid, member, string, take
 from tegula.tensorstore.kvstore.kvstore import KvStore
 from tegula.tensorstore.spec.interface import Driver, Indices, OpenMode, ResizeOptions, on_demand
@@ -70,8 +70,6 @@ class KeyedSpec(ArraySpec):
     """Members of a document that `check_members` compares by rules of its own."""
     codec_members: ClassVar[str]
     """The names of the members that hold the codecs, for errors."""
-    wrong_fill: ClassVar[str] = "FAILED_PRECONDITION"
-    """The status code for another fill value than that of the schema."""
     void: bool = False
     records: bool = False
 
@@ -169,13 +167,7 @@ class KeyedSpec(ArraySpec):
         return self.layout_of(self.constraints, self.ranks(), self.shown, self.schema.chunk_layout)
 
     def layout_of(self, metadata: Metadata, known: Ranks, shown: Elements | None, layout: ChunkLayout) -> ChunkLayout:
-        """Return constraints on the chunks, merged with those that metadata implies.
-
-        Raises
-        ------
-        ValueError
-            If they contradict each other.
-        """
+        """Return constraints on the chunks, merged with those that metadata implies."""
         layout = layout.copy()
         rank = known.full if known.chunked is None else known.chunked
         if rank is None:
@@ -183,16 +175,14 @@ class KeyedSpec(ArraySpec):
         inner = () if shown is None else shown.shape
         full = rank + len(inner) if known.full is None else known.full
         layout._set_rank(full)
-        with setting("grid_origin"):
-            layout._set_grid_origin([0] * full, True)
+        layout._set_grid_origin([0] * full, True)
         write, decoded = self.chunks_of(metadata, rank)
         for usage, shape in (("write", write), ("read", decoded.read_shape)):
             if shape is not None:
-                with setting(f"{usage}_chunk shape"):
-                    layout._set_part(usage, "shape", (*shape, *inner), True)
+                with naming(f"{usage}_chunk"):
+                    layout._set_parts(f"{usage}_chunk", "shape", (*shape, *inner), True)
         if decoded.inner_order is not None:
-            with setting("inner_order"):
-                layout._set_inner_order((*decoded.inner_order, *range(rank, full)), True)
+            layout._set_inner_order((*decoded.inner_order, *range(rank, full)), True)
         return layout
 
     def get_codec(self) -> CodecSpec:
@@ -242,13 +232,7 @@ class KeyedSpec(ArraySpec):
         return self.plain_format.changed(parse=parse, attributes_at=None)
 
     def node_of(self, kvstore: KvStore, documents: Mapping[str, bytes]) -> ArrayMetadata:
-        """Return the array that its documents describe.
-
-        Raises
-        ------
-        ValueError
-            If they describe none, or one that can't be read.
-        """
+        """Return the array that its documents describe."""
         try:
             node = self.plain_format.parse(documents)
             if not isinstance(node, ArrayMetadata):
@@ -331,13 +315,7 @@ class KeyedSpec(ArraySpec):
         return raw, driver
 
     def new_document(self) -> dict[str, Any]:
-        """Choose the metadata of a new array, and return its document.
-
-        Raises
-        ------
-        ValueError
-            If the constraints are insufficient, or contradict each other.
-        """
+        """Choose the metadata of a new array, and return its document."""
         constraints, schema = self.constraints, self.schema
         data_type = constraints.data_type or self._new_type()
         shown = self.part_of(data_type)
@@ -381,17 +359,11 @@ class KeyedSpec(ArraySpec):
     # --- checks
 
     def check(self, driver: KeyedDriver) -> None:
-        """Raise unless an array meets the spec.
-
-        Raises
-        ------
-        ValueError
-            If a member of ``metadata`` or a part of the schema is another one.
-        """
+        """Raise unless an array meets the spec."""
         if self.constraints is not self.anything:
             self.check_members(driver.metadata)
         if not self.schema._is_empty:
-            self.check_schema(driver)
+            driver.check_schema(self.schema)
 
     def check_members(self, stored: Metadata) -> None:
         """Raise unless a document has the members that the spec requires."""
@@ -399,43 +371,6 @@ class KeyedSpec(ArraySpec):
             found = stored.json.get(name, MISSING)
             if name not in self.compared_otherwise and (found is MISSING or dump(value) != dump(found)):
                 raise mismatch(name, value, found)
-
-    def check_schema(self, driver: KeyedDriver) -> None:
-        """Raise unless an array meets the schema."""
-        schema, actual = self.schema, Schema()
-        try:
-            actual._set_domain(driver.domain, "domain")
-            actual._set_dtype(driver.dtype)
-            if schema.rank is not None:
-                actual._set_rank(schema.rank, "rank")
-            if schema.dtype is not None:
-                actual._set_dtype(schema.dtype)
-            if schema.domain is not None:
-                actual._set_domain(schema.domain, "domain")
-            if schema._has_chunk_layout:
-                actual._set_chunk_layout(driver.chunk_layout)
-                actual._set_chunk_layout(schema.chunk_layout)
-            if schema.codec is not None and driver.codec is not None:
-                driver.codec._merged(schema.codec)
-            units = zip(driver.dimension_units or (), schema.dimension_units or ())
-            if any(a is not None and b is not None and str(a) != str(b) for a, b in units):  # as text in documents
-                raise invalid("dimension_units are others")
-        except StatusError as error:
-            raise annotate(
-                status("FAILED_PRECONDITION", error.sentence), "The array does not meet the schema"
-            ) from None
-        if schema._has_chunk_layout and any(size and size > 0 for size in schema.chunk_layout.codec_chunk.shape or ()):
-            raise invalid("codec_chunk_shape not supported")
-        if schema.fill_value is not None:
-            self._check_fill(driver, schema.fill_value)
-
-    def _check_fill(self, driver: KeyedDriver, constraint: npt.NDArray[Any]) -> None:
-        """Raise unless an array has a fill value, bit by bit."""
-        wanted, stored = fill_as_shown(constraint, driver.elements), driver.fill_value
-        if stored is None or np.broadcast_to(stored, wanted.shape).tobytes() != wanted.tobytes():
-            shown = "none" if stored is None else stored.tolist()
-            text = f"Invalid fill_value: the schema requires {wanted.tolist()}, but the metadata specify {shown}"
-            raise status(self.wrong_fill, text)
 
 
 class KeyedDriver(NodeDriver):
@@ -526,13 +461,7 @@ class KeyedDriver(NodeDriver):
             staged.depend(kvstore._path + self.source.key, writes=writes)
 
     def _current(self) -> ArrayMetadata:
-        """Return the array that the stored document describes now.
-
-        Raises
-        ------
-        ValueError
-            If the document was deleted, or has incompatible metadata.
-        """
+        """Return the array that the stored document describes now."""
         kvstore = self._kvstore()
         raw = kvstore._store.get(kvstore._path + self.source.key)
         if raw is None:

@@ -160,13 +160,7 @@ class StoredSpec(DriverSpec):
         return other
 
     def checked_flags(self, request: Opening) -> OpenMode:
-        """Return the flags.
-
-        Raises
-        ------
-        ValueError
-            If they contradict each other or the mode.
-        """
+        """Return the flags."""
         flags = self.flags._check()
         if flags.create and not request.write:
             raise invalid("Cannot specify an open mode of `create` without `write`")
@@ -181,13 +175,7 @@ class StoredSpec(DriverSpec):
         return moment is True or (isinstance(moment, float) and moment > time.time())
 
     def opened_kvstore(self, request: Opening) -> KvStore:
-        """Open the key-value store of the array.
-
-        Raises
-        ------
-        ValueError
-            If the spec has none, or it can't be opened.
-        """
+        """Open the key-value store of the array."""
         if self.kvstore is None:
             raise invalid('"kvstore" must be specified')
         return open_bound(self.kvstore._bound(request.context), request.transaction)
@@ -232,13 +220,7 @@ class ArraySpec(StoredSpec):
 
     @abstractmethod
     def create(self, kvstore: KvStore, *, overwrite: bool) -> Driver:
-        """Create the array; with `overwrite`, first delete everything at its path.
-
-        Raises
-        ------
-        AlreadyExistsError
-            If anything is stored there and `overwrite` is false.
-        """
+        """Create the array; with `overwrite`, first delete everything at its path."""
 
     def open(self, request: Opening) -> Driver:
         flags = self.checked_flags(request)

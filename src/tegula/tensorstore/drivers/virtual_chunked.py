@@ -250,12 +250,7 @@ def _grid(domain: IndexDomain, layout: ChunkLayout) -> tuple[tuple[int, ...], tu
         None if low <= -INFINITY or high >= EXCLUSIVE_INFINITY else high - low
         for low, high in zip(domain.inclusive_min, domain.exclusive_max)
     ]
-    chunk = choose_shape(
-        [size or 0 for size in grid._shape_vector(rank).values],
-        [ratio or 0.0 for ratio in grid._aspect_ratio_vector(rank).values],
-        None if grid._count is None else grid._count.value,
-        extents,
-    )
+    chunk = choose_shape(*grid._numbers(rank), extents)
     explicit = layout._origin_vector().values
     automatic = [
         low if extent is not None and size >= extent and low > -INFINITY else 0

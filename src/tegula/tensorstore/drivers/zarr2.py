@@ -23,11 +23,10 @@ from tegula.tensorstore.constraints.codec_spec import (
     compressor_from_json,
     filters_from_json,
 )
+from tegula.tensorstore.constraints.schema import Schema
 from tegula.tensorstore.constraints.zarr3_codecs import Layout
-from tegula.tensorstore.drivers.domains import grid_numbers
 from tegula.tensorstore.drivers.keyed import KeyedDriver, KeyedSpec
 from tegula.tensorstore.drivers.metadata import Metadata, Reader
-from tegula.tensorstore.errors import StatusError, annotate
 from tegula.tensorstore.index.domain import IndexDomain
 from tegula.tensorstore.json.binding import dump, integer, invalid, known_only, member, obj, one_of, string, take
 from tegula.tensorstore.kvstore.kvstore import KvStore
@@ -50,7 +49,6 @@ class ZarrSpec(KeyedSpec):
     format_name = "zarr2"
     compared_otherwise = frozenset((_SEPARATOR,))
     codec_members = '"compressor" or "filters"'
-    wrong_fill = "INVALID_ARGUMENT"
     metadata_key: str = ".zarray"
     type_to_json = staticmethod(dtype_to_json)
 
@@ -155,12 +153,9 @@ class ZarrSpec(KeyedSpec):
     def new_members(
         self, data_type: DataType, domain: IndexDomain, rank: int, layout: ChunkLayout, fill: npt.NDArray[Any] | None
     ) -> dict[str, Any]:
-        self._refuse_units()
-        try:  # there is only one grid
-            layout._merge_grid("read_chunk", layout._grid("write"))
-        except StatusError as error:
-            raise annotate(error, "write_chunk constraints not compatible with read_chunk constraints") from None
-        chunks = choose_shape(*grid_numbers(layout._grid("read"), domain.rank, domain.rank), domain.shape)[:rank]
+        _refuse_units(self.schema)
+        layout._merge_grid("read_chunk", layout._grid("write"))  # there is only one grid
+        chunks = choose_shape(*layout._grid("read")._numbers(domain.rank), domain.shape)[:rank]
         if prod(chunks) * max(data_type.itemsize, 1) >= 2**63 - 1:
             raise invalid(f"Product of chunk dimensions {[*chunks]} is too large")
         codecs, members = self.get_codec()._members, self.constraints.json
@@ -176,14 +171,6 @@ class ZarrSpec(KeyedSpec):
             _SEPARATOR: members.get(_SEPARATOR, "."),
         }
 
-    def check_schema(self, driver: KeyedDriver) -> None:
-        super().check_schema(driver)
-        self._refuse_units()
-
-    def _refuse_units(self) -> None:
-        if any(unit is not None for unit in self.schema.dimension_units or ()):
-            raise invalid("Dimension units not supported by zarr driver")
-
     def driver(self, kvstore: KvStore, node: ArrayMetadata) -> ZarrDriver:
         return ZarrDriver(self, kvstore, node)
 
@@ -192,10 +179,15 @@ class ZarrDriver(KeyedDriver):
     """The driver of a Zarr v2 array."""
 
     name = "zarr"
+    wrong_fill = "INVALID_ARGUMENT"
 
     def __init__(self, source: ZarrSpec, kvstore: KvStore, node: ArrayMetadata) -> None:
         super().__init__(source, kvstore, node, write_empty=node.fill_value is None)
         self.dimension_units = (None,) * self.domain.rank
+
+    def check_schema(self, schema: Schema) -> None:
+        super().check_schema(schema)
+        _refuse_units(schema)
 
     def spec_members(self) -> dict[str, Any]:
         members = super().spec_members()
@@ -204,6 +196,11 @@ class ZarrDriver(KeyedDriver):
             **members,
             "metadata": members["metadata"].with_members(self.array.shape, dimension_separator=separator),
         }
+
+
+def _refuse_units(schema: Schema) -> None:
+    if any(unit is not None for unit in schema.dimension_units or ()):
+        raise invalid("Dimension units not supported by zarr driver")
 
 
 def _inner_order(order: str, chunked: int, full: int) -> tuple[int, ...]:

@@ -21,7 +21,7 @@ from tegula.metadata.data_types import DataType, data_type_from_json, data_type_
 from tegula.metadata.fill_value_json import fill_from_document
 from tegula.metadata.fill_values import default_fill
 from tegula.metadata.nodes import ArrayMetadata
-from tegula.tensorstore.constraints.chunk_layout import ChunkLayout, setting
+from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
 from tegula.tensorstore.constraints.chunk_shapes import choose_shard_shapes
 from tegula.tensorstore.constraints.codec_spec import CodecSpec
 from tegula.tensorstore.constraints.unit import Unit
@@ -34,7 +34,7 @@ from tegula.tensorstore.constraints.zarr3_codecs import (
     decoded_layout,
     merge_chains,
 )
-from tegula.tensorstore.drivers.domains import Ranks, effective_domain, grid_numbers, ranks
+from tegula.tensorstore.drivers.domains import Ranks, effective_domain, ranks
 from tegula.tensorstore.drivers.elements import Elements
 from tegula.tensorstore.drivers.keyed import KeyedDriver, KeyedSpec
 from tegula.tensorstore.drivers.metadata import Metadata, Reader, mismatch
@@ -306,25 +306,17 @@ def _chunk_shapes(
     """Choose the shapes of read and write chunks, which are the same if the codecs exclude sharding."""
     read, write = layout.read_chunk, layout.write_chunk
     if codecs is not None and codecs.sharding_height == 0:
-        with setting("write_chunk"):
-            write._merge(read)
+        write._merge(read)
         read = write
-    numbers = [grid_numbers(grid, domain.rank, rank) for grid in (read, write)]
-    hard = (read._shape_vector(domain.rank).hard[:rank], write._shape_vector(domain.rank).hard[:rank])
-    return choose_shard_shapes(numbers[0], numbers[1], domain.shape[:rank], hard)
+    hard = (read._vector("shape").hard[:rank], write._vector("shape").hard[:rank])
+    return choose_shard_shapes(read._numbers(rank), write._numbers(rank), domain.shape[:rank], hard)
 
 
 # --- units of dimensions, which are an attribute
 
 
 def units_of(node: ArrayMetadata) -> Units | None:
-    """Return the units of the dimensions of an array.
-
-    Raises
-    ------
-    ValueError
-        If its attribute is not one for each dimension.
-    """
+    """Return the units of the dimensions of an array."""
     reader = Reader({})
     reader.rank = node.ndim
     return _read_units(node.attributes, reader)

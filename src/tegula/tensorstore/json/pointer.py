@@ -17,11 +17,6 @@ _INDEX: Final = re.compile(r"0|[1-9][0-9]*")
 def parse_pointer(pointer: str) -> tuple[str, ...]:
     """Split a pointer into its reference tokens.
 
-    Raises
-    ------
-    ValueError
-        If the text is not a valid pointer.
-
     Examples
     --------
     >>> parse_pointer("/a/~1b/0")
@@ -53,11 +48,6 @@ def _inapplicable(shown: str, value: Any) -> StatusError:
 
 def resolve(document: Any, pointer: str) -> Any:
     """Return the value that a pointer refers to.
-
-    Raises
-    ------
-    ValueError
-        If the document has no such value.
 
     Examples
     --------
@@ -94,11 +84,6 @@ def replaced(document: Any, pointer: str, value: Any) -> Any:
 
     Missing objects on the way are created; ``-`` appends to an array. `MISSING` stands for a document that does not
     exist.
-
-    Raises
-    ------
-    ValueError
-        If the pointer leads into a value that is neither an object nor an array.
 
     Examples
     --------

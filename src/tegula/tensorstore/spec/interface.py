@@ -92,13 +92,7 @@ URL_SCHEMES: Final[dict[str, str]] = {
 
 @cache
 def find_driver(name: str) -> type[DriverSpec]:
-    """Return the spec class of a driver.
-
-    Raises
-    ------
-    ValueError
-        If no driver has that name.
-    """
+    """Return the spec class of a driver."""
     try:
         module, _, attribute = DRIVERS[name].partition(":")
     except KeyError:
@@ -154,13 +148,7 @@ class OpenMode:
         return self.open or not self.create
 
     def _check(self) -> OpenMode:
-        """Return the open mode if its flags are compatible.
-
-        Raises
-        ------
-        ValueError
-            If they are incompatible.
-        """
+        """Return the open mode if its flags are compatible."""
         wrong = ""
         if self.delete_existing and not self.create:
             wrong = "`delete_existing` without `create`"
@@ -306,25 +294,13 @@ class Driver(ABC):
         return spec
 
     def with_transaction(self, transaction: Transaction | None) -> Driver:
-        """Return the same array with another transaction, or none, for reads and writes.
-
-        Raises
-        ------
-        NotImplementedError
-            If the driver does not support transactions.
-        """
+        """Return the same array with another transaction, or none, for reads and writes."""
         if transaction is None:
             return self
         raise status("UNIMPLEMENTED", f'"{self.name}" driver does not support transactions')
 
     def resize(self, options: ResizeOptions) -> Driver:
-        """Change the implicit bounds of the base array and return it with the new domain.
-
-        Raises
-        ------
-        NotImplementedError
-            If the driver can't resize arrays.
-        """
+        """Change the implicit bounds of the base array and return it with the new domain."""
         raise status("UNIMPLEMENTED", "Resize not supported")
 
     def resolve(self, *, fix_resizable_bounds: bool = False, batch: Batch | None = None) -> Driver:
@@ -379,26 +355,14 @@ class DriverSpec(ABC):
     @classmethod
     @abstractmethod
     def from_json(cls, json: dict[str, Any]) -> DriverSpec:
-        """Read the members of a spec (the caller has removed ``transform`` and ``driver``).
-
-        Raises
-        ------
-        ValueError
-            If a member is unknown or not valid.
-        """
+        """Read the members of a spec (the caller has removed ``transform`` and ``driver``)."""
 
     @abstractmethod
     def write(self, builder: SpecBuilder, include_defaults: bool = False) -> dict[str, Any]:
         """Return all members including ``driver`` but not ``transform``; `builder` finishes the resources."""
 
     def url_suffix(self) -> str:
-        """Return the URL components after those of the kvstore.
-
-        Raises
-        ------
-        NotImplementedError
-            If there is no such URL.
-        """
+        """Return the URL components after those of the kvstore."""
         raise status("UNIMPLEMENTED", "URL representation not supported")
 
     # --- resources
@@ -466,11 +430,6 @@ class DriverSpec(ABC):
         **options
             ``minimal``, to drop members that only matter when the array is created; ``recheck_cached_metadata`` and
             ``recheck_cached_data``.
-
-        Raises
-        ------
-        ValueError
-            If they contradict the spec.
         """
 
     def described(self, members: dict[str, Any], data_type: dtype) -> DriverSpec:
@@ -481,10 +440,4 @@ class DriverSpec(ABC):
 
     @abstractmethod
     def open(self, request: Opening) -> Driver:
-        """Open or create the array.
-
-        Raises
-        ------
-        ValueError, NotImplementedError
-            If the array cannot be opened.
-        """
+        """Open or create the array."""

@@ -31,11 +31,6 @@ def driver_json_of_url(url: str | os.PathLike[str]) -> dict[str, Any]:
 
     The ``auto`` driver detects the format if the URL does not specify it.
 
-    Raises
-    ------
-    ValueError
-        If the URL is not valid.
-
     Examples
     --------
     >>> driver_json_of_url("memory://a|json:/b")["json_pointer"]
@@ -139,13 +134,7 @@ def _of_array(scheme: str, text: str) -> dict[str, Any]:
 
 
 def url_of(driver: DriverSpec) -> str:
-    """Return the URL of a spec.
-
-    Raises
-    ------
-    ValueError, NotImplementedError
-        If the spec has no URL.
-    """
+    """Return the URL of a spec."""
     if not driver.uses_kvstore:
         raise status("UNIMPLEMENTED", "URL representation not supported")
     if driver.kvstore is None:
