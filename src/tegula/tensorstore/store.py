@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from tegula.errors import TegulaError
-from tegula.tensorstore.batch import Batch, checked_batch
 from tegula.tensorstore.constraints import dtypes
 from tegula.tensorstore.constraints.casting import convert, convertible, implicit
 from tegula.tensorstore.constraints.schema import Schema
@@ -19,7 +18,7 @@ from tegula.tensorstore.context import Context
 from tegula.tensorstore.drivers.adapting.cast import CastDriver
 from tegula.tensorstore.drivers.virtual import driver_spec_of_view
 from tegula.tensorstore.errors import StatusError, invalid, status, type_error
-from tegula.tensorstore.future import Future, WriteFutures, background, failed, immediate, written
+from tegula.tensorstore.future import Batch, Future, WriteFutures, background, checked_batch, failed, immediate, written
 from tegula.tensorstore.index.domain import IndexDomain
 from tegula.tensorstore.index.resizing import base_bounds, resolved_transform
 from tegula.tensorstore.index.subscripts import Subscript
@@ -335,7 +334,10 @@ class TensorStore(Indexable):
     def _start(self, function: Callable[..., T], *args: Any) -> Future[T]:
         """Call a function immediately if the view is small and its storage fast, otherwise in the thread pool."""
         selection, driver = self._selection, self._driver
-        size = self.domain.size if selection is None else selection.size
+        if selection is None:
+            size = (driver.domain if self._view is None else self._view._domain).size
+        else:
+            size = selection.size
         small = size * driver.dtype.numpy_dtype.itemsize <= _SMALL and not driver.slow and not driver.is_remote
         if small:
             return immediate(function, *args)
@@ -540,8 +542,12 @@ class TensorStore(Indexable):
         query_fully_stored : bool
             Find out whether all elements are stored.
         """
-        queries = {"query_not_stored": query_not_stored, "query_fully_stored": query_fully_stored}
-        return immediate(lambda: _Statistics(**self._driver.storage_statistics(self._selected().indices, **queries)))
+
+        def act() -> _Statistics:
+            none, every = self._driver.storage_statistics(self._selected().indices)
+            return _Statistics(none if query_not_stored else None, every if query_fully_stored else None)
+
+        return immediate(act)
 
     def __copy__(self) -> TensorStore:
         return self

@@ -45,7 +45,7 @@ from tegula.tensorstore.kvstore.kvstore import KvStore
 from tegula.tensorstore.spec.interface import Driver, Indices, OpenMode, ResizeOptions, on_demand
 
 if TYPE_CHECKING:
-    from tegula.tensorstore.batch import Batch
+    from tegula.tensorstore.future import Batch
 
 __all__ = ["KeyedDriver", "KeyedSpec"]
 

@@ -211,20 +211,13 @@ class NodeDriver(Driver):
                 location = f'"{name}"' if self.kvstore is None else self.kvstore._describe_key(name)
                 raise status("NOT_FOUND", f"chunk {{{shown}}} stored at {location} is missing")
 
-    def storage_statistics(
-        self, indices: Indices, *, query_not_stored: bool = False, query_fully_stored: bool = False
-    ) -> dict[str, Any]:
+    def storage_statistics(self, indices: Indices) -> tuple[bool, bool]:
         selection, _ = numpy_selection(indices[: self.array.ndim])
         try:
             count, total = self.count_stored(self._plan(selection))
         except tegula.TegulaError as error:
             raise as_status(error) from error
-        statistics: dict[str, Any] = {}
-        if query_not_stored:
-            statistics["not_stored"] = count == 0
-        if query_fully_stored:
-            statistics["fully_stored"] = count == total
-        return statistics
+        return count == 0, count == total
 
     def count_stored(self, plan: Plan) -> tuple[int, int]:
         """Return the number of stored chunks, and of all chunks, that a plan touches."""

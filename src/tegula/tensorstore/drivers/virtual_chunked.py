@@ -17,8 +17,7 @@ from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
 from tegula.tensorstore.constraints.chunk_shapes import choose_shape
 from tegula.tensorstore.constraints.schema import Schema
 from tegula.tensorstore.context import SpecBuilder
-from tegula.tensorstore.drivers.cells import cells
-from tegula.tensorstore.drivers.viewed import read_at, result_shape, write_at
+from tegula.tensorstore.drivers.viewed import cells, read_at, result_shape, write_at
 from tegula.tensorstore.drivers.virtual import VirtualSpec
 from tegula.tensorstore.errors import StatusError, annotate, invalid, status
 from tegula.tensorstore.future import Future, Steps, finish, running

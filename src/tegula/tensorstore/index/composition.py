@@ -62,19 +62,20 @@ def inherited(outer: Box, maps: Maps, *, is_checked: bool = False) -> dict[int, 
     With `is_checked`, constants must be indices of that domain.
     """
     inferred: dict[int, Bounds] = {}
-    for dim, output_map in enumerate(maps):
+    every = zip(outer._lower, outer._upper, outer._implicit_lower, outer._implicit_upper, strict=True)
+    for dim, (output_map, own) in enumerate(zip(maps, every, strict=True)):
         target = output_map._dimension
-        bounds = outer._bounds(dim)
         if target is None:
             if output_map._array is None and is_checked:
-                _check_index(output_map._offset, effective(bounds), f"output dimension {dim}")
+                _check_index(output_map._offset, effective(own), f"output dimension {dim}")
             continue
+        bounds: Bounds = own
         if output_map._stride != 1 or output_map._offset:
             try:
-                interval = affine_domain(bounds[:2], output_map._offset, output_map._stride)
+                interval = affine_domain(own[:2], output_map._offset, output_map._stride)
             except StatusError as error:
                 raise annotate(error, f"bounds of dimension {dim} for input dimension {target}") from None
-            bounds = (*interval, *(bounds[2:] if output_map._stride > 0 else bounds[:1:-1]))
+            bounds = (*interval, *(own[2:] if output_map._stride > 0 else own[:1:-1]))
         inferred[target] = explicit_intersection(inferred[target], bounds) if target in inferred else bounds
     return inferred
 

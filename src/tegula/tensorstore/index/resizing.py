@@ -18,11 +18,14 @@ def resolved_transform(transform: IndexTransform, base: IndexDomain) -> IndexTra
     domain = transform._domain
     if True not in domain._implicit_lower and True not in domain._implicit_upper:
         return transform  # each read and write calls this, so the usual case must be fast
-    bounds = [domain._bounds(dim) for dim in range(domain.rank)]
+    bounds = [*zip(domain._lower, domain._upper, domain._implicit_lower, domain._implicit_upper, strict=True)]
+    changed = [*bounds]
     for dim, outermost in inherited(base, transform._maps).items():
-        bounds[dim] = with_inherited(bounds[dim], outermost)
-    changed = domain._of_bounds(bounds, domain._labels)
-    return transform if changed == domain else IndexTransform(changed, output=transform.output)
+        if bounds[dim][2] or bounds[dim][3]:
+            changed[dim] = with_inherited(bounds[dim], outermost)
+    if changed == bounds:
+        return transform
+    return IndexTransform(IndexDomain._of_bounds(changed, domain._labels), output=transform.output)
 
 
 def base_bounds(

@@ -15,10 +15,9 @@ from tegula.engine.documents.forgetting import forget
 from tegula.errors import ConflictError, NotFoundError, TegulaError
 from tegula.stores import ABSENT, Store
 from tegula.stores.capabilities import delete_if
-from tegula.tensorstore.batch import Batch
 from tegula.tensorstore.context import Context, SpecBuilder
 from tegula.tensorstore.errors import StatusError, as_status, invalid, key_bytes, quoted, status, type_error
-from tegula.tensorstore.future import Future, background, failed, immediate
+from tegula.tensorstore.future import Batch, Future, background, failed, immediate
 from tegula.tensorstore.json.values import pretty
 from tegula.tensorstore.kvstore.paths import NotDirectoryError, check_file_key, file_error, split_directory
 from tegula.tensorstore.kvstore.specs import KvStoreSpec, join_paths
@@ -469,8 +468,9 @@ class KvStore:
     @property
     def _is_remote(self) -> bool:
         """Whether a request takes long; false if the store can't be opened, as above."""
-        try:  # `suppress` would double the number of calls
-            return self._store.is_remote
+        store = self._opened_store
+        try:
+            return self._store.is_remote if store is None or self._transaction is not None else store.is_remote
         except _NOT_OPENED:
             return False
 

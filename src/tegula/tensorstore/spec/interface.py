@@ -20,13 +20,13 @@ from tegula.tensorstore.context import SpecBuilder
 from tegula.tensorstore.errors import invalid, status, type_error
 
 if TYPE_CHECKING:
-    from tegula.tensorstore.batch import Batch
     from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
     from tegula.tensorstore.constraints.codec_spec import CodecSpec
     from tegula.tensorstore.constraints.dtypes import dtype
     from tegula.tensorstore.constraints.schema import Schema
     from tegula.tensorstore.constraints.unit import Unit
     from tegula.tensorstore.context import Context
+    from tegula.tensorstore.future import Batch
     from tegula.tensorstore.index.domain import IndexDomain
     from tegula.tensorstore.kvstore.kvstore import KvStore
     from tegula.tensorstore.kvstore.transaction import Transaction
@@ -315,10 +315,8 @@ class Driver(ABC):
         """
         return self
 
-    def storage_statistics(
-        self, indices: Indices, *, query_not_stored: bool = False, query_fully_stored: bool = False
-    ) -> dict[str, Any]:
-        """Return whether the elements at `indices` are stored."""
+    def storage_statistics(self, indices: Indices) -> tuple[bool, bool]:
+        """Return whether none, and whether all, of the elements at `indices` are stored."""
         raise status("UNIMPLEMENTED", "Storage statistics not supported")
 
 

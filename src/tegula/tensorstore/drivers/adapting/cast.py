@@ -158,9 +158,5 @@ class CastDriver(AdapterDriver):
     def resize(self, options: ResizeOptions) -> Driver:
         return self.over(self.base.resize(options))
 
-    def storage_statistics(
-        self, indices: Indices, *, query_not_stored: bool = False, query_fully_stored: bool = False
-    ) -> dict[str, Any]:
-        return self.base.storage_statistics(
-            indices, query_not_stored=query_not_stored, query_fully_stored=query_fully_stored
-        )
+    def storage_statistics(self, indices: Indices) -> tuple[bool, bool]:
+        return self.base.storage_statistics(indices)

@@ -99,9 +99,7 @@ class DownsampleDriver(AdapterDriver):
     def __init__(self, base: Driver, view: IndexTransform, factors: tuple[int, ...], method: str) -> None:
         one_of(method, METHODS)
         if len(factors) != view.input_rank:
-            raise invalid(
-                f"Number of downsample factors ({len(factors)}) does not match TensorStore rank ({view.input_rank})"
-            )
+            raise invalid(f"{len(factors)} downsample factors do not fit the rank {view.input_rank}")
         _check_factors(factors)
         if not supports(method, base.dtype.numpy_dtype):
             raise invalid(f'Downsample method "{method}" does not support data type "{base.dtype.name}"')
@@ -178,9 +176,7 @@ class DownsampleDriver(AdapterDriver):
     def over(self, base: Driver) -> Driver:
         return DownsampleDriver(base, resolved_transform(self._below.view, base.domain), self.factors, self.method)
 
-    def storage_statistics(
-        self, indices: Indices, *, query_not_stored: bool = False, query_fully_stored: bool = False
-    ) -> dict[str, Any]:
+    def storage_statistics(self, indices: Indices) -> tuple[bool, bool]:
         """Return the statistics of the box of blocks that contains the indices."""
         box = []
         for axis, (term, factor) in enumerate(zip(indices, self.factors, strict=True)):
@@ -188,18 +184,13 @@ class DownsampleDriver(AdapterDriver):
             low, high = self._below.domain.inclusive_min[axis], self._below.domain.exclusive_max[axis]
             box.append(slice(max(first * factor, low), max(low, min((last + 1) * factor, high)), 1))
         view = compose(self._below.view, identity(self._below.domain)[tuple(box)])
-        selection = select(view, self.base.domain)
-        return self.base.storage_statistics(
-            selection.indices, query_not_stored=query_not_stored, query_fully_stored=query_fully_stored
-        )
+        return self.base.storage_statistics(select(view, self.base.domain).indices)
 
 
 def _check_rank(base: Spec, factors: tuple[int, ...]) -> None:
     rank = base.rank
     if rank is not None and rank != len(factors):
-        raise invalid(
-            f"Rank specified by rank ({len(factors)}) does not match existing rank specified by schema ({rank})"
-        )
+        raise invalid(f"{len(factors)} downsample factors do not fit the rank {rank}")
 
 
 def _check_factors(factors: tuple[int, ...]) -> None:

@@ -14,8 +14,7 @@ from tegula.errors import TegulaError
 from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
 from tegula.tensorstore.constraints.schema import Schema
 from tegula.tensorstore.context import Context, SpecBuilder
-from tegula.tensorstore.drivers.cells import cells
-from tegula.tensorstore.drivers.viewed import Viewed, result_shape
+from tegula.tensorstore.drivers.viewed import Viewed, cells, result_shape
 from tegula.tensorstore.drivers.virtual import VirtualSpec, driver_spec_of_view
 from tegula.tensorstore.errors import StatusError, annotate, invalid
 from tegula.tensorstore.index.domain import IndexDomain
