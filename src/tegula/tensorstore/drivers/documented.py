@@ -31,12 +31,12 @@ from tegula.tensorstore.constraints.dtypes import dtype
 from tegula.tensorstore.constraints.fill_values import as_dtype
 from tegula.tensorstore.constraints.fill_values import to_json as fill_to_json
 from tegula.tensorstore.constraints.schema import Schema
-from tegula.tensorstore.drivers.domains import stored_bounds, stored_domain
-from tegula.tensorstore.drivers.metadata import Metadata, Reader
+from tegula.tensorstore.drivers.domains import Ranks, effective_domain
+from tegula.tensorstore.drivers.metadata import Metadata, Reader, mismatch
 from tegula.tensorstore.drivers.node import NodeDriver, new_shape
 from tegula.tensorstore.drivers.stored import ArraySpec
 from tegula.tensorstore.errors import as_status, status
-from tegula.tensorstore.index.domain import IndexDomain, merge_domains
+from tegula.tensorstore.index.domain import IndexDomain
 from tegula.tensorstore.json.binding import MISSING, dump, invalid, known_only, member, obj, string
 from tegula.tensorstore.kvstore.kvstore import KvStore
 from tegula.tensorstore.spec.interface import Driver, OpenMode, ResizeOptions
@@ -94,16 +94,8 @@ class DocumentedSpec(ArraySpec):
         return schema
 
     def get_domain(self) -> IndexDomain | None:
-        shape = self.constraints.shape
-        domain = None if shape is None else stored_domain(len(shape), shape, ())
-        wanted = self.schema.domain
-        if domain is None or wanted is None:
-            domain = wanted if domain is None else domain
-        else:
-            domain = merge_domains(wanted, domain)
-        if domain is None or not domain.rank:
-            return domain
-        return stored_bounds(domain, [True] * domain.rank)
+        rank = self.schema.rank if self.constraints.rank is None else self.constraints.rank
+        return effective_domain(self.constraints, Ranks(rank, rank), None, self.schema.domain)
 
     def url_suffix(self) -> str:
         """Return the part of a URL after the path of the array."""
@@ -153,8 +145,7 @@ class DocumentedSpec(ArraySpec):
         stored = self.describe(array)
         for name, value in self.constraints.json.items():
             if not _same(name, value, stored.get(name, MISSING)):
-                text = f"Expected {dump(name)} of {dump(value)} but received: {dump(stored.get(name))}"
-                raise status("FAILED_PRECONDITION", text)
+                raise mismatch(name, value, stored.get(name, MISSING))
 
 
 class DocumentedDriver(NodeDriver):
