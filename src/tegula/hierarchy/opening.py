@@ -20,12 +20,13 @@ if TYPE_CHECKING:
     from tegula import tables
     from tegula.hierarchy.group import Group
     from tegula.stores import Store
-    from tegula.stores.targets import foreign
+    from tegula.stores.targets import foreign, nearest
     from tegula.tables.table import Table
     from tegula.views import documents
 else:
     foreign, tables = Later("tegula.stores.targets.foreign"), Later("tegula.tables")
     documents = Later("tegula.views.documents")
+    nearest = Later("tegula.stores.targets.nearest")
 
 __all__ = [
     "Mode",
@@ -129,7 +130,8 @@ def open(
             abandon(store, target)
             foreign.refuse_foreign(local_path(target) if not path else None)
             refuse_missing(target)
-            raise NotFoundError("there is no array or group", path=location_of(store, path))
+            advice = nearest.member_advice(store, path)
+            raise NotFoundError(f"there is no array or group{advice}", path=location_of(store, path))
         return opened_by_name(node, target)
     with creating(target, storage_options) as store:
         return opened_by_name(_open_or_create(target, store, mode, path, format, allow_pickle, creation), target)

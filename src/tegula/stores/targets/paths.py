@@ -17,9 +17,10 @@ if TYPE_CHECKING:
 
     from tegula.stores import Store, secrets
     from tegula.stores import identity as identities
+    from tegula.stores.targets import nearest
 else:
     parse, identities = Later("urllib.parse"), Later("tegula.stores.identity")
-    secrets = Later("tegula.stores.secrets")
+    secrets, nearest = Later("tegula.stores.secrets"), Later("tegula.stores.targets.nearest")
 
 __all__ = [
     "address_of",
@@ -304,7 +305,8 @@ def refuse_missing(target: Any) -> None:
     """
     local = local_path(target)
     if local is not None and is_missing(local):
-        raise NotFoundError("there is no array or group, since nothing exists at this path", path=local)
+        advice = nearest.path_advice(local)
+        raise NotFoundError(f"there is no array or group, since nothing exists at this path{advice}", path=local)
 
 
 def refuse_overlap(store: Store, path: str, target: Store, target_path: str) -> None:
