@@ -16,7 +16,6 @@ from tegula.tensorstore.constraints.schema import Schema
 from tegula.tensorstore.constraints.schema_views import fill_through, layout_through, units_through
 from tegula.tensorstore.context import Context
 from tegula.tensorstore.drivers.adapting.cast import CastDriver
-from tegula.tensorstore.drivers.virtual import driver_spec_of_view
 from tegula.tensorstore.errors import StatusError, invalid, status, type_error
 from tegula.tensorstore.future import Batch, Future, WriteFutures, background, checked_batch, failed, immediate, written
 from tegula.tensorstore.index.domain import IndexDomain
@@ -213,8 +212,7 @@ class TensorStore(Indexable):
     @property
     def base(self) -> TensorStore | None:
         """The underlying array of a cast or downsampled one; None for other arrays, or if no view of it corresponds."""
-        base = getattr(self._driver, "base_view", None)
-        base_and_view: tuple[Driver, IndexTransform] | None = None if base is None else base(self._transform())
+        base_and_view = self._driver.base_view(self._transform())
         return None if base_and_view is None else TensorStore._of(base_and_view[0], base_and_view[1], self._transaction)
 
     @property
@@ -279,7 +277,7 @@ class TensorStore(Indexable):
         })
         """
         driver = self._driver.latest(look=False)
-        spec = Spec._of(*driver_spec_of_view(driver, self._transform(), minimal=bool(minimal_spec)))
+        spec = Spec._of(*driver.spec_of_view(self._transform(), minimal=bool(minimal_spec)))
         if unbind_context:
             options["unbind_context"] = True
         elif not retain_context:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from tegula.tensorstore.context import Context
     from tegula.tensorstore.future import Batch
     from tegula.tensorstore.index.domain import IndexDomain
+    from tegula.tensorstore.index.transform import IndexTransform
     from tegula.tensorstore.kvstore.kvstore import KvStore
     from tegula.tensorstore.kvstore.transaction import Transaction
 
@@ -292,6 +293,14 @@ class Driver(ABC):
         if spec.schema.rank is None:
             spec.schema._set_rank(self.domain.rank, "rank")
         return spec
+
+    def spec_of_view(self, view: IndexTransform, *, minimal: bool) -> tuple[DriverSpec, IndexTransform]:
+        """Return a spec of this array, and the transform from a view of it to the spec's array."""
+        return self.spec(minimal=minimal), view
+
+    def base_view(self, view: IndexTransform) -> tuple[Driver, IndexTransform] | None:
+        """Return the array below, and the view of it that corresponds to a view of this one; None if there is none."""
+        return None
 
     def with_transaction(self, transaction: Transaction | None) -> Driver:
         """Return the same array with another transaction, or none, for reads and writes."""

@@ -17,7 +17,7 @@ from tegula.tensorstore.constraints.schema import Schema
 from tegula.tensorstore.constraints.schema_views import fill_through, layout_through, units_through
 from tegula.tensorstore.context import SpecBuilder
 from tegula.tensorstore.drivers.viewed import Viewed, array_rank
-from tegula.tensorstore.drivers.virtual import AdapterDriver, VirtualSpec, driver_spec_of_view, read_base
+from tegula.tensorstore.drivers.virtual import AdapterDriver, VirtualSpec, read_base
 from tegula.tensorstore.errors import StatusError, annotate, invalid
 from tegula.tensorstore.index.dim import Dim
 from tegula.tensorstore.index.domain import IndexDomain
@@ -142,8 +142,7 @@ class DownsampleDriver(AdapterDriver):
         raise invalid("Destination does not support writing.")
 
     def spec_of_view(self, view: IndexTransform, *, minimal: bool) -> tuple[DriverSpec, IndexTransform]:
-        """Return a spec, and the transform from a view to the spec's array."""
-        base_spec, transform = driver_spec_of_view(self.base, self._below.view, minimal=minimal)
+        base_spec, transform = self.base.spec_of_view(self._below.view, minimal=minimal)
         return DownsampleSpec.of(Spec._of(base_spec, transform), self.factors, self.method), view
 
     def base_view(self, view: IndexTransform) -> tuple[Driver, IndexTransform] | None:

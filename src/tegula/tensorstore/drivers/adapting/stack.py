@@ -15,7 +15,7 @@ from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
 from tegula.tensorstore.constraints.schema import Schema
 from tegula.tensorstore.context import Context, SpecBuilder
 from tegula.tensorstore.drivers.viewed import Viewed, cells, result_shape
-from tegula.tensorstore.drivers.virtual import VirtualSpec, driver_spec_of_view
+from tegula.tensorstore.drivers.virtual import VirtualSpec
 from tegula.tensorstore.errors import StatusError, annotate, invalid
 from tegula.tensorstore.index.domain import IndexDomain
 from tegula.tensorstore.json.binding import MISSING, array_of, member, obj
@@ -63,7 +63,7 @@ class Layer:
         source = self.source
         if isinstance(source, Spec):
             return source
-        return Spec._of(*driver_spec_of_view(source.driver, source.view, minimal=minimal))
+        return Spec._of(*source.driver.spec_of_view(source.view, minimal=minimal))
 
 
 class StackSpec(VirtualSpec):
