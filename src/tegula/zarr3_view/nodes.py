@@ -14,7 +14,7 @@ from tegula.arrays.masks import as_attribute
 from tegula.codecs.equivalence import Transfer, decode_alike, transfer
 from tegula.errors import TegulaError, UnsupportedError
 from tegula.formats import find_format
-from tegula.formats.bcolz.codecs import portable
+from tegula.formats.layout import portable
 from tegula.metadata.nodes import ArrayMetadata, CodecSpec, GroupMetadata, NodeMetadata
 from tegula.stores import Store
 
@@ -52,7 +52,9 @@ def describe(metadata: ArrayMetadata) -> ArrayMetadata:
     >>> [codec.name for codec in describe(old.metadata).codecs]
     ['bytes', 'blosc']
     """
-    draft = replace(metadata, codecs=portable(metadata.codecs), documents={}, dense=False)
+    own = find_format(metadata.format)
+    attributes = metadata.attributes if own.portable_attributes is None else own.portable_attributes(metadata)
+    draft = replace(metadata, codecs=portable(metadata.codecs), attributes=attributes, documents={}, dense=False)
     if draft.dimension_names is not None and find_format(draft.format).mask == "fill_value":
         draft = as_attribute(draft, [])
     unknown = [codec for codec in draft.codecs if not _is_known(codec)]
