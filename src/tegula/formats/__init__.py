@@ -76,6 +76,8 @@ class Format:
         Default compressors of a new array.
     has_groups, has_tables, writable : bool
         Whether the format has groups; tables (groups that list their columns in order); whether tegula writes it.
+    folders_are_groups : bool
+        Whether a prefix without documents is a group of the format, if there are nodes of it below.
     common : bool
         Whether most nodes have this format. A remote store is asked for the documents of other formats only where it
         has none of the `node_keys` of the common ones.
@@ -124,6 +126,7 @@ class Format:
     compressors: tuple[CodecSpec, ...]
     has_groups: bool = True
     writable: bool = True
+    folders_are_groups: bool = False
     common: bool = False
     has_tables: bool = False
     automatic_chunks: Callable[[tuple[int, ...], int], tuple[int, ...]] | None
@@ -257,6 +260,7 @@ _N5 = Format(
     shape_key=N5_KEY,
     shape_member="",  # the axes are in reverse order
     mask="attribute",
+    folders_are_groups=True,
     reserved_attributes=N5_MEMBERS,
     homes=_homes("n5", "n5", portable_attributes="n5.portable_attributes"),
 )
