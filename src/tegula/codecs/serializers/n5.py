@@ -149,7 +149,7 @@ def build(spec: CodecSpec, context: Context) -> N5Block:
     if [codec.name for codec in inner[:2]] != ["transpose", "bytes"] or len(inner) > 3:
         message = "its codecs must be transpose, bytes and at most one compressor"
         raise MetadataError(message, field="codecs", codec=_NAME)
-    if not context.ndim or inner[0].configuration.get("order") not in (reverse, tuple(reverse), "F"):
+    if not context.ndim or inner[0].configuration.get("order") not in (reverse, tuple(reverse)):
         raise MetadataError("its first codec must reverse the axes", field="codecs.order", codec=_NAME)
     dtype = context.data_type.numpy
     if not context.data_type.is_fixed or dtype.kind not in "iuf" or dtype.itemsize > 8:
