@@ -5,17 +5,18 @@ from __future__ import annotations
 import os.path
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Final, Literal, NamedTuple
 
 import typer
 
 from tegula.arrays.array import Array
 from tegula.cli.completion import complete_target
 from tegula.cli.values import parse_value
+from tegula.errors import UnsupportedError
 from tegula.hierarchy.group import Group
 from tegula.hierarchy.opening import open_stored as open_node
 from tegula.stores.targets.opening import options_of_both
-from tegula.stores.targets.paths import scheme_of, split_inner
+from tegula.stores.targets.paths import address_of
 from tegula.tables.table import Table
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "StorageOptions",
     "Target",
     "TargetStorageOptions",
+    "needs_array",
     "open_target",
     "options_of_second",
     "parse_setting",
@@ -33,6 +35,7 @@ __all__ = [
 ]
 
 Node = Array | Group | Table
+_MOST: Final = 10  # names of members in a message
 
 
 def target_argument(metavar: str, help: str) -> Any:
@@ -93,8 +96,7 @@ TargetStorageOptions = Annotated[
 def split_target(target: str) -> tuple[str, str]:
     """Split a target into the path of a store and the path of a node inside it.
 
-    If a file or directory with the whole name exists, the whole name is the path of the store; otherwise see
-    `tegula.stores.targets.paths.split_inner`.
+    See `tegula.stores.targets.paths.address_of`.
 
     Raises
     ------
@@ -106,11 +108,9 @@ def split_target(target: str) -> tuple[str, str]:
     >>> split_target("x.zip::era/t"), split_target("file:///x.zarr")
     (('x.zip', 'era/t'), ('file:///x.zarr', ''))
     """
-    if os.path.lexists(target):
-        return f"./{target}" if scheme_of(target) else target, ""  # a name like a URL
-    if target.startswith("--"):
+    if target.startswith("--") and not os.path.lexists(target):
         raise typer.BadParameter(f"no such option: {target}")
-    return split_inner(target)
+    return address_of(target, "")[:2]
 
 
 @contextmanager
@@ -130,10 +130,17 @@ def open_target(
     **options
         Passed to `tegula.open`.
     """
-    store, inner = split_target(target)
-    node = open_node(store, mode, path=inner, storage_options=dict(settings or ()), **options)
+    split_target(target)
+    node = open_node(target, mode, storage_options=dict(settings or ()), **options)
     with node.store:
         yield node
+
+
+def needs_array(group: Group, target: str) -> UnsupportedError:
+    """Return the error of a command that needs an array and got a group, with the names of its members."""
+    names = [*group]
+    listed = f": {', '.join(names[:_MOST])}{', …' if len(names) > _MOST else ''}" if names else ""
+    return UnsupportedError(f"this is a group; name one of its arrays as PATH::INNER{listed}", path=target)
 
 
 def options_of_second(

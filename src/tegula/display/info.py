@@ -1,15 +1,16 @@
-"""Facts of arrays, groups and tables as text and JSON, and the format of sizes, times and numbers."""
+"""Facts of arrays, groups and tables as text and JSON."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from tegula.display.contents import Listed, attributes_listed, contents
 from tegula.display.markup import shorten, table, text
+from tegula.runtime.quantities import human_bytes
 
 __all__ = [
-    "Info", "array_info", "codecs_text", "column_text", "columns", "counted", "group_info", "human_bytes",
-    "human_seconds", "shown", "table_info",
+    "Info", "array_info", "codecs_text", "column_text", "columns", "group_info", "shown", "table_info",
 ]  # fmt: skip
 
 
@@ -40,55 +41,20 @@ class Info(Mapping[str, Any]):
 
     def __repr__(self) -> str:
         width = max((len(name) for name in self._facts), default=0)
-        return "\n".join(f"{name.ljust(width)}  {shorten(value, _MOST)}" for name, value in self._facts.items())
+        lines = []
+        for name, value in self._facts.items():
+            lines.append(f"{name.ljust(width)}  {shorten(value, _MOST)}")
+            if isinstance(value, Listed) and value.rows:
+                lines += [f"  {line}" for line in columns(value.rows).splitlines()]
+        return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        return table([(text(name), text(value)) for name, value in self._facts.items()])
-
-
-def human_bytes(size: int) -> str:
-    """Return a number of bytes as readable text.
-
-    Examples
-    --------
-    >>> human_bytes(512), human_bytes(1536), human_bytes(5 * 2**30)
-    ('512 B', '1.5 KiB', '5.0 GiB')
-    """
-    if size < 1024:
-        return f"{size} B"
-    value = float(size)
-    for unit in ("KiB", "MiB", "GiB", "TiB", "PiB"):
-        value /= 1024
-        if value < 1024:
-            return f"{value:.1f} {unit}"
-    return f"{value / 1024:.1f} EiB"
-
-
-def human_seconds(seconds: float) -> str:
-    """Return a duration as readable text.
-
-    Examples
-    --------
-    >>> human_seconds(0.0123), human_seconds(3.21), human_seconds(125), human_seconds(7384)
-    ('12 ms', '3.2 s', '2 min 5 s', '2 h 3 min')
-    """
-    if seconds < 0.9995:
-        return f"{seconds * 1000:.0f} ms"
-    if seconds < 59.95:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
-
-
-def counted(number: int, word: str) -> str:
-    """Return a number with a word in singular or plural.
-
-    Examples
-    --------
-    >>> counted(1, "array"), counted(1234567, "chunk"), counted(0, "group")
-    ('1 array', '1,234,567 chunks', '0 groups')
-    """
-    return f"{number:,} {word}" if number == 1 else f"{number:,} {word}s"
+        rows = []
+        for name, value in self._facts.items():
+            rows.append((text(name), text(value)))
+            if isinstance(value, Listed) and value.rows:
+                rows.append(("", table([tuple(map(text, row)) for row in value.rows])))
+        return table(rows)
 
 
 def columns(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> str:
@@ -107,6 +73,8 @@ def columns(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> str:
     array  12  x
     group   9  data
     """
+    most = max(map(len, rows), default=0)
+    rows = [(*row, *[""] * (most - len(row))) for row in rows]
     widths = [max(map(len, column)) for column in zip(*rows)]
     return "\n".join(
         "  ".join(
@@ -119,11 +87,11 @@ def columns(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> str:
 
 def _codec_name(codec: Any) -> str:
     """Return a codec as ``name(option=value, …)``."""
-    if codec.name == "sharding_indexed":
+    if codec.name in ("sharding_indexed", "n5_default"):
         inner = ", ".join(
             item if isinstance(item, str) else str(item.get("name")) for item in codec.configuration["codecs"]
         )
-        return f"sharding_indexed({inner})"
+        return f"{codec.name}({inner})"
     options = ", ".join(f"{name}={value!r}" for name, value in codec.configuration.items())
     return f"{codec.name}({options})" if options else str(codec.name)
 
@@ -171,27 +139,34 @@ def array_info(array: Any) -> Info:
         "Shards stored" if array.shards else "Chunks stored": (
             f"{'?' if count is None else count} of {array.nshards if array.shards else array.nchunks}"
         ),
-        "Attributes": len(array.attrs),
+        "Attributes": attributes_listed(array.attrs.asdict()),
     }
     return Info(facts)
 
 
-def group_info(group: Any) -> Info:
-    """Collect the facts of a group and count its direct members."""
+def group_info(group: Any, stored: Mapping[str, int | None] | None = None) -> Info:
+    """Collect the facts of a group and list its direct members, with the first and last values of coordinates.
+
+    `stored` has the bytes of the stored chunks of arrays by name; without it they are not shown.
+    """
     unreadable: dict[str, str] = {}
-    kinds = [type(node).__name__ for _, node in group.members(unreadable)]
+    members = [*group.members(unreadable)]
+    kinds: dict[str, list[tuple[str, ...]]] = {"Array": [], "Group": [], "Table": []}
+    for name, node in members:
+        kinds[type(node).__name__].append((shorten(name, 40),))
+    formats = sorted({node.format for _, node in members}) if group.is_folder else [group.format]
     return Info(
         {
-            "Type": "group",
-            "Format": group.format,
+            "Type": "directory" if group.is_folder and group.store.local_directory is not None else "group",
+            "Format": ", ".join(formats) or "none",
             "Store": group.store.url,
             "Path": group.path or "/",
             "Read-only": group.read_only,
-            "Arrays": kinds.count("Array"),
-            "Groups": kinds.count("Group"),
-            **({"Tables": kinds.count("Table")} if "Table" in kinds else {}),
+            **contents(members, stored or {}),
+            "Groups": Listed(len(kinds["Group"]), kinds["Group"]),
+            **({"Tables": Listed(len(kinds["Table"]), kinds["Table"])} if kinds["Table"] else {}),
             **({"Unreadable": ", ".join(unreadable)} if unreadable else {}),
-            "Attributes": len(group.attrs),
+            "Attributes": attributes_listed(group.attrs.asdict()),
         }
     )
 
@@ -214,7 +189,7 @@ def table_info(table: Any) -> Info:
             "Read-only": table.read_only,
             "Size in memory": human_bytes(table.nbytes) if not table.dtype.hasobject else "unknown",
             "Size stored": human_bytes(stored) + ratio,
-            "Attributes": len(table.attrs),
+            "Attributes": attributes_listed(table.attrs.asdict()),
         }
     )
 

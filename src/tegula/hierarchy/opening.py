@@ -14,18 +14,19 @@ from tegula.errors import AlreadyExistsError, MetadataError, NotFoundError
 from tegula.metadata.nodes import ArrayMetadata
 from tegula.runtime.deferred import Later
 from tegula.stores.targets.opening import abandon, creating, store_of
-from tegula.stores.targets.paths import clean, local_path, location_of, refuse_missing
+from tegula.stores.targets.paths import address_of, local_path, location_of, refuse_missing
 
 if TYPE_CHECKING:
     from tegula import tables
     from tegula.hierarchy.group import Group
     from tegula.stores import Store
-    from tegula.stores.targets import foreign
+    from tegula.stores.targets import foreign, nearest
     from tegula.tables.table import Table
     from tegula.views import documents
 else:
     foreign, tables = Later("tegula.stores.targets.foreign"), Later("tegula.tables")
     documents = Later("tegula.views.documents")
+    nearest = Later("tegula.stores.targets.nearest")
 
 __all__ = [
     "Mode",
@@ -65,7 +66,9 @@ def open(
     Parameters
     ----------
     target : str, path, mapping or Store
-        Where it is stored; see `tegula.store_of`. The document of a view, stored by `save_view`, opens as a view.
+        Where it is stored; see `tegula.store_of`. Text may name a node inside a store: ``x.zarr::inner/path``, or a URL
+        pipeline such as ``s3://bucket/x.zip|zip:inner|zarr3:path``. The document of a view, stored by `save_view`,
+        opens as a view.
     mode : {"r", "r+", "a", "w", "w-"}
         ``r`` reads and ``r+`` reads and writes an existing node; ``a`` creates it if it does not exist; ``w`` creates
         it, deleting an existing one; ``w-`` (or ``x``) creates it and fails if it exists.
@@ -105,7 +108,7 @@ def open(
     array([0, 0, 0], dtype=uint8)
     """
     mode = _check_mode(mode)
-    path = clean(path) if path != "" else ""
+    target, path, format = address_of(target, path, format)
     if mode in ("r", "r+") and not path and isinstance(target, (str, os.PathLike)) and str(target).endswith(".json"):
         view = documents.open_view(target, mode, storage_options, open_array)
         if view is not None:
@@ -127,7 +130,8 @@ def open(
             abandon(store, target)
             foreign.refuse_foreign(local_path(target) if not path else None)
             refuse_missing(target)
-            raise NotFoundError("there is no array or group", path=location_of(store, path))
+            advice = nearest.member_advice(store, path)
+            raise NotFoundError(f"there is no array or group{advice}", path=location_of(store, path))
         return opened_by_name(node, target)
     with creating(target, storage_options) as store:
         return opened_by_name(_open_or_create(target, store, mode, path, format, allow_pickle, creation), target)
@@ -136,7 +140,7 @@ def open(
 def open_stored(target: Any, mode: str = "r", **options: Any) -> Any:
     """Open a node as `open` does, for functions that take nodes: a view's document opens as a read-only array."""
     node = open(target, mode, **options)
-    return open(node.as_store()) if hasattr(node, "as_store") else node
+    return open(node.as_store()) if hasattr(type(node), "as_store") else node
 
 
 def _may_be_archive(target: Any) -> bool:

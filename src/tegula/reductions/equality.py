@@ -7,9 +7,9 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from tegula.formats.json_encoding import equal_json
 from tegula.metadata.data_types import DataType, packed
 from tegula.metadata.fill_values import is_empty
+from tegula.metadata.json_values import equal_json
 from tegula.reductions.dtypes import computable
 
 __all__ = ["are_comparable", "equal_values", "identical", "native"]
@@ -112,8 +112,8 @@ def identical(old: npt.NDArray[Any], new: npt.NDArray[Any]) -> bool:
         )
     if old.dtype != new.dtype:
         old = old.astype(new.dtype)
-    if not old.nbytes:
-        return True
+    if old.nbytes <= _PIECE:
+        return old.tobytes() == new.tobytes()
     one, other = (np.ascontiguousarray(each).reshape(-1).view("u1") for each in (old, new))
     pieces = range(0, len(one), _PIECE)
     return all(one[start : start + _PIECE].tobytes() == other[start : start + _PIECE].tobytes() for start in pieces)

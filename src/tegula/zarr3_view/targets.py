@@ -10,7 +10,7 @@ from tegula.arrays.node import Node
 from tegula.metadata.nodes import NodeMetadata
 from tegula.stores import Store
 from tegula.stores.targets.opening import check_options, store_of
-from tegula.stores.targets.paths import clean
+from tegula.stores.targets.paths import address_of
 from tegula.zarr3_view.view import Zarr3View
 
 __all__ = ["shown"]
@@ -27,11 +27,12 @@ def shown(target: Any, path: str, read_only: bool, storage_options: Mapping[str,
     b'{\\n  "shape": [\\n    3'
     """
     prefix = ""
+    target, path, _ = address_of(target, path)
     if isinstance(target, Node):
         check_options(target, storage_options)
         target, prefix = target.store, target.path
     store = store_of(target, read_only=read_only, storage_options=storage_options)
-    found = "/".join(part for part in (prefix, clean(path)) if part)
+    found = "/".join(part for part in (prefix, path) if part)
     metadata = node_at(store, found)
     if metadata is None or metadata.format == "zarr3":
         return store, found

@@ -103,27 +103,12 @@ class Rules:
     def choose(
         self, path: str, names: Names | None, own: Sequence[Any], suits: bool = True
     ) -> tuple[Any, str | None, bool]:
-        """Choose the value for an array.
+        """Choose the value for an array, given its path below the source and the names of its dimensions.
 
-        Parameters
-        ----------
-        path : str
-            Path of the array below the source.
-        names : sequence of str or None, optional
-            Names of its dimensions.
-        own : sequence
-            The array's own lengths along each dimension, which it keeps unless a rule changes them.
-        suits : bool
-            Whether a plain value that is given for a whole hierarchy applies to this array.
-
-        Returns
-        -------
-        value : object
-            As for `tegula.create_array`; ``None`` if the array is left as it is.
-        note : str or None
-            The reason why a rule that names the array is not followed.
-        fits : bool
-            Whether the plain value, or the rules for dimensions, fit the array.
+        `own` are its lengths along each dimension, which it keeps unless a rule changes them, and `suits` says whether
+        a plain value that is given for a whole hierarchy applies to it. Return the value (as for `tegula.create_array`;
+        ``None`` if the array is left as it is), the reason why a rule that names the array is not followed, and whether
+        the plain value, or the rules for dimensions, fit the array.
         """
         if not self.rules:
             fits = self.single or self.plain is None or (suits and self._fits(self.plain, len(own)))

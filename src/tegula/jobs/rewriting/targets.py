@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -22,6 +22,7 @@ from tegula.jobs.rewriting.rules import Rules
 from tegula.metadata.chunk_grids import ChunkGrid, VaryingAxis, regular_grid
 from tegula.metadata.nodes import ArrayMetadata, CodecSpec, inner_codecs
 from tegula.reductions import Precision, is_floating
+from tegula.runtime.frozen import replace
 
 __all__ = ["Axis", "Layout", "Target", "keeps_codecs", "kept_attributes", "selected_axes", "target_metadata"]
 
@@ -126,7 +127,7 @@ def target_metadata(
         misfits.extend([] if fits else [rules])
         return value
 
-    chunks = choose(layout.chunks, _lengths(grid, source, shape, kept))
+    chunks = choose(layout.chunks, _lengths(grid, source, shape, kept)) if layout.chunks else None
     grid = _grid(source, grid, shape, kept, chunks, fmt)
     inner, outer = [*grid.largest_chunk()], _own_shards(source, kept, fmt)
     shards = choose(layout.shards, outer or inner)
@@ -178,6 +179,8 @@ def _precision(
     A plain value applies to all arrays that are not the coordinate of a dimension: packing and rounding for
     floating-point numbers, a data type for numbers of its kind.
     """
+    if not (layout.scale_offset or layout.dtype or layout.bitround):
+        return None
     old = source.metadata.data_type.numpy
     is_coordinate = source.ndim == 1 and names == (path.rpartition("/")[2],)
     packing = choose(layout.scale_offset, [], is_floating(old) and not is_coordinate)
