@@ -10,11 +10,11 @@ from typing import Any, Final
 import numpy as np
 
 from tegula import engine
-from tegula.arrays.masks import as_attribute
 from tegula.codecs.equivalence import Transfer, decode_alike, transfer
 from tegula.errors import TegulaError, UnsupportedError
 from tegula.formats import find_format
 from tegula.formats.layout import portable
+from tegula.metadata.masks import with_mask
 from tegula.metadata.nodes import ArrayMetadata, CodecSpec, GroupMetadata, NodeMetadata
 from tegula.stores import Store
 
@@ -53,10 +53,10 @@ def describe(metadata: ArrayMetadata) -> ArrayMetadata:
     ['bytes', 'blosc']
     """
     own = find_format(metadata.format)
-    attributes = metadata.attributes if own.portable_attributes is None else own.portable_attributes(metadata)
-    draft = replace(metadata, codecs=portable(metadata.codecs), attributes=attributes, documents={}, dense=False)
-    if draft.dimension_names is not None and find_format(draft.format).mask == "fill_value":
-        draft = as_attribute(draft, [])
+    if own.portable_attributes is not None:
+        metadata = replace(metadata, attributes=own.portable_attributes(metadata))
+    draft = with_mask(metadata, own.mask)
+    draft = replace(draft, codecs=portable(metadata.codecs), documents={}, dense=False)
     unknown = [codec for codec in draft.codecs if not _is_known(codec)]
     if not unknown:
         try:

@@ -596,6 +596,7 @@ print(*min(found, key=len), sep="\\n")
 """
 
 
+@pytest.mark.slow
 def test_a_byte_copy_of_twenty_chunks_takes_few_calls(tmp_path: Path, kernel: Any) -> None:
     # in a process of its own: what other tests leave in caches takes calls to look through
     command = [sys.executable, "-c", COPIES, str(tmp_path / "a"), str(tmp_path / "b")]

@@ -23,6 +23,7 @@ from tegula.errors import ConflictError, MetadataError, NotFoundError, ReadOnlyE
 from tegula.formats import FORMATS
 from tegula.hierarchy.group import Group
 from tegula.hierarchy.opening import open as open_any
+from tegula.hierarchy.viewed import store_to_read
 from tegula.jobs.checking.arrays import CODE, check_arrays
 from tegula.jobs.checking.documents import DOCUMENT_KEYS, ConsolidatedCheck, Visit, consolidated_checks, visited
 from tegula.jobs.checking.findings import KINDS, CheckReport, Examination, Finding, Repair
@@ -32,7 +33,7 @@ from tegula.jobs.units import Progress, arrays_below, one_at_a_time
 from tegula.metadata.nodes import ArrayMetadata, GroupMetadata
 from tegula.stores import Store
 from tegula.stores.capabilities import Reclaiming, UnreachableNames, lock
-from tegula.stores.targets.opening import check_options, store_of
+from tegula.stores.targets.opening import check_options
 from tegula.stores.targets.paths import address_of, refuse_missing
 from tegula.tables.columns import column_names
 from tegula.tables.table import Table
@@ -130,7 +131,7 @@ def check(
         store, path = source.store, f"{source.path}/{path}".strip("/")
     else:
         refuse_missing(source)
-        store = store_of(source, read_only=not writes, storage_options=storage_options)
+        store = store_to_read(source, read_only=not writes, storage_options=storage_options)
     try:
         if writes and (store.read_only or (isinstance(source, (Array, Group, Table)) and source.read_only)):
             raise ReadOnlyError('it was opened for reading; open it with mode="r+" to repair it', path=store.url)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from operator import ge
 from typing import Any, Literal
 
 import numpy as np
@@ -120,9 +121,10 @@ def target_metadata(
 
     # --- the chunks, shards and codecs that the arguments ask for
     misfits: list[Rules] = []
+    is_whole = grid.one_shape is not None and all(map(ge, grid.one_shape, source.shape))
 
     def choose(rules: Rules, own: list[Any], suits: bool = True) -> Any:
-        value, note, fits = rules.choose(path, names, own, suits)
+        value, note, fits = rules.choose(path, names, own, suits, is_whole)
         notes.extend([note] if note else [])
         misfits.extend([] if fits else [rules])
         return value

@@ -65,7 +65,7 @@ def _is_path(text: str) -> bool:
 def _of_path(path: str) -> dict[str, Any]:
     absolute = os.path.abspath(os.path.expanduser(path))
     where = {"driver": "file", "path": absolute.replace(os.sep, "/")}
-    if path.endswith(".zip") or os.path.isfile(absolute):
+    if path.endswith(".zip") or (os.path.isfile(absolute) and not path.endswith(".json")):  # the document of a view
         return {"driver": "zip", "base": where}
     return where
 
