@@ -52,9 +52,11 @@ __all__ = [
     "consolidated",
     "describe",
     "key_field",
+    "keys_from_json",
     "oddities",
     "parse",
     "serialize",
+    "write_fill",
 ]
 
 NAME: Final = "zarr3"
@@ -202,7 +204,7 @@ def describe(document: dict[str, Any]) -> ArrayMetadata:
         shape=shape,
         data_type=data_type,
         grid=_grid_from_json(member(document, "chunk_grid", KEY), shape),
-        keys=_keys_from_json(member(document, "chunk_key_encoding", KEY)),
+        keys=keys_from_json(member(document, "chunk_key_encoding", KEY)),
         codecs=codecs,
         fill_value=fill_from_document(member(document, "fill_value", KEY), data_type),
         dimension_names=_dimension_names(document.get("dimension_names"), len(shape)),
@@ -214,7 +216,14 @@ def _grid_from_json(value: Any, shape: tuple[int, ...]) -> ChunkGrid:
     return grid_from_extension(extension_from_json(value, "chunk_grid"), shape, KEY)
 
 
-def _keys_from_json(value: Any) -> ChunkKeyEncoding:
+def keys_from_json(value: Any) -> ChunkKeyEncoding:
+    """Read a ``chunk_key_encoding``.
+
+    Raises
+    ------
+    MetadataError, UnsupportedError
+        If it is not valid or unknown.
+    """
     encoding = extension_from_json(value, "chunk_key_encoding")
     makers = {"default": (default_keys, "/"), "v2": (v2_keys, ".")}
     if encoding.name not in makers:
@@ -284,7 +293,7 @@ def _document(metadata: ArrayMetadata) -> dict[str, Any]:
         "data_type": data_type_to_json(metadata.data_type),
         "chunk_grid": grid_to_json(metadata.grid),
         **dict([key_field(metadata.keys)]),
-        "fill_value": _fill_to_json(fill, metadata.data_type),
+        "fill_value": write_fill(fill, metadata.data_type),
         "codecs": [codec_to_json(codec) for codec in metadata.codecs],
         "attributes": metadata.attributes,
     }
@@ -293,7 +302,8 @@ def _document(metadata: ArrayMetadata) -> dict[str, Any]:
     return {**document, "zarr_format": 3, "node_type": "array", "storage_transformers": []}
 
 
-def _fill_to_json(fill: Any, data_type: DataType) -> Any:
+def write_fill(fill: Any, data_type: DataType) -> Any:
+    """Convert a fill value to ``fill_value``, as zarr-python writes it."""
     # zarr-python writes times as integers, NaT included
     return time_to_int(fill) if data_type.numpy.kind in "Mm" else fill_to_json(fill, data_type)
 

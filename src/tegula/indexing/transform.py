@@ -7,6 +7,7 @@ view composes the selection with these maps, so that a chain of selections is re
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from operator import index
 from types import EllipsisType
@@ -21,7 +22,7 @@ from tegula.indexing.plan import Plan, plain
 from tegula.indexing.selections import compose, order_of, spread_of
 from tegula.metadata.chunk_grids import ChunkGrid, as_slice
 
-__all__ = ["Affine", "OutputMap", "Transform", "whole"]
+__all__ = ["Affine", "OutputMap", "Transform", "axes_of", "composed", "whole"]
 
 Names: TypeAlias = tuple[str | None, ...] | None
 
@@ -162,7 +163,7 @@ class Transform:
                 parts.append(Affine(-1, item, 0))
             else:
                 parts.append(Affine(at[axis], picks[axis].start, picks[axis].step))
-        maps = _repeated([_composed(one, parts, shape) for one in self.maps], shape)
+        maps = _repeated([composed(one, parts, shape) for one in self.maps], shape)
         return Transform(tuple(shape), tuple(maps), self.base, None if self.names is None else tuple(names))
 
     def transpose(self, axes: Any = None) -> Transform:
@@ -200,7 +201,7 @@ class Transform:
         (Affine(axis=0, start=2, step=3),)
         """
         shape = [*inner.shape]
-        maps = _repeated([_composed(one, [*inner.maps], shape) for one in self.maps], shape)
+        maps = _repeated([composed(one, [*inner.maps], shape) for one in self.maps], shape)
         return Transform(inner.shape, tuple(maps), self.base, inner.names)
 
     # --- plans
@@ -256,7 +257,7 @@ class Transform:
 
         # an item for each axis of the array; index arrays that share axes of the view are broadcast together
         arrays = {axis: one for axis, one in enumerate(self.maps) if not isinstance(one, Affine)}
-        dims = {axis: _axes_of(one) for axis, one in enumerate(self.maps)}
+        dims = {axis: axes_of(one) for axis, one in enumerate(self.maps)}
         shared = [dim for axis in arrays for dim in dims[axis]]
         joint = sorted({*shared})
         outer = len(joint) == len(shared)
@@ -410,7 +411,7 @@ def _repeated(maps: list[OutputMap], shape: list[int]) -> list[OutputMap]:
 
     Index arrays select so from an axis that was added with ``None``.
     """
-    used = {dim for one in maps for dim in _axes_of(one)}
+    used = {dim for one in maps for dim in axes_of(one)}
     added = [dim for dim, size in enumerate(shape) if size != 1 and dim not in used]
     if not added or 0 in shape:
         return maps
@@ -428,7 +429,7 @@ def _repeated(maps: list[OutputMap], shape: list[int]) -> list[OutputMap]:
     return [*maps[:chosen], np.broadcast_to(one, lengths), *maps[chosen + 1 :]]
 
 
-def _axes_of(one: OutputMap) -> list[int]:
+def axes_of(one: OutputMap) -> list[int]:
     """Return the axes of a view that an output map depends on."""
     if isinstance(one, Affine):
         return [one.axis] if one.axis >= 0 else []
@@ -440,8 +441,8 @@ def _array_map(array: IntArray) -> OutputMap:
     return Affine(-1, int(array.reshape(-1)[0]), 0) if array.size == 1 else array
 
 
-def _composed(one: OutputMap, parts: list[OutputMap], shape: list[int]) -> OutputMap:
-    """Put what each axis of a view becomes into an output map of the view."""
+def composed(one: OutputMap, parts: Sequence[OutputMap], shape: Sequence[int]) -> OutputMap:
+    """Put what each axis of a view becomes into an output map of the view; `shape` is that of the result."""
     if isinstance(one, Affine):
         if one.axis < 0:
             return one
@@ -451,14 +452,27 @@ def _composed(one: OutputMap, parts: list[OutputMap], shape: list[int]) -> Outpu
         return one.start + one.step * part
 
     # the elements of an index array that are selected, along the axes of the result that select them
+    ndim = len(shape)
+    axes = [part.axis for part, size in zip(parts, one.shape) if size != 1 and isinstance(part, Affine)]
+    axes = [axis for axis in axes if axis >= 0]
+    is_sliced = len({*axes}) == len(axes) and not any(
+        size != 1 and isinstance(part, np.ndarray) for part, size in zip(parts, one.shape)
+    )
     picked: list[Any] = []
     for part, size in zip(parts, one.shape):
         if size == 1:
             picked.append(0)
-        elif isinstance(part, Affine) and part.axis >= 0:
-            along = np.arange(shape[part.axis]) * part.step + part.start
-            picked.append(along.reshape([-1 if axis == part.axis else 1 for axis in range(len(shape))]))
+        elif isinstance(part, np.ndarray):
+            picked.append(part)
+        elif part.axis < 0:
+            picked.append(part.start)
+        elif is_sliced:
+            picked.append(as_slice(range(part.start, part.start + part.step * shape[part.axis], part.step)))
         else:
-            picked.append(part.start if isinstance(part, Affine) else part)
+            along = np.arange(shape[part.axis]) * part.step + part.start
+            picked.append(along.reshape([-1 if axis == part.axis else 1 for axis in range(ndim)]))
     values = np.asarray(one[tuple(picked)])
-    return _array_map(values if values.ndim else values.reshape((1,) * len(shape)))
+    if is_sliced:
+        values = values.transpose(sorted(range(len(axes)), key=axes.__getitem__))
+        values = values.reshape([shape[axis] if axis in axes else 1 for axis in range(ndim)])
+    return _array_map(values if values.ndim else values.reshape((1,) * ndim))
