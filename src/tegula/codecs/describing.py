@@ -40,9 +40,9 @@ _INTEGERS: Final = range(-(2**63), 2**63)
 _DIGITS: Final = range(-400, 401)
 _STRINGS: Final = ("vlen-utf8", "vlen-bytes")
 _STRUCTURE: Final = frozenset(
-    {"bytes", "transpose", "sharding_indexed", *_STRINGS, *(f"numcodecs.{name}" for name in _STRINGS)}
+    {"bytes", "transpose", "sharding_indexed", "n5_default", *_STRINGS, *(f"numcodecs.{name}" for name in _STRINGS)}
 )
-_CORE: Final = frozenset({"blosc", "gzip", "zstd", "crc32c", "blpk"})
+_CORE: Final = frozenset({"blosc", "gzip", "zstd", "crc32c", "blpk", "lz4block"})
 
 
 def describe(
@@ -73,9 +73,13 @@ def describe(
         elif filters:
             return None  # filters get the elements in another order than that of the bytes
         else:
-            order = codec.order if order is None else tuple(order[axis] for axis in codec.order)
+            order = _then(order, codec.order)
     middle = serializer.native
     later: list[NativeCodec] = []
+    if isinstance(middle, NativeChain):
+        if filters:
+            return None
+        order, later, middle = _then(order, middle.order), [*middle.buffers], middle.serializer
     for native in (*filters, *(codec.native for codec in buffers)):
         if native is None:
             return None
@@ -83,6 +87,14 @@ def describe(
     if filters and middle is not None:
         middle = _before_filters(arrays, middle)
     return None if middle is None else NativeChain(order, middle, tuple(later))
+
+
+def _then(order: tuple[int, ...] | None, other: tuple[int, ...] | None) -> tuple[int, ...] | None:
+    """Return the order of axes after two transpositions; ``None`` if it is the same as before."""
+    if order is None or other is None:
+        return order or other
+    both = tuple(order[axis] for axis in other)
+    return None if both == tuple(range(len(both))) else both
 
 
 def runs_in_kernel(name: str, kernel: Collection[str]) -> bool:

@@ -24,7 +24,7 @@ _ARRAYS: Final = {
     "transpose": "transpose", "cast_value": "cast_value", "scale_offset": "scale_offset",
 }  # fmt: skip
 _SERIALIZERS: Final = {
-    "bytes": "bytes", "sharding_indexed": "sharding", "packbits": "packbits",
+    "bytes": "bytes", "sharding_indexed": "sharding", "packbits": "packbits", "n5_default": "n5",
     "vlen-utf8": "vlen", "vlen-bytes": "vlen", "numcodecs.vlen-utf8": "vlen", "numcodecs.vlen-bytes": "vlen",
     "numcodecs.vlen-array": "vlen", "numcodecs.json2": "objects", "numcodecs.json": "objects",
     "numcodecs.msgpack2": "objects", "numcodecs.msgpack": "objects", "numcodecs.pickle": "objects",
@@ -34,9 +34,9 @@ _BUFFERS: Final = {
     "blosc": "blosc", "numcodecs.blosc": "blosc", "gzip": "deflate", "numcodecs.gzip": "deflate",
     "numcodecs.zlib": "deflate", "numcodecs.bz2": "bz2", "numcodecs.lzma": "lzma", "zstd": "zstd",
     "numcodecs.zstd": "zstd", "numcodecs.lz4": "lz4", "crc32c": "checksums", "numcodecs.crc32c": "checksums",
-    "numcodecs.crc32": "checksums", "numcodecs.adler32": "checksums", "blpk": "blpk",
+    "numcodecs.crc32": "checksums", "numcodecs.adler32": "checksums", "blpk": "blpk", "lz4block": "lz4block",
 }  # fmt: skip
-_CORE_SERIALIZERS: Final = ("bytes", "sharding_indexed", "packbits", "vlen-utf8", "vlen-bytes")
+_CORE_SERIALIZERS: Final = ("bytes", "sharding_indexed", "packbits", "n5_default", "vlen-utf8", "vlen-bytes")
 _PICKLES: Final = ("pickle", "numcodecs.pickle", "bcolz.pickle", "dill", "cloudpickle")
 
 _builders: dict[tuple[str, str], Callable[[CodecSpec, Context], Any]] = {}

@@ -21,7 +21,7 @@ from tegula.formats.chunk_grids import regular_grid_from_json
 from tegula.formats.descriptions import complete, memoized
 from tegula.formats.dimension_names import attributes_with, names_in
 from tegula.formats.documents import integers, load, load_attributes, member, replace_document, rewrite
-from tegula.formats.keys import OLD_KEYS, ZARR1_KEYS
+from tegula.formats.keys import OLD_KEYS, ZARR1_KEYS, Style
 from tegula.formats.layout import (
     byte_order_codec,
     fortran_order,
@@ -31,7 +31,6 @@ from tegula.formats.layout import (
     with_endian,
 )
 from tegula.formats.numpy_types import dtype_from_json, dtype_to_json
-from tegula.formats.styles import Style
 from tegula.metadata.chunk_keys import V1_KEYS, ChunkKeyEncoding
 from tegula.metadata.data_types import EXTENDED_DTYPES, DataType, packed
 from tegula.metadata.fill_values import Fill, scalar_array, time_to_int

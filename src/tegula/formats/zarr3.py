@@ -14,8 +14,8 @@ from tegula.errors import MetadataError, UnsupportedError
 from tegula.formats.chunk_grids import grid_from_extension, grid_to_json
 from tegula.formats.descriptions import Recent, complete, memoized
 from tegula.formats.documents import integers, load, member, rewrite
+from tegula.formats.keys import Style
 from tegula.formats.leniency import Oddity, note_in, plain_zarr3
-from tegula.formats.styles import Style
 from tegula.formats.zarr3_codecs import (
     KEY,
     codec_to_json,

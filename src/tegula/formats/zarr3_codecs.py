@@ -15,7 +15,7 @@ __all__ = [
 
 KEY: Final = ZARR3_KEY
 ARRAY_TO_BYTES: Final = frozenset(
-    "bytes sharding_indexed vlen-utf8 vlen-bytes packbits numcodecs.pcodec numcodecs.zfpy".split()
+    "bytes sharding_indexed n5_default vlen-utf8 vlen-bytes packbits numcodecs.pcodec numcodecs.zfpy".split()
 )
 ARRAY_TO_ARRAY: Final = frozenset(
     ["transpose", "cast_value", "scale_offset"]

@@ -74,8 +74,8 @@ def open(
     path : str
         Path of the node in the store.
     format : str, optional
-        ``"zarr1"``, ``"zarr2"``, ``"zarr3"`` or ``"bcolz"``, to open or create this format only. By default any format
-        is opened, and a new node gets the format that `create_array` would choose.
+        ``"zarr1"``, ``"zarr2"``, ``"zarr3"``, ``"bcolz"`` or ``"n5"``, to open or create this format only. By default
+        any format is opened, and a new node gets the format that `create_array` would choose.
     allow_pickle : bool
         Allow unpickling of chunks, which can run any code; leave it off for files you did not write.
     storage_options : mapping, optional

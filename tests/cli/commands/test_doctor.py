@@ -59,6 +59,7 @@ def test_doctor_describes_the_kernel(fake):
     # packbits of Zarr v3 is a different codec
     assert native == {
         "bytes",
+        "n5_default",
         "transpose",
         "sharding_indexed",
         "vlen-utf8",

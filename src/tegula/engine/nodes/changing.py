@@ -320,7 +320,7 @@ def _changed(
     """Return the changed metadata as it will be read back, and the documents to write."""
     if shape_only and isinstance(old, ArrayMetadata) and isinstance(new, ArrayMetadata) and new.grid is old.grid:
         # only the numbers of the shape change in the document, unless an axis (and perhaps its chunks) has length 0
-        plain = not old.dense and all(old.shape)
+        plain = fmt.shape_member and not old.dense and all(old.shape)
         raw = with_shape(documents[fmt.shape_key], new.shape) if plain else None
         if raw is not None:
             written = {fmt.shape_key: raw}

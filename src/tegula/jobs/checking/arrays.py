@@ -23,7 +23,7 @@ from tegula.engine.stored.visiting import cells, is_inside
 from tegula.errors import ConflictError, MetadataError, NotFoundError, TegulaError, UnsupportedError
 from tegula.formats import Format, find_format
 from tegula.formats.documents import load, rewrite
-from tegula.formats.styles import Style
+from tegula.formats.keys import Style
 from tegula.hierarchy.consolidating import read_consolidated, write_consolidated
 from tegula.hierarchy.sources import Source
 from tegula.jobs.checking.documents import Visit, visited, write_document

@@ -245,7 +245,7 @@ def _enter(visit: Visit, stack: list[_OpenGroup]) -> None:
     elif not visit.damaged:
         reachable = False
         exam.count(groups=1)
-        formats = [fmt for fmt in FORMATS.values() if fmt.has_groups]
+        formats = [fmt for fmt in FORMATS.values() if fmt.has_groups and not fmt.folders_are_groups]
         members = (fmt for fmt in formats if any(exam.store.prefixes_with(visit.prefix, fmt.node_keys)))
         if (fmt := next(members, None)) is not None:
             visit.find("implicit-group", "", f"there are {fmt.name} nodes, but no document of a group")
