@@ -24,7 +24,7 @@ from tegula.metadata.data_types import DataType
 from tegula.metadata.nodes import ArrayMetadata, CodecSpec, NodeMetadata
 from tegula.metadata.nodes import GroupMetadata as Group
 
-__all__ = ["DEFAULT_COMPRESSORS", "KEY", "NAME", "adapt", "parse", "portable_attributes", "serialize"]
+__all__ = ["DEFAULT_COMPRESSORS", "KEY", "NAME", "TYPES", "adapt", "parse", "portable_attributes", "serialize"]
 
 NAME: Final = "n5"
 KEY: Final = N5_KEY
@@ -35,9 +35,10 @@ _VERSION: Final = "2.0.0"
 _NEWEST: Final = 4
 _OF_NODES: Final = ("n5",)
 _OF_ARRAYS: Final = tuple(sorted(N5_MEMBERS - {*_OF_NODES}))
-_TYPES: Final = frozenset(
+TYPES: Final = frozenset(
     [*(f"{kind}int{bits}" for kind in ("", "u") for bits in (8, 16, 32, 64)), "float32", "float64"]
 )
+"""The names of the data types."""
 _UNITS: Final = "dimension_units"
 _LENGTH: Final = re.compile(r"(\d+(?:\.\d*)?(?:[eE][+-]?\d+)?)?\s*(\D.*|)")
 _LONGEST: Final = 2**32 - 1  # the header of a block has 32 bits for each axis
@@ -100,7 +101,7 @@ def _describe(document: dict[str, Any]) -> ArrayMetadata:
     if not shape:
         raise MetadataError("an array of N5 has at least one dimension", key=KEY, field="dimensions")
     name = document["dataType"]
-    if not isinstance(name, str) or name not in _TYPES:
+    if not isinstance(name, str) or name not in TYPES:
         raise UnsupportedError(f"N5 has no numbers of type {name!r:.40}", key=KEY, field="dataType")
     # in version 1 the size of blocks could be left out
     chunks = document.get("blockSize", [*lengths])
@@ -266,7 +267,7 @@ def adapt(metadata: ArrayMetadata) -> ArrayMetadata:
         If the data type, chunk grid, fill value, a codec or the name of an attribute has no form in N5.
     """
     dtype = metadata.data_type.numpy
-    if not metadata.data_type.is_fixed or dtype.name not in _TYPES:
+    if not metadata.data_type.is_fixed or dtype.name not in TYPES:
         raise UnsupportedError(f"N5 has no data type {metadata.data_type}", field="dtype")
     if metadata.ndim == 0:
         raise UnsupportedError("N5 has no arrays without dimensions", field="shape")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from tegula.formats.zarr2 import codecs_from_json
+from tegula.tensorstore.constraints.n5_compression import compression_from_json
 from tegula.tensorstore.constraints.zarr3_codecs import (
     Chain,
     chain_from_json,
@@ -148,6 +149,7 @@ def _anything(value: Any) -> Any:
 _READERS: dict[str, dict[str, Callable[[Any], Any]]] = {
     "zarr": {"compressor": compressor_from_json, "filters": filters_from_json},
     "zarr3": {"codecs": chain_from_json},
+    "n5": {"compression": compression_from_json},
     "zarr1": {"compression": _anything, "compression_opts": _anything},
     "bcolz": {"compressor": _anything},
 }

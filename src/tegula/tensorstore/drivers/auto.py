@@ -23,6 +23,7 @@ __all__ = ["AutoSpec"]
 _FORMATS: Final = {
     "zarr.json": "zarr3",
     ".zarray": "zarr2",
+    "attributes.json": "n5",
     "meta/storage": "bcolz",
     "__rootdirs__": "bcolz",
     "meta": "zarr1",

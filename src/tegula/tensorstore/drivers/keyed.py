@@ -1,4 +1,4 @@
-"""Specs and drivers of Zarr v2 and v3 arrays, whose metadata is one document under one key.
+"""Specs and drivers of arrays of Zarr v2, Zarr v3 and N5, whose metadata is one document under one key.
 
 `tegula.formats` reads stored documents. A spec compares their members with its own (`KeyedSpec.check`), and chooses the
 document of a new array. As for other nodes, `tegula.engine` creates arrays and changes documents.
@@ -502,7 +502,7 @@ class KeyedDriver(NodeDriver):
         def shape_of(node: ArrayMetadata) -> tuple[int, ...]:
             self._compatible(node)
             try:
-                return new_shape(node.shape, options)
+                return self.new_shape(node.shape, options)
             except StatusError as error:
                 if not (options.expand_only or options.metadata_only):
                     raise
@@ -524,6 +524,10 @@ class KeyedDriver(NodeDriver):
         except TegulaError as error:
             raise annotate(as_status(error), f"Error writing {self.source.shown_key(kvstore)}") from error
         return self.at(tegula.Array(resized, array.path, read_only=False))
+
+    def new_shape(self, old: tuple[int, ...], options: ResizeOptions) -> tuple[int, ...]:
+        """Return the new shape of the array for a resize."""
+        return new_shape(old, options)
 
     def _has_stored_shape(self, metadata: ArrayMetadata) -> bool:
         """Return whether the stored document has the shape of `metadata`."""

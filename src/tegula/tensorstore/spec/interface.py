@@ -66,6 +66,7 @@ DRIVERS: Final[dict[str, str]] = {
     "zarr": "tegula.tensorstore.drivers.zarr2:ZarrSpec",
     "zarr2": "tegula.tensorstore.drivers.zarr2:ZarrSpec",
     "zarr3": "tegula.tensorstore.drivers.zarr3:Zarr3Spec",
+    "n5": "tegula.tensorstore.drivers.n5:N5Spec",
     "zarr1": "tegula.tensorstore.drivers.documented:Zarr1Spec",
     "bcolz": "tegula.tensorstore.drivers.documented:BcolzSpec",
     "json": "tegula.tensorstore.drivers.json:JsonSpec",
@@ -81,6 +82,7 @@ DRIVERS: Final[dict[str, str]] = {
 URL_SCHEMES: Final[dict[str, str]] = {
     "zarr2": "zarr",
     "zarr3": "zarr3",
+    "n5": "n5",
     "zarr1": "zarr1",
     "bcolz": "bcolz",
     "json": "json",
