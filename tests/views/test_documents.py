@@ -34,12 +34,18 @@ def arrays(tmp_path: Path) -> list[tegula.Array]:
     ]
 
 
+@pytest.fixture
+def mixed(tmp_path: Path, arrays: list[tegula.Array]) -> list[tegula.Array]:
+    """Those arrays, and one whose axes other programs see in reverse order."""
+    return [*arrays, tegula.create_array(tmp_path / "d", data=VALUES + 300, chunks=(3, 2), format="n5")]
+
+
 @settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
-def test_any_view_is_read_as_it_was_stored(tmp_path: Path, arrays: list[tegula.Array], data: st.DataObject) -> None:
+def test_any_view_is_read_as_it_was_stored(tmp_path: Path, mixed: list[tegula.Array], data: st.DataObject) -> None:
     kind = data.draw(st.sampled_from(["one", "concat", "stack"]))
     axis = data.draw(st.integers(0, 1))
-    view: Any = arrays[0].lazy if kind == "one" else getattr(tegula, kind)(arrays, axis)
+    view: Any = data.draw(st.sampled_from(mixed)).lazy if kind == "one" else getattr(tegula, kind)(mixed, axis)
     for _ in range(data.draw(st.integers(0, 3))):
         step = data.draw(steps(view.shape))
         try:
@@ -63,10 +69,11 @@ def test_documents_are_specs_of_tensorstore(tmp_path: Path, monkeypatch: pytest.
     tensorstore = pytest.importorskip("tensorstore")
     monkeypatch.chdir(tmp_path)
     arrays = [
-        tegula.create_array(f"{format}.zarr", data=VALUES, format=format, dimension_names=["t", "x"])
-        for format in ("zarr2", "zarr3")
+        tegula.create_array(format, data=VALUES, format=format, dimension_names=["t", "x"])
+        for format in ("zarr2", "zarr3", "n5")
     ]
     views = [tegula.concat(arrays)[3:12, ::-2], tegula.stack(arrays, 2).T, arrays[1].lazy[[1, 3]].astype("f4")]
+    views = [arrays[2].lazy, arrays[2].lazy[::-2, 1:4].T, arrays[2].lazy[[1, 3], 2], *views]
     for view in views:
         tegula.save_view(view, "view.json")
         spec = json.loads(Path("view.json").read_text())
@@ -75,6 +82,30 @@ def test_documents_are_specs_of_tensorstore(tmp_path: Path, monkeypatch: pytest.
             np.testing.assert_array_equal(opened.read().result(), view[...])
     again = tegula.open("view.json")
     assert again.dimension_names == ("t", "x")
+
+
+def test_specs_of_n5_have_the_axes_in_its_order(tmp_path: Path) -> None:
+    tensorstore = pytest.importorskip("tensorstore")
+    spec = {"driver": "n5", "kvstore": {"driver": "file", "path": f"{tmp_path}/a"}}
+    metadata = {"axes": ["x", "y", "z"], "blockSize": [2, 2, 2]}
+    values = np.arange(60).reshape(3, 4, 5)
+    array = tensorstore.open({**spec, "metadata": metadata}, create=True, dtype="int64", shape=values.shape).result()
+    array.write(values).result()
+    for view in (
+        array,
+        array[1:, ::-1, 2],
+        array[tensorstore.d["z", "x"].transpose[0, 1]],
+        array.vindex[[2, 0], [1, 3]],
+    ):
+        (tmp_path / "v.json").write_text(json.dumps(view.spec().to_json()))
+        opened = tegula.open(tmp_path / "v.json")
+        np.testing.assert_array_equal(opened[...], view.read().result())
+        assert [name or "" for name in opened.dimension_names or [""] * opened.ndim] == [*view.domain.labels]
+    for less in ({}, {"dtype": "int64"}):
+        (tmp_path / "v.json").write_text(json.dumps({**spec, **less}))
+        opened = tegula.open(tmp_path / "v.json")
+        np.testing.assert_array_equal(opened[...], values)
+        assert opened.dimension_names == ("x", "y", "z")
 
 
 def test_arrays_move_with_the_document(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from tegula.stores.targets.paths import is_remote, local_path, scheme_of
 from tegula.views.document_transforms import transform_to_json
 from tegula.views.joined import Joined
 from tegula.views.layers import Gap
-from tegula.views.specs import DRIVERS, DTYPES, SpecReader
+from tegula.views.specs import DRIVERS, DTYPES, REVERSED, SpecReader
 from tegula.views.view import View
 
 __all__ = ["open_view", "read_document", "save_view"]
@@ -90,12 +90,14 @@ def _spec_of(view: View, folder: str) -> dict[str, Any]:
     else:
         store, node, format = base.node
         if format not in _NAMES:
-            raise UnsupportedError(f"a document can't name arrays of {format}, whose axes it has in reverse order")
+            raise UnsupportedError(f"a document can't name arrays of {format}", path=view.location)
         spec = {"driver": _NAMES[format], "kvstore": _kvstore_of(store, node, folder)}
         if view._field is not None:
             if not isinstance(view._field, str):
                 raise UnsupportedError("a document can't select several fields of records", path=view.location)
             spec["field"] = view._field
+        if spec["driver"] in REVERSED:
+            transform["output"].reverse()
         spec["transform"] = transform
     if view._stored_type.name in DTYPES:
         spec["dtype"] = view._stored_type.name

@@ -20,11 +20,15 @@ from tegula.views.document_transforms import counted_from, transform_from_json
 from tegula.views.layers import Layer, arranged
 from tegula.views.view import View
 
-__all__ = ["DRIVERS", "DTYPES", "SpecReader", "absolute"]
+__all__ = ["DRIVERS", "DTYPES", "REVERSED", "SpecReader", "absolute"]
 
 T = TypeVar("T")
-DRIVERS: Final = {"zarr3": "zarr3", "zarr2": "zarr2", "zarr": "zarr2", "zarr1": "zarr1", "bcolz": "bcolz"}
+DRIVERS: Final = {
+    "zarr3": "zarr3", "zarr2": "zarr2", "zarr": "zarr2", "n5": "n5", "zarr1": "zarr1", "bcolz": "bcolz"
+}  # fmt: skip
 """The format of an array by the driver of its spec; of two drivers TensorStore knows the last."""
+REVERSED: Final = frozenset({"n5"})
+"""The drivers whose arrays have the axes in the reverse of the order in which tegula shows them."""
 DTYPES: Final = frozenset(
     "bool int8 uint8 int16 uint16 int32 uint32 int64 uint64 float16 float32 float64 complex64 complex128".split()
 )
@@ -102,7 +106,11 @@ class SpecReader:
         _check_members(spec, _COMMON | _MEMBERS.get(driver, _MEMBERS[""]))
         transform, begin = transform_from_json(spec["transform"]) if "transform" in spec else (None, ())
         if driver in DRIVERS:
+            if transform is not None and driver in REVERSED:
+                transform = Transform(transform.shape, transform.maps[::-1], transform.base[::-1], transform.names)
             view = self._array(spec, DRIVERS[driver], transform)
+            if transform is None and driver in REVERSED:
+                view = view.T
             return Layer(view, begin if transform is not None else (0,) * view.ndim)
         if driver == "stack":
             inner = self._stack(spec, depth)
