@@ -307,6 +307,12 @@ def test_errors_name_the_axis_of_the_document(bounds: list[int | None], axis: in
         array.resize(exclusive_max=bounds, shrink_only=True).result()
 
 
+def test_errors_name_the_chunk_of_the_document() -> None:
+    array = created(ts, {**BASE, "metadata": MEMBERS, "fill_missing_data_reads": False})
+    with pytest.raises(ValueError, match='chunk {0, 1} stored at "0/1" is missing'):
+        array[0, 2].read().result()
+
+
 @pytest.mark.parametrize(
     "wrong", [{"blockSize": [2**16, 2**15]}, {"blockSize": None}, {"compression": None}, {"axes": 3}]
 )

@@ -220,6 +220,9 @@ class N5Driver(KeyedDriver):
     def storage_statistics(self, indices: Indices) -> tuple[bool, bool]:
         return super().storage_statistics(indices[::-1])
 
+    def shown_coords(self, coords: tuple[int, ...]) -> tuple[int, ...]:
+        return coords[::-1]
+
     def new_shape(self, old: tuple[int, ...], options: ResizeOptions) -> tuple[int, ...]:
         return new_shape(old[::-1], options)[::-1]
 

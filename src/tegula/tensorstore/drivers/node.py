@@ -206,10 +206,14 @@ class NodeDriver(Driver):
         for coords, *_ in self._plan(selection):
             key = stored.key(coords)
             if not stored.store.exists(key):
-                shown = ", ".join(map(str, coords))
+                shown = ", ".join(map(str, self.shown_coords(coords)))
                 name = key.removeprefix(stored.prefix)
                 location = f'"{name}"' if self.kvstore is None else self.kvstore._describe_key(name)
                 raise status("NOT_FOUND", f"chunk {{{shown}}} stored at {location} is missing")
+
+    def shown_coords(self, coords: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the coordinates of a chunk as messages have them."""
+        return coords
 
     def storage_statistics(self, indices: Indices) -> tuple[bool, bool]:
         selection, _ = numpy_selection(indices[: self.array.ndim])
