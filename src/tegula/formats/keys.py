@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Final
 
 __all__ = [
-    "BCOLZ_KEYS", "BCOLZ_NODE_KEYS", "BCOLZ_SHAPE_KEY", "CONSOLIDATED_KEY", "OLD_KEYS", "ZARR1_KEYS", "ZARR2_KEYS",
-    "ZARR3_KEY",
+    "BCOLZ_KEYS", "BCOLZ_NODE_KEYS", "BCOLZ_SHAPE_KEY", "CONSOLIDATED_KEY", "DRAFTS", "OLD_KEYS", "ZARR1_KEYS",
+    "ZARR2_KEYS", "ZARR3_KEY",
 ]  # fmt: skip
 
 ZARR3_KEY: Final = "zarr.json"
+DRAFTS: Final = ("https://purl.org/zarr/spec/", "http://purl.org/zarr/spec/")
+"""How the versions of drafts of Zarr v3 begin, in ``zarr_format``."""
 ZARR2_KEYS: Final = (".zarray", ".zgroup", ".zattrs")
 CONSOLIDATED_KEY: Final = ".zmetadata"
 """Consolidated metadata of Zarr v2."""

@@ -14,6 +14,7 @@ from tegula.errors import MetadataError, UnsupportedError
 from tegula.formats.chunk_grids import grid_from_extension, grid_to_json
 from tegula.formats.descriptions import Recent, complete, memoized
 from tegula.formats.documents import integers, load, member, rewrite
+from tegula.formats.keys import DRAFTS
 from tegula.formats.leniency import Oddity, note_in, plain_zarr3
 from tegula.formats.styles import Style
 from tegula.formats.zarr3_codecs import (
@@ -32,14 +33,17 @@ from tegula.metadata.nodes import ArrayMetadata, CodecSpec, GroupMetadata, NodeM
 from tegula.runtime.deferred import Later
 
 if TYPE_CHECKING:
-    from tegula.formats import consolidated as consolidated_members
     from tegula.formats import json_encoding
-    from tegula.formats import members as located
-    from tegula.formats.consolidated import Consolidated
-    from tegula.formats.members import Members
+    from tegula.formats.located import consolidated as consolidated_members
+    from tegula.formats.located import members as located
+    from tegula.formats.located.consolidated import Consolidated
+    from tegula.formats.located.members import Members
 else:
     json_encoding = Later("tegula.formats.json_encoding")
-    located, consolidated_members = Later("tegula.formats.members"), Later("tegula.formats.consolidated")
+    located, consolidated_members = (
+        Later("tegula.formats.located.members"),
+        Later("tegula.formats.located.consolidated"),
+    )
 
 __all__ = [
     "DEFAULT_COMPRESSORS",
@@ -68,7 +72,6 @@ _ARRAY_MEMBERS: Final = frozenset(
     "zarr_format node_type shape data_type chunk_grid chunk_key_encoding fill_value codecs attributes dimension_names"
     " storage_transformers".split()
 )
-_DRAFT: Final = "https://purl.org/zarr/spec/"  # how drafts of 2019 to 2022 name their version
 _GROUP_MEMBERS: Final = frozenset("zarr_format node_type attributes consolidated_metadata".split())
 _CONSOLIDATED: Final = "consolidated_metadata"
 _CONSOLIDATED_AT: Final = (_CONSOLIDATED, "metadata")
@@ -113,8 +116,8 @@ def parse(documents: Mapping[str, bytes]) -> NodeMetadata | None:
     document = plain_zarr3(document)
 
     # the members of every node
-    if str(member(document, "zarr_format", KEY)).startswith(_DRAFT):
-        raise UnsupportedError("this is a draft of Zarr v3, from before its publication", key=KEY, field="zarr_format")
+    if str(member(document, "zarr_format", KEY)).startswith(DRAFTS):
+        return None  # `zarr3_draft` reads it
     if type(document["zarr_format"]) is not int or document["zarr_format"] != 3:
         raise MetadataError(f"zarr_format is {document['zarr_format']!r:.40}, not 3", key=KEY, field="zarr_format")
     kind = member(document, "node_type", KEY)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from tegula import arrays, engine, hierarchy
@@ -11,6 +12,7 @@ from tegula.arrays.array import Array
 from tegula.arrays.keywords import known_keywords
 from tegula.arrays.node import opened_by_name
 from tegula.errors import AlreadyExistsError, MetadataError, NotFoundError
+from tegula.hierarchy.drafts import found_at
 from tegula.metadata.nodes import ArrayMetadata
 from tegula.runtime.deferred import Later
 from tegula.stores.targets.opening import abandon, creating, store_of
@@ -119,7 +121,8 @@ def open(
     if mode in ("r", "r+"):
         store = store_of(target, read_only=mode == "r", storage_options=storage_options)
         try:
-            node = _open_node(store, path, format, read_only=mode == "r", allow_pickle=allow_pickle)
+            read = partial(_open_node, format=format, read_only=mode == "r", allow_pickle=allow_pickle)
+            node = found_at(store, path, read)[2]
         except BaseException:
             abandon(store, target)
             raise
@@ -148,7 +151,7 @@ def _may_be_archive(target: Any) -> bool:
 
 
 def _open_node(
-    store: Store, path: str, format: str | None, *, read_only: bool, allow_pickle: bool
+    store: Store, path: str, *, format: str | None, read_only: bool, allow_pickle: bool
 ) -> Array | Group | Table | None:
     metadata = engine.read_metadata(store, path, format, kept=True)
     if isinstance(metadata, ArrayMetadata):
@@ -161,7 +164,7 @@ def _open_or_create(
     target: Any, store: Store, mode: str, path: str, format: str | None, allow_pickle: bool, creation: dict[str, Any]
 ) -> Array | Group | Table:
     if mode != "w":
-        node = _open_node(store, path, format, read_only=False, allow_pickle=allow_pickle)
+        node = _open_node(store, path, format=format, read_only=False, allow_pickle=allow_pickle)
         if node is not None:
             if mode == "w-":
                 raise AlreadyExistsError(
@@ -177,7 +180,9 @@ def _open_or_create(
             return arrays.new_array(store, path, allow_pickle=allow_pickle, **{"dtype": "f8", **options})
         return hierarchy.Group(store, path, arrays.new_group(store, path, **options), read_only=False)
     except AlreadyExistsError:
-        node = _open_node(store, path, format, read_only=False, allow_pickle=allow_pickle) if mode == "a" else None
+        node = (
+            _open_node(store, path, format=format, read_only=False, allow_pickle=allow_pickle) if mode == "a" else None
+        )
         if node is None:
             raise
         return node  # another process has just created it
