@@ -37,7 +37,7 @@ def test_the_readme_says_what_wrote_each_file() -> None:
 def test_there_are_cases_of_every_library() -> None:
     assert len(CASES) > 150
     assert {archive.rpartition("-")[0] for archive, _ in CASES} == {
-        "zarr", "zarr3draft", "tensorstore", "bcolz-zipline", "anndata",
+        "zarr", "zarr3draft", "zarrista", "tensorstore", "bcolz-zipline", "anndata",
     }  # fmt: skip
 
 

@@ -123,6 +123,8 @@ def _adapt_codec(codec: CodecSpec, data_type: DataType) -> CodecSpec:
     plain = {"padding_encoding": "first_byte"}
     if codec.name == "packbits" and data_type.numpy.kind == "b" and options in ({}, plain):
         return CodecSpec("numcodecs.packbits")
+    if codec.name == "bitround" and data_type.numpy.kind == "f":
+        return CodecSpec("numcodecs.bitround", options)
     if codec.name in ("zstd", "gzip", "crc32c", "vlen-utf8", "vlen-bytes"):
         return CodecSpec(f"numcodecs.{codec.name}", options)
     raise UnsupportedError(f"Zarr v2 has no codec {codec.name!r}", codec=codec.name)

@@ -14,6 +14,7 @@ from tegula.errors import MetadataError, UnsupportedError
 from tegula.formats.chunk_grids import grid_from_extension, grid_to_json
 from tegula.formats.descriptions import Recent, complete, memoized
 from tegula.formats.documents import integers, load, member, rewrite
+from tegula.formats.key_encodings import keys_from_json, keys_to_json
 from tegula.formats.keys import DRAFTS
 from tegula.formats.leniency import Oddity, note_in, plain_zarr3
 from tegula.formats.styles import Style
@@ -25,7 +26,7 @@ from tegula.formats.zarr3_codecs import (
     extensions_from_json,
 )
 from tegula.metadata.chunk_grids import ChunkGrid
-from tegula.metadata.chunk_keys import ChunkKeyEncoding, default_keys, v2_keys
+from tegula.metadata.chunk_keys import ChunkKeyEncoding
 from tegula.metadata.data_types import DataType, data_type_from_json, data_type_to_json
 from tegula.metadata.fill_value_json import fill_from_document, fill_from_json, fill_to_json
 from tegula.metadata.fill_values import time_to_int, undefined_fill
@@ -164,8 +165,7 @@ def _located_members(levels: list[Members]) -> Consolidated | None:
 
 def key_field(keys: ChunkKeyEncoding) -> tuple[str, Any]:
     """Return the member that names a chunk key encoding, and its value."""
-    configuration = {"separator": keys.separator}
-    return "chunk_key_encoding", {"name": "default" if keys.prefix else "v2", "configuration": configuration}
+    return "chunk_key_encoding", keys_to_json(keys)
 
 
 def oddities(documents: Mapping[str, bytes]) -> list[Oddity]:
@@ -205,7 +205,7 @@ def describe(document: dict[str, Any]) -> ArrayMetadata:
         shape=shape,
         data_type=data_type,
         grid=_grid_from_json(member(document, "chunk_grid", KEY), shape),
-        keys=_keys_from_json(member(document, "chunk_key_encoding", KEY)),
+        keys=keys_from_json(member(document, "chunk_key_encoding", KEY)),
         codecs=codecs,
         fill_value=fill_from_document(member(document, "fill_value", KEY), data_type),
         dimension_names=_dimension_names(document.get("dimension_names"), len(shape)),
@@ -215,24 +215,6 @@ def describe(document: dict[str, Any]) -> ArrayMetadata:
 
 def _grid_from_json(value: Any, shape: tuple[int, ...]) -> ChunkGrid:
     return grid_from_extension(extension_from_json(value, "chunk_grid"), shape, KEY)
-
-
-def _keys_from_json(value: Any) -> ChunkKeyEncoding:
-    encoding = extension_from_json(value, "chunk_key_encoding")
-    makers = {"default": (default_keys, "/"), "v2": (v2_keys, ".")}
-    if encoding.name not in makers:
-        raise UnsupportedError(f"unknown chunk key encoding {encoding.name!r:.40}", key=KEY, field="chunk_key_encoding")
-    make, usual = makers[encoding.name]
-    for name in encoding.configuration.keys() - {"separator"}:
-        raise UnsupportedError(
-            f"the chunk key encoding {encoding.name!r} has no option {name!r:.40}",
-            key=KEY,
-            field="chunk_key_encoding",
-        )
-    separator = encoding.configuration.get("separator", usual)
-    if separator not in (".", "/"):
-        raise MetadataError(f"the separator must be . or /, not {separator!r:.40}", key=KEY, field="chunk_key_encoding")
-    return make(separator)
 
 
 def _dimension_names(value: Any, ndim: int) -> tuple[str | None, ...] | None:
@@ -266,11 +248,19 @@ def serialize(metadata: NodeMetadata) -> dict[str, bytes]:
         if metadata.grid.is_regular and 0 in _chunk_lengths(old) and 0 not in metadata.shape:
             # chunks of length 0 are valid only as long as the array is empty
             changes["chunk_grid"] = grid_to_json(metadata.grid)
-        if not (metadata.grid.is_regular or _grid_from_json(old["chunk_grid"], tuple(old["shape"])) == metadata.grid):
+        if not (metadata.grid.is_regular or _has_grid(old, metadata)):
             changes["chunk_grid"] = grid_to_json(metadata.grid)
     if old is not None and (metadata.attributes or "attributes" in old):
         changes["attributes"] = metadata.attributes
     return {KEY: rewrite(documents, KEY, changes, STYLE, old)}
+
+
+def _has_grid(document: Mapping[str, Any], metadata: ArrayMetadata) -> bool:
+    """Return whether the chunk grid of a document is that of an array, also with its new shape."""
+    grid, shape = extension_from_json(document["chunk_grid"], "chunk_grid"), tuple(document["shape"])
+    if grid.name != "rectilinear" and shape != metadata.shape:
+        return False  # its chunks end where the array does
+    return grid_from_extension(grid, shape, KEY) == metadata.grid
 
 
 def _chunk_lengths(document: Mapping[str, Any]) -> list[Any]:
