@@ -36,6 +36,7 @@ __all__ = [
     "data_type_of",
     "data_type_to_json",
     "dtype_of_text",
+    "holds_extended",
     "packed",
 ]
 
@@ -203,7 +204,7 @@ def as_data_type(value: Any) -> DataType:
         return BYTES
 
     # names and objects of Zarr v3 that NumPy does not know
-    if isinstance(value, str) and (value in EXTENDED or value in _COMPLEX_PARTS or re.fullmatch(r"r[0-9]+", value)):
+    if isinstance(value, str) and (value in EXTENDED or re.fullmatch(r"r[0-9]+|complex_.*", value)):
         return data_type_from_json(value)
     if isinstance(value, Mapping) and "name" in value:
         return data_type_from_json(value)
@@ -460,6 +461,19 @@ def dtype_of_text(text: str) -> np.dtype[Any]:
         return dtype
     little = dtype.newbyteorder("<")
     return dtype if dtype == little else little  # only long doubles of native order have buffers
+
+
+def holds_extended(dtype: np.dtype[Any]) -> bool:
+    """Return whether a dtype is an extended one, or has a field of one.
+
+    Examples
+    --------
+    >>> holds_extended(EXTENDED["bfloat16"]), holds_extended(np.dtype([("x", "f4")]))
+    (True, False)
+    """
+    if dtype.names is None:
+        return dtype.base in EXTENDED_DTYPES
+    return any(holds_extended(dtype[name]) for name in dtype.names)
 
 
 def packed(dtype: np.dtype[Any]) -> np.dtype[Any]:

@@ -135,6 +135,7 @@ def build(spec: CodecSpec, context: Context) -> Zfp:
         options[name] = float(option(spec, name, REQUIRED, _is_positive))
 
     dtype, machine = context.data_type.numpy, context.data_type.numpy.newbyteorder("=")
+    wide: np.dtype[Any]
     narrow = dtype.kind in "iu" and dtype.itemsize < 4
     if (dtype.kind == "f" and dtype.itemsize == 2) or dtype == EXTENDED["bfloat16"]:
         wide = np.dtype("f4")

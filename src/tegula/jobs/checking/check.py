@@ -130,6 +130,8 @@ def check(
     if isinstance(source, (Array, Group, Table)):
         store, path = source.store, f"{source.path}/{path}".strip("/")
     else:
+        if writes:
+            refuse_missing(source)  # before an archive is created
         opened = store_of(source, read_only=not writes, storage_options=storage_options)
         store, path = place_of(opened, path)
         if store is opened:
