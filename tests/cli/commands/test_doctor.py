@@ -60,6 +60,7 @@ def test_doctor_describes_the_kernel(fake):
     assert native == {
         "bytes",
         "transpose",
+        "reshape",
         "sharding_indexed",
         "vlen-utf8",
         "vlen-bytes",
