@@ -38,7 +38,7 @@ ROOMS: dict[str, set[str]] = {
     "indexing": {*GROUND, "metadata"},
     # floor 3
     "engine": _BYTES,
-    "reductions": {*GROUND, "metadata", "formats", "codecs"},
+    "reductions": {*GROUND, "metadata", "codecs"},
     # floor 4: nodes
     "display": {*GROUND, "metadata"},
     "views": {*_ENGINE, "display"},

@@ -36,6 +36,7 @@ def test_importing_loads_neither_numpy_nor_anything_of_tegula() -> None:
         "tegula",
         "tegula.runtime",
         "tegula.runtime.deferred",
+        "tegula.runtime.version",
     }
 
 

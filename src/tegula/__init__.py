@@ -11,6 +11,7 @@ array([8, 9, 0], dtype=int32)
 from typing import TYPE_CHECKING
 
 from tegula.runtime.deferred import on_first_use as _on_first_use
+from tegula.runtime.version import __version__
 
 if TYPE_CHECKING:
     from tegula import config, jobs
@@ -61,7 +62,6 @@ if TYPE_CHECKING:
     from tegula.views.documents import save_view
     from tegula.views.view import View
 
-__version__ = "0.1.0"
 
 __all__ = [
     "AlreadyExistsError",

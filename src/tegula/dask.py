@@ -31,7 +31,7 @@ from tegula.indexing.normalise import itemise
 from tegula.metadata.chunk_grids import as_slice
 from tegula.runtime.optional import library
 from tegula.stores.targets.opening import creating
-from tegula.stores.targets.paths import clean
+from tegula.stores.targets.paths import address_of
 
 __all__ = ["store"]
 
@@ -106,7 +106,8 @@ def store(
     _check_source(da, array)
     if not isinstance(target, Array) and region is None:
         check_keywords("tegula.dask.store", creation, _OPTIONS)
-        return _store_new(array, target, clean(path), storage_options, compute, {"dtype": array.dtype, **creation})
+        target, path, creation["format"] = address_of(target, path, creation.get("format"))
+        return _store_new(array, target, path, storage_options, compute, {"dtype": array.dtype, **creation})
     target = _existing(target, path, storage_options, creation)
     written = _write_blocks(array, target, _placed(region, target.shape, array.shape))
     if not compute:

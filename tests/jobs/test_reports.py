@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 import tegula
 from tegula.codecs.compressors.checksums import notices_changes
-from tegula.display.info import counted, human_seconds
 from tegula.errors import TegulaError
 from tegula.jobs.checking.check import CheckReport
 from tegula.jobs.converting.convert import ConvertedArray, ConvertReport
 from tegula.metadata.nodes import CodecSpec
+from tegula.runtime.quantities import counted, human_seconds
 from tegula.stores import MemoryStore
 
 SHARDED: dict[str, Any] = {"chunks": (2, 5), "shards": (4, 10)}

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tegula.formats.json_encoding import equal_json
 from tegula.metadata.data_types import DataType, as_data_type
+from tegula.metadata.json_values import equal_json
 from tegula.reductions import are_comparable, equal_values
 
 pytestmark = pytest.mark.once(executors="none")

@@ -10,7 +10,6 @@ classes have the names, arguments and results of bcolz.
 (np.int64(15), [4, 5])
 """
 
-from tegula import __version__
 from tegula.bcolz import attrs, chunked_eval, utils, version
 from tegula.bcolz.arrayprint import array2string, get_printoptions, set_printoptions
 from tegula.bcolz.carray_ext import blosc_compressor_list, blosc_version, carray
@@ -44,6 +43,7 @@ from tegula.bcolz.toplevel import (
     walk,
     zeros,
 )
+from tegula.runtime.version import __version__
 
 __all__ = [
     "BITSHUFFLE",

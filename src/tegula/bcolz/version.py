@@ -1,6 +1,6 @@
 """``bcolz.version``: the version of tegula."""
 
-from tegula import __version__
+from tegula.runtime.version import __version__
 
 __all__ = ["__version__", "version"]
 

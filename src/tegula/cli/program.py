@@ -13,9 +13,10 @@ from typing import Annotated, Any, Final, NamedTuple
 import typer
 from typer.core import TyperGroup
 
-from tegula import __version__, config
+from tegula import config
 from tegula.cli.reporting import print_message
 from tegula.errors import TegulaError
+from tegula.runtime.version import __version__
 
 __all__ = ["app"]
 

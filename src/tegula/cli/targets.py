@@ -15,7 +15,7 @@ from tegula.cli.values import parse_value
 from tegula.hierarchy.group import Group
 from tegula.hierarchy.opening import open_stored as open_node
 from tegula.stores.targets.opening import options_of_both
-from tegula.stores.targets.paths import scheme_of, split_inner
+from tegula.stores.targets.paths import address_of
 from tegula.tables.table import Table
 
 __all__ = [
@@ -93,8 +93,7 @@ TargetStorageOptions = Annotated[
 def split_target(target: str) -> tuple[str, str]:
     """Split a target into the path of a store and the path of a node inside it.
 
-    If a file or directory with the whole name exists, the whole name is the path of the store; otherwise see
-    `tegula.stores.targets.paths.split_inner`.
+    See `tegula.stores.targets.paths.address_of`.
 
     Raises
     ------
@@ -106,11 +105,9 @@ def split_target(target: str) -> tuple[str, str]:
     >>> split_target("x.zip::era/t"), split_target("file:///x.zarr")
     (('x.zip', 'era/t'), ('file:///x.zarr', ''))
     """
-    if os.path.lexists(target):
-        return f"./{target}" if scheme_of(target) else target, ""  # a name like a URL
-    if target.startswith("--"):
+    if target.startswith("--") and not os.path.lexists(target):
         raise typer.BadParameter(f"no such option: {target}")
-    return split_inner(target)
+    return address_of(target, "")[:2]
 
 
 @contextmanager
@@ -130,8 +127,8 @@ def open_target(
     **options
         Passed to `tegula.open`.
     """
-    store, inner = split_target(target)
-    node = open_node(store, mode, path=inner, storage_options=dict(settings or ()), **options)
+    split_target(target)
+    node = open_node(target, mode, storage_options=dict(settings or ()), **options)
     with node.store:
         yield node
 

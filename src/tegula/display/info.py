@@ -1,4 +1,4 @@
-"""Facts of arrays, groups and tables as text and JSON, and the format of sizes, times and numbers."""
+"""Facts of arrays, groups and tables as text and JSON."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from tegula.display.markup import shorten, table, text
+from tegula.runtime.quantities import human_bytes
 
 __all__ = [
-    "Info", "array_info", "codecs_text", "column_text", "columns", "counted", "group_info", "human_bytes",
-    "human_seconds", "shown", "table_info",
+    "Info", "array_info", "codecs_text", "column_text", "columns", "group_info", "shown", "table_info",
 ]  # fmt: skip
 
 
@@ -44,51 +44,6 @@ class Info(Mapping[str, Any]):
 
     def _repr_html_(self) -> str:
         return table([(text(name), text(value)) for name, value in self._facts.items()])
-
-
-def human_bytes(size: int) -> str:
-    """Return a number of bytes as readable text.
-
-    Examples
-    --------
-    >>> human_bytes(512), human_bytes(1536), human_bytes(5 * 2**30)
-    ('512 B', '1.5 KiB', '5.0 GiB')
-    """
-    if size < 1024:
-        return f"{size} B"
-    value = float(size)
-    for unit in ("KiB", "MiB", "GiB", "TiB", "PiB"):
-        value /= 1024
-        if value < 1024:
-            return f"{value:.1f} {unit}"
-    return f"{value / 1024:.1f} EiB"
-
-
-def human_seconds(seconds: float) -> str:
-    """Return a duration as readable text.
-
-    Examples
-    --------
-    >>> human_seconds(0.0123), human_seconds(3.21), human_seconds(125), human_seconds(7384)
-    ('12 ms', '3.2 s', '2 min 5 s', '2 h 3 min')
-    """
-    if seconds < 0.9995:
-        return f"{seconds * 1000:.0f} ms"
-    if seconds < 59.95:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
-
-
-def counted(number: int, word: str) -> str:
-    """Return a number with a word in singular or plural.
-
-    Examples
-    --------
-    >>> counted(1, "array"), counted(1234567, "chunk"), counted(0, "group")
-    ('1 array', '1,234,567 chunks', '0 groups')
-    """
-    return f"{number:,} {word}" if number == 1 else f"{number:,} {word}s"
 
 
 def columns(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> str:

@@ -9,9 +9,10 @@ from math import prod
 from typing import Any, Final
 
 from tegula.display.chunk_grid_svg import chunk_grid_svg
-from tegula.display.info import codecs_text, column_text, human_bytes, shown
+from tegula.display.info import codecs_text, column_text, shown
 from tegula.display.markup import Entry, card, fold, more, muted, nested, shorten, table, text
 from tegula.errors import TegulaError
+from tegula.runtime.quantities import human_bytes
 
 __all__ = ["array_html", "attributes_html", "group_html", "table_html", "view_html"]
 

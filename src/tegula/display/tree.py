@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
-from tegula.display.info import counted
 from tegula.display.markup import Entry, card, more, muted, nested, printable, shorten, text
 from tegula.errors import MetadataError, TegulaError
+from tegula.runtime.quantities import counted
 
 __all__ = ["Line", "Tree", "group_tree"]
 

@@ -9,14 +9,13 @@ from contextlib import contextmanager
 from io import BytesIO
 from json import encoder as json_encoder
 from json.encoder import encode_basestring, encode_basestring_ascii
-from math import isnan
 from typing import Any, Final, TypeAlias
 
 from tegula.config.budget import text_of
 from tegula.errors import MetadataError
 from tegula.formats.styles import Style
 
-__all__ = ["Indenter", "as_bytes", "dump", "dump_members", "equal_json", "style_of"]
+__all__ = ["Indenter", "as_bytes", "dump", "dump_members", "style_of"]
 
 Members: TypeAlias = Iterable[tuple[str, Any]]
 _SCALARS: Final = frozenset({str, int, float, bool, type(None)})
@@ -251,25 +250,3 @@ def style_of(raw: bytes) -> Style:
     # compact documents come from TensorStore, which writes UTF-8 without escapes
     escapes = raw.isascii() and (match is not None or spaced or b"\\u" in raw)
     return Style(len(match[1]) if match else None, escapes, ending, spaced=spaced)
-
-
-def equal_json(one: Any, other: Any) -> bool:
-    """Return whether two JSON values are equal, at any depth; NaN equals NaN.
-
-    Examples
-    --------
-    >>> equal_json({"a": [1, float("nan")]}, {"a": [1.0, float("nan")]}), equal_json([1], [True])
-    (True, False)
-    """
-    if isinstance(one, bool) or isinstance(other, bool):
-        return one is other
-    if isinstance(one, float) and isinstance(other, float) and isnan(one) and isnan(other):
-        return True
-    if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
-        return len(one) == len(other) and all(map(equal_json, one, other))
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(equal_json(value, other[name]) for name, value in one.items())
-    try:
-        return bool(one == other)
-    except (TypeError, ValueError):
-        return False

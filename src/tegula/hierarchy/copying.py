@@ -34,7 +34,15 @@ from tegula.metadata.nodes import GroupMetadata, NodeMetadata
 from tegula.stores import LocalStore, Store
 from tegula.stores.capabilities import Renaming, is_link
 from tegula.stores.targets.opening import abandon, check_options, creating, options_of_both, store_of
-from tegula.stores.targets.paths import clean, is_missing, local_path, location_of, refuse_missing, refuse_overlap
+from tegula.stores.targets.paths import (
+    address_of,
+    clean,
+    is_missing,
+    local_path,
+    location_of,
+    refuse_missing,
+    refuse_overlap,
+)
 
 __all__ = [
     "CopyProgress", "CopyReport", "copy", "copy_node", "delete", "move", "move_node", "prepare", "source_store",
@@ -280,10 +288,11 @@ def source_store(
         engine.wait_for(source.store)
         yield known
         return
+    source, path, _ = address_of(source, path)
     refuse_missing(source)
     store = store_of(source, read_only=read_only, storage_options=options)
     try:
-        yield store, clean(path)
+        yield store, path
     finally:
         abandon(store, source)
 
@@ -295,11 +304,12 @@ def target_store(target: Any, path: str, options: Mapping[str, Any] | None) -> I
         target.check_writable()
         yield known
         return
+    target, path, _ = address_of(target, path)
     local = local_path(target)
     fresh = local is not None and is_missing(local)
     try:
         with creating(target, options) as store:
-            yield store, clean(path)
+            yield store, path
     except BaseException:
         if fresh and local is not None:
             with suppress(OSError):

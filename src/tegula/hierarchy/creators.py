@@ -13,7 +13,7 @@ from tegula.arrays.node import opened_by_name
 from tegula.arrays.suffixes import new_format
 from tegula.hierarchy.group import Group
 from tegula.stores.targets.opening import creating
-from tegula.stores.targets.paths import clean
+from tegula.stores.targets.paths import address_of
 from tegula.tables.columns import new_table
 from tegula.tables.table import Table
 
@@ -115,7 +115,7 @@ def create_array(
     >>> tegula.create_array(tegula.MemoryStore(), data=[[1, 2], [3, 4]])[1]
     array([3, 4])
     """
-    path = clean(path)
+    target, path, format = address_of(target, path, format)
     format = new_format(target, path, format, "zarr3")
     with creating(target, storage_options) as store:
         array = new_array_with(
@@ -183,7 +183,7 @@ def create_group(
     >>> tegula.create_group({}, attributes={"title": "example"}).attrs["title"]
     'example'
     """
-    path = clean(path)
+    target, path, format = address_of(target, path, format)
     format = new_format(target, path, format, "zarr3")
     with creating(target, storage_options) as store:
         metadata = new_group(store, path, attributes=attributes, format=format, overwrite=overwrite)
@@ -259,7 +259,7 @@ def create_table(
     >>> t.names, len(t), t.attrs["currency"]
     (('day', 'price'), 2, 'EUR')
     """
-    path = clean(path)
+    target, path, format = address_of(target, path, format)
     format = new_format(target, path, format, "bcolz")
     with creating(target, storage_options) as store:
         metadata = new_table(

@@ -16,7 +16,7 @@ from tegula.hierarchy.drafts import found_at
 from tegula.metadata.nodes import ArrayMetadata
 from tegula.runtime.deferred import Later
 from tegula.stores.targets.opening import abandon, creating, store_of
-from tegula.stores.targets.paths import clean, local_path, location_of, refuse_missing
+from tegula.stores.targets.paths import address_of, local_path, location_of, refuse_missing
 
 if TYPE_CHECKING:
     from tegula import tables
@@ -67,7 +67,9 @@ def open(
     Parameters
     ----------
     target : str, path, mapping or Store
-        Where it is stored; see `tegula.store_of`. The document of a view, stored by `save_view`, opens as a view.
+        Where it is stored; see `tegula.store_of`. Text may name a node inside a store: ``x.zarr::inner/path``, or a URL
+        pipeline such as ``s3://bucket/x.zip|zip:inner|zarr3:path``. The document of a view, stored by `save_view`,
+        opens as a view.
     mode : {"r", "r+", "a", "w", "w-"}
         ``r`` reads and ``r+`` reads and writes an existing node; ``a`` creates it if it does not exist; ``w`` creates
         it, deleting an existing one; ``w-`` (or ``x``) creates it and fails if it exists.
@@ -107,7 +109,7 @@ def open(
     array([0, 0, 0], dtype=uint8)
     """
     mode = _check_mode(mode)
-    path = clean(path) if path != "" else ""
+    target, path, format = address_of(target, path, format)
     if mode in ("r", "r+") and not path and isinstance(target, (str, os.PathLike)) and str(target).endswith(".json"):
         view = documents.open_view(target, mode, storage_options, open_array)
         if view is not None:

@@ -22,7 +22,7 @@ from tegula.hierarchy.opening import open_stored as open_node
 from tegula.metadata.nodes import GroupMetadata
 from tegula.stores import Store
 from tegula.stores.targets.opening import creating
-from tegula.stores.targets.paths import clean, location_of
+from tegula.stores.targets.paths import address_of, location_of
 from tegula.tables.table import Table
 
 __all__ = ["load", "save"]
@@ -87,7 +87,7 @@ def save(
         )
     if values is None and not arrays:
         raise MetadataError("save takes one array, or arrays by name")
-    path = clean(path)
+    target, path, format = address_of(target, path, format)
     format = new_format(target, path, format, "zarr3")
     # check everything before an existing array is replaced
     one = None if values is None else as_data(values)

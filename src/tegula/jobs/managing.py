@@ -17,7 +17,7 @@ from tegula.jobs.owners import Owner
 from tegula.jobs.plans import LARGEST
 from tegula.stores import Store
 from tegula.stores.targets.opening import store_of
-from tegula.stores.targets.paths import clean, local_path, location_of
+from tegula.stores.targets.paths import address_of, local_path, location_of
 
 __all__ = ["JobState", "clean_job", "discard", "list_jobs", "refuse_running", "show_job"]
 
@@ -116,18 +116,19 @@ def list_jobs(target: Any, path: str = "", *, storage_options: Mapping[str, Any]
     >>> tegula.jobs.list_jobs(tegula.MemoryStore())
     []
     """
+    target, path, _ = address_of(target, path)
     here = local_path(target)
     if here is not None and not os.path.exists(here):
         raise NotFoundError("there is no file or directory", path=here)
     store = store_of(target, read_only=True, storage_options=storage_options)
     last, is_empty = f"{DIRECTORY}/plan.json", True
     plans = []
-    for key in store.list_prefix(f"{clean(path)}/".lstrip("/")):
+    for key in store.list_prefix(f"{path}/".lstrip("/")):
         is_empty = False
         if key == last or key.endswith(f"/{last}"):
             plans.append(key)
-    if is_empty and isinstance(target, str) and (here is None or clean(path)):
-        raise NotFoundError("nothing is stored here", path=location_of(store, clean(path)))
+    if is_empty and isinstance(target, str) and (here is None or path):
+        raise NotFoundError("nothing is stored here", path=location_of(store, path))
     states = [_state_of(store, key[: -len(last)].rstrip("/")) for key in sorted(plans)]
     return [state for state in states if state is not None]
 
@@ -156,10 +157,11 @@ def show_job(target: Any, path: str = "", *, storage_options: Mapping[str, Any] 
     Traceback (most recent call last):
     tegula.errors.NotFoundError: no job is under way or was interrupted here (path 'memory:...')
     """
+    target, path, _ = address_of(target, path)
     store = store_of(target, read_only=True, storage_options=storage_options)
-    state = _state_of(store, clean(path))
+    state = _state_of(store, path)
     if state is None:
-        raise NotFoundError("no job is under way or was interrupted here", path=location_of(store, clean(path)))
+        raise NotFoundError("no job is under way or was interrupted here", path=location_of(store, path))
     return state
 
 
@@ -189,9 +191,10 @@ def clean_job(
     Traceback (most recent call last):
     tegula.errors.NotFoundError: no job is under way or was interrupted here (path 'mapping:...')
     """
+    target, path, _ = address_of(target, path)
     store = store_of(target, storage_options=storage_options)
     state = show_job(store, path)
-    discard(store, clean(path), force=force)
+    discard(store, path, force=force)
     if store is not target and store.local_directory is not None:  # which the job has created
         with suppress(OSError):
             os.rmdir(store.local_directory)

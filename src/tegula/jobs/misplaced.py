@@ -13,12 +13,12 @@ from itertools import islice
 from typing import Any, Final
 
 from tegula.arrays.array import Array
-from tegula.display.info import counted
 from tegula.engine.stored.visiting import is_inside
 from tegula.errors import MetadataError, StoreError
 from tegula.formats import Format, find_format
 from tegula.metadata.chunk_keys import ENCODINGS, ChunkKeyEncoding
 from tegula.metadata.nodes import ArrayMetadata
+from tegula.runtime.quantities import counted
 
 __all__ = ["Misplaced", "refuse_misplaced"]
 

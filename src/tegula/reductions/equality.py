@@ -7,9 +7,9 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from tegula.formats.json_encoding import equal_json
 from tegula.metadata.data_types import DataType, packed
 from tegula.metadata.fill_values import is_empty
+from tegula.metadata.json_values import equal_json
 from tegula.reductions.dtypes import computable
 
 __all__ = ["are_comparable", "equal_values", "identical", "native"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from tegula.display.info import counted
 from tegula.references.chunks import Chunk
+from tegula.runtime.quantities import counted
 
 __all__ = ["ReferenceReport"]
 

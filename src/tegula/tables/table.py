@@ -25,7 +25,7 @@ from tegula.errors import AlreadyExistsError, MetadataError, NotFoundError, Tegu
 from tegula.metadata.nodes import GroupMetadata
 from tegula.stores import Store
 from tegula.stores.targets.opening import creating
-from tegula.stores.targets.paths import clean
+from tegula.stores.targets.paths import address_of
 from tegula.tables.columns import (
     attributes_of,
     check_name,
@@ -458,7 +458,7 @@ class Table(Node):
     ) -> Table:
         """Create a table from a DataFrame; parameters and errors are those of `tegula.create_table`."""
         check_keywords("from_pandas", options, _KEYWORDS)
-        path = clean(path)
+        target, path, format = address_of(target, path, format)
         format = new_format(target, path, format, "bcolz")
         with creating(target, storage_options) as store:
             metadata = new_table(store, path, frame, format=format, **options)

@@ -24,7 +24,7 @@ from tegula.hierarchy.group import Group
 from tegula.metadata.nodes import GroupMetadata
 from tegula.stores import Store
 from tegula.stores.targets.opening import creating
-from tegula.stores.targets.paths import clean
+from tegula.stores.targets.paths import address_of
 from tegula.xarray.encoding import EncodingTypeError
 from tegula.xarray.storing import GroupWriter
 
@@ -233,7 +233,7 @@ def _format(format: str | None, number: Any) -> str | None:
 
 def _place(target: Any, group: str | None, format: str | None) -> tuple[Any, str, str | None]:
     """Return what holds the group, its path there, and the format that a group of tegula implies."""
-    path = clean(group or "")
+    target, path, format = address_of(target, group or "", format)
     if not isinstance(target, Node):
         return target, path, format
     path = "/".join(part for part in (target.path, path) if part)

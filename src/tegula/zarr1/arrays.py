@@ -14,10 +14,10 @@ import numpy.typing as npt
 from tegula import engine
 from tegula.arrays import array as nodes
 from tegula.arrays.attributes import Attributes
-from tegula.display.info import human_bytes
 from tegula.errors import MetadataError, SelectionError
 from tegula.formats.documents import load
 from tegula.metadata.nodes import ArrayMetadata
+from tegula.runtime.quantities import human_bytes
 from tegula.stores import Store
 from tegula.zarr1.attributes import write_lock
 from tegula.zarr1.compression import compression_of

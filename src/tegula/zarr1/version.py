@@ -1,5 +1,5 @@
 """``zarr.version``: the version of tegula."""
 
-from tegula import __version__ as version
+from tegula.runtime.version import __version__ as version
 
 __all__ = ["version"]

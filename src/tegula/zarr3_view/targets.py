@@ -11,7 +11,7 @@ from tegula.hierarchy.drafts import found_at
 from tegula.metadata.nodes import NodeMetadata
 from tegula.stores import Store
 from tegula.stores.targets.opening import check_options, store_of
-from tegula.stores.targets.paths import clean
+from tegula.stores.targets.paths import address_of
 from tegula.zarr3_view.view import Zarr3View
 
 __all__ = ["shown"]
@@ -28,11 +28,12 @@ def shown(target: Any, path: str, read_only: bool, storage_options: Mapping[str,
     b'{\\n  "shape": [\\n    3'
     """
     prefix = ""
+    target, path, _ = address_of(target, path)
     if isinstance(target, Node):
         check_options(target, storage_options)
         target, prefix = target.store, target.path
     store = store_of(target, read_only=read_only, storage_options=storage_options)
-    store, found, metadata = found_at(store, "/".join(part for part in (prefix, clean(path)) if part), node_at)
+    store, found, metadata = found_at(store, "/".join(part for part in (prefix, path) if part), node_at)
     if metadata is None or metadata.format == "zarr3":
         return store, found
     return Zarr3View(store, found, writable=metadata.format == "zarr2"), ""

@@ -13,11 +13,11 @@ from tegula.cli.progress import progress_line
 from tegula.cli.reporting import AllowPickle, AsJson, QuietButJson, as_options, print_json, print_message
 from tegula.cli.running import Dask, Ledger, Workers, runner_options
 from tegula.cli.targets import Node, StorageOptions, open_target, split_target, target_argument
-from tegula.display.info import human_bytes
 from tegula.display.markup import printable
 from tegula.errors import TegulaError
 from tegula.jobs.checking.check import CheckReport, Finding
 from tegula.jobs.checking.check import check as check_node
+from tegula.runtime.quantities import human_bytes
 
 __all__ = ["check"]
 

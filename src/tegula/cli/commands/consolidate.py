@@ -9,9 +9,9 @@ import typer
 from tegula.arrays.array import Array
 from tegula.cli.reporting import Quiet
 from tegula.cli.targets import StorageOptions, open_target, target_argument
-from tegula.display.info import counted
 from tegula.errors import UnsupportedError
 from tegula.hierarchy.group import Group
+from tegula.runtime.quantities import counted
 from tegula.stores.secrets import redacted
 
 __all__ = ["consolidate"]

@@ -25,12 +25,13 @@ from tegula.cli.targets import (
     split_target,
     target_argument,
 )
-from tegula.display.info import columns, human_bytes
+from tegula.display.info import columns
 from tegula.display.markup import printable
 from tegula.errors import SelectionError
 from tegula.extracts.selections import parse_selection
 from tegula.jobs.converting.convert import ConvertReport
 from tegula.jobs.converting.convert import convert as convert_node
+from tegula.runtime.quantities import human_bytes
 
 __all__ = ["convert", "parse_codecs", "parse_lengths", "parse_numbers", "parse_option", "parse_rules"]
 
@@ -172,7 +173,7 @@ def convert(
             open_target(source, "r", storage_option, allow_pickle=allow_pickle) as node,
             progress_line(quiet, node) as progress,
         ):
-            report = convert_node(node, store, path=path or inner, progress=progress, **options)
+            report = convert_node(node, target, path=path or "", progress=progress, **options)
         if file is not None:
             text = report.to_json() if file.name.endswith(".json") else report.to_html()
             (stream or stack.enter_context(output(file))).write(text.encode())

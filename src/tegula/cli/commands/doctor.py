@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-import tegula
+from tegula import config
 from tegula.cli.completion import complete_target
 from tegula.cli.probing import examine, sentences
 from tegula.cli.reporting import AsJson, print_json
@@ -20,6 +20,7 @@ from tegula.display.markup import printable
 from tegula.errors import UnsupportedError
 from tegula.runtime import executors
 from tegula.runtime.optional import HOW_TO_BUILD, import_failure
+from tegula.runtime.version import __version__
 from tegula.stores import Store
 from tegula.stores.targets.opening import store_of
 from tegula.stores.targets.paths import is_missing, is_remote, local_path, refuse_missing
@@ -104,14 +105,14 @@ def _facts() -> dict[str, Any]:
     has = frozenset(kernel.codecs()) if kernel is not None else None
     used, reason = _executor()
     return {
-        "tegula": tegula.__version__,
+        "tegula": __version__,
         "python": platform.python_version(),
         "platform": platform.platform(),
         "packages": {name: _version(name) for name in _NEEDED},
         "optional_packages": {name: _version(name) for name in _OPTIONAL},
         "broken_packages": _broken(),
-        "executor": {"setting": tegula.config.current().executor, "used": used, "reason": reason},
-        "threads": tegula.config.current().threads,
+        "executor": {"setting": config.current().executor, "used": used, "reason": reason},
+        "threads": config.current().threads,
         "kernel": None if kernel is None else _kernel_facts(kernel),
         "codecs": {
             name: "kernel" if used == "kernel" and has is not None and runs_in_kernel(name, has) else "reference"
@@ -122,7 +123,7 @@ def _facts() -> dict[str, Any]:
 
 def _executor() -> tuple[str, str]:
     """Return the executor in use, and the reason for it."""
-    setting, load_error = tegula.config.current().executor, executors.load_error()
+    setting, load_error = config.current().executor, executors.load_error()
     if setting == "reference":
         return "reference", "chosen by the setting executor"
     if load_error is None:

@@ -20,10 +20,11 @@ from tegula.cli.targets import (
     target_argument,
 )
 from tegula.cli.values import parse_value
-from tegula.display.info import columns, counted
+from tegula.display.info import columns
 from tegula.display.markup import printable
 from tegula.jobs.downsampling.downsample import Pyramid
 from tegula.jobs.downsampling.downsample import downsample as downsample_array
+from tegula.runtime.quantities import counted
 
 __all__ = ["downsample"]
 

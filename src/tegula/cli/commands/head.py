@@ -12,12 +12,13 @@ import typer
 from tegula.arrays.array import Array
 from tegula.cli.reporting import AllowPickle, AsJson, Raw, print_json, say_decoded
 from tegula.cli.targets import StorageOptions, Target, open_target
-from tegula.display.info import columns, counted
+from tegula.display.info import columns
 from tegula.display.markup import printable
 from tegula.errors import UnsupportedError
 from tegula.extracts.values import array_to_json
 from tegula.extracts.windows import window
 from tegula.hierarchy.group import Group
+from tegula.runtime.quantities import counted
 
 __all__ = ["head"]
 

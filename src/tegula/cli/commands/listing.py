@@ -13,12 +13,13 @@ import typer
 from tegula.arrays.array import Array
 from tegula.cli.reporting import AsJson, print_json, print_message
 from tegula.cli.targets import Node, StorageOptions, Target, open_target, split_target
-from tegula.display.info import Info, columns, counted, human_bytes
+from tegula.display.info import Info, columns
 from tegula.display.markup import printable
 from tegula.display.tree import group_tree
 from tegula.errors import TegulaError
 from tegula.hierarchy.group import Group
 from tegula.jobs.units import with_known_members
+from tegula.runtime.quantities import counted, human_bytes
 from tegula.stores.secrets import redacted
 from tegula.tables.table import Table
 

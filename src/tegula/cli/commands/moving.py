@@ -23,12 +23,12 @@ from tegula.cli.targets import (
     split_target,
     target_argument,
 )
-from tegula.display.info import counted, human_bytes
 from tegula.errors import NotFoundError, TegulaError
 from tegula.hierarchy.copying import CopyReport, delete, move
 from tegula.jobs.copying import copy
 from tegula.jobs.ledger import DIRECTORY
 from tegula.jobs.units import nbytes_stored
+from tegula.runtime.quantities import counted, human_bytes
 from tegula.stores.secrets import redacted
 from tegula.stores.targets.paths import links
 from tegula.tables.table import Table
@@ -145,7 +145,7 @@ def _destination(source: str, target: str) -> tuple[str, str]:
     store, inner = split_target(target)
     name = links(source.rstrip("/"))[-1].rpartition("/")[2]
     if inner or target.endswith("::"):
-        return store, f"{inner}{name}" if inner.endswith("/") else inner
+        return store, f"{inner}/{name}" if target.endswith("/") else inner
     if store.endswith("/") or _is_plain_directory(store):
         return os.path.join(store, name), ""
     return store, ""

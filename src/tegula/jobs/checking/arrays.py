@@ -16,7 +16,6 @@ from tegula import config, engine
 from tegula.arrays.array import Array
 from tegula.codecs import lacking
 from tegula.codecs.compressors.checksums import notices_changes
-from tegula.display.info import counted
 from tegula.engine import StoredArray
 from tegula.engine.concurrency.pool import for_each, results_of
 from tegula.engine.reading.remote import UNITS
@@ -33,6 +32,7 @@ from tegula.jobs.misplaced import Misplaced
 from tegula.jobs.sharing import Code, Share, shared_results
 from tegula.jobs.units import Box, chunk_boxes
 from tegula.metadata.nodes import ArrayMetadata, GroupMetadata
+from tegula.runtime.quantities import counted
 from tegula.stores import Store
 from tegula.stores.capabilities import EmptyDirectories, blocked_by
 

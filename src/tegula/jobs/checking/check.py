@@ -34,7 +34,7 @@ from tegula.metadata.nodes import ArrayMetadata, GroupMetadata
 from tegula.stores import Store
 from tegula.stores.capabilities import Reclaiming, UnreachableNames, lock
 from tegula.stores.targets.opening import check_options, store_of
-from tegula.stores.targets.paths import clean, refuse_missing
+from tegula.stores.targets.paths import address_of, refuse_missing
 from tegula.tables.columns import column_names
 from tegula.tables.table import Table
 
@@ -125,8 +125,8 @@ def check(
         raise MetadataError(f"{max_findings!r:.80} is not a number of findings", field="max_findings")
     start = time.perf_counter()
     writes = repair and not dry_run
+    source, path, _ = address_of(source, path)
     check_options(source, storage_options)
-    path = clean(path)
     if isinstance(source, (Array, Group, Table)):
         store, path = source.store, f"{source.path}/{path}".strip("/")
     else:

@@ -10,11 +10,11 @@ from dataclasses import asdict, dataclass, field, fields
 from threading import Lock
 from typing import Any, Final, Literal, NamedTuple
 
-from tegula.display.info import counted, human_bytes, human_seconds
 from tegula.display.markup import badge, card, fold, more, muted, table, text
 from tegula.errors import StoreError, TegulaError
 from tegula.jobs.sharing import Share
 from tegula.jobs.units import Progress
+from tegula.runtime.quantities import counted, human_bytes, human_seconds
 from tegula.stores import Store
 
 __all__ = ["KINDS", "CheckReport", "Examination", "Finding", "Repair"]

@@ -10,9 +10,8 @@ from typing import Any, Literal
 
 from tegula.arrays.array import Array
 from tegula.arrays.masks import attributes_of
-from tegula.display.info import counted, shown
+from tegula.display.info import shown
 from tegula.errors import MetadataError, TegulaError
-from tegula.formats.json_encoding import equal_json
 from tegula.hierarchy.ahead import Ahead
 from tegula.hierarchy.group import Group
 from tegula.jobs.comparing.differences import (
@@ -26,7 +25,9 @@ from tegula.jobs.comparing.differences import (
 from tegula.jobs.plans import Piece
 from tegula.jobs.sharing import Code, Reading, piece_for, reading
 from tegula.jobs.units import Node, Progress, opened
+from tegula.metadata.json_values import equal_json
 from tegula.reductions import are_comparable, native
+from tegula.runtime.quantities import counted
 from tegula.stores.targets.opening import options_of_both
 from tegula.tables.columns import ORDER, column_names
 from tegula.tables.table import Table

@@ -28,7 +28,7 @@ from tegula.jobs.rewriting.targets import Layout
 from tegula.jobs.runners.runner import check_reachable, runner_of
 from tegula.jobs.units import Progress, one_at_a_time, with_known_members
 from tegula.stores.targets.opening import creating, options_of_both
-from tegula.stores.targets.paths import clean, location_of, refuse_overlap
+from tegula.stores.targets.paths import address_of, location_of, refuse_overlap
 from tegula.tables.table import Table
 
 __all__ = ["ConvertReport", "ConvertedArray", "Progress", "convert"]
@@ -205,7 +205,7 @@ def convert(
     """
     # the target's format and path
     start = time.perf_counter()
-    path = clean(path)
+    target, path, format = address_of(target, path, format)
     format = new_format(target, path, format, "zarr3")
     fmt = find_format(format)
     if not fmt.writable:

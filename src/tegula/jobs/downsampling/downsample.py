@@ -29,7 +29,7 @@ from tegula.metadata.ome import Axis, Level, axes_of, factors_of, multiscales, p
 from tegula.reductions import Reduction
 from tegula.stores import LocalStore, Store
 from tegula.stores.targets.opening import creating, options_of_both
-from tegula.stores.targets.paths import clean, location_of
+from tegula.stores.targets.paths import address_of, clean, location_of
 from tegula.tables.table import Table
 
 __all__ = ["Level", "Pyramid", "downsample"]
@@ -214,8 +214,9 @@ def downsample(
     # the source, and what to do with it
     target_options = options_of_both(source, target, storage_options, target_storage_options)
     mode = "r" if target is not None or dry_run else "r+"
-    opened = isinstance(source, (Array, Group, Table))
-    array = source if opened else open_any(source, mode, storage_options=storage_options)
+    array = (
+        source if isinstance(source, Array | Group | Table) else open_any(source, mode, storage_options=storage_options)
+    )
     if not isinstance(array, Array):
         raise UnsupportedError("only arrays have pyramids; name an array in the group", path=array.location)
     check_method(method, array.dtype)
@@ -239,12 +240,14 @@ def downsample(
         target, above, own = _group_of(array, path)
         path = f"{above}/{own}".strip("/")
         target_options = None
+    else:
+        target, path, _ = address_of(target, path)
     opening = nullcontext(for_reading(target, target_options)) if dry_run else creating(target, target_options)
     resumes = bool(resume) or part is not None
     is_recorded = resumes or (resume is not None and not dry_run)
     with opening as store, bounded(memory), runner_of(None if dry_run else runner, None if dry_run else workers) as who:
         check_reachable(who, array.store, store)
-        group, left, estimate = clean(path), 0, Estimate()
+        group, left, estimate = path, 0, Estimate()
         run = Run(who, visible_early=visible_early, progress=progress, max_memory=memory, two_passes=part is None)
         job = PyramidJob(array, store, group, reduction, levels, layout, run)
         arrays = [(job.first, job.base), *((step.name, step.draft) for step in job.steps)]

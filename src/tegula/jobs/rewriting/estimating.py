@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from math import lcm, prod
 
 from tegula.arrays.array import Array
-from tegula.display.info import counted, human_bytes
 from tegula.jobs.ledger import Ledger
 from tegula.jobs.plans import Plan
 from tegula.jobs.rewriting.passes import Passes
 from tegula.jobs.rewriting.temporary import between_name
 from tegula.jobs.units import block_grid
 from tegula.metadata.chunk_grids import ChunkAxis, RegularAxis
+from tegula.runtime.quantities import counted, human_bytes
 
 __all__ = ["Estimate", "estimate", "estimate_of"]
 

@@ -19,7 +19,7 @@ from itertools import permutations
 from math import gcd, lcm, prod
 from typing import Final
 
-from tegula.display.info import counted, human_bytes
+from tegula.runtime.quantities import counted, human_bytes
 
 __all__ = ["Pass", "Passes", "TooSmall", "plan_passes"]
 

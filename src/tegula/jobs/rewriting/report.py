@@ -6,10 +6,10 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
-from tegula.display.info import counted, human_bytes, human_seconds
 from tegula.display.markup import badge, card, fold, more, muted, page, table, text
 from tegula.jobs.rewriting.estimating import Estimate
 from tegula.jobs.rewriting.passes import Passes
+from tegula.runtime.quantities import counted, human_bytes, human_seconds
 
 __all__ = ["ConvertReport", "ConvertedArray"]
 

@@ -19,7 +19,6 @@ from tegula.engine.copying.chunks import chunks_with_values, copier_of, copy_chu
 from tegula.engine.stored.array import StoredArray
 from tegula.engine.stored.visiting import batches, cells, check_number, stored_inside
 from tegula.errors import CodecError, UnsupportedError
-from tegula.formats.json_encoding import equal_json
 from tegula.jobs.checksum import digest_of_array
 from tegula.jobs.ledger import Ledger, add_amounts
 from tegula.jobs.plans import Unit
@@ -29,6 +28,7 @@ from tegula.jobs.rewriting.targets import Axis
 from tegula.jobs.units import Box, in_boxes, itemsize_of, pairs_in_order, selected
 from tegula.metadata.chunk_grids import ChunkGrid, as_slice
 from tegula.metadata.fill_values import is_empty
+from tegula.metadata.json_values import equal_json
 from tegula.reductions import PRIME, Loss, Precision, Sums, identical, sums_of_values
 
 __all__ = ["Converting", "check_amount", "digest_of", "loss_of", "parts_of", "same_attributes", "stored_blocks"]

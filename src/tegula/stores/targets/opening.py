@@ -16,6 +16,7 @@ from tegula.stores.interface import Store
 from tegula.stores.local.store import LocalStore
 from tegula.stores.names import path_of_url
 from tegula.stores.targets.paths import (
+    address_of,
     is_remote,
     links,
     local_path,
@@ -117,8 +118,8 @@ def _open_references(target: str, options: Mapping[str, Any], read_only: bool) -
 def _store_of_url(url: str, scheme: str, read_only: bool, options: Mapping[str, Any]) -> Store:
     if split_inner(url)[0] != url:  # fsspec would take one of the two for the whole
         raise MetadataError(
-            "what follows '::' is not a URL; to name a node inside a store, pass path=; if '::' is part of a local "
-            "name, write './' before the name",
+            "what follows '::' names a node inside a store, and here a store is needed; if it is part of a name on this"
+            " machine, pass a pathlib.Path",
             path=secrets.plain_url(url),
         )
     last = links(url)[-1]
@@ -215,7 +216,7 @@ def options_of_both(
 
 def _bucket(url: str) -> list[str]:
     """Return scheme and bucket, or host, of a URL, or of the last one in a chain."""
-    return links(url)[-1].split("/", 3)[:3]
+    return links(address_of(url, "")[0])[-1].split("/", 3)[:3]
 
 
 @contextmanager

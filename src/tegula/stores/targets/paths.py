@@ -7,7 +7,7 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-from tegula.errors import MetadataError, NotFoundError, StoreError
+from tegula.errors import MetadataError, NotFoundError, StoreError, UnsupportedError
 from tegula.runtime.deferred import Later, matcher
 from tegula.stores.local.store import LocalStore
 from tegula.stores.names import path_of_url
@@ -15,12 +15,14 @@ from tegula.stores.names import path_of_url
 if TYPE_CHECKING:
     from urllib import parse
 
-    from tegula.stores import Store
+    from tegula.stores import Store, secrets
     from tegula.stores import identity as identities
 else:
     parse, identities = Later("urllib.parse"), Later("tegula.stores.identity")
+    secrets = Later("tegula.stores.secrets")
 
 __all__ = [
+    "address_of",
     "clean",
     "is_missing",
     "is_remote",
@@ -30,6 +32,7 @@ __all__ = [
     "may_be_local",
     "name_below",
     "path_text",
+    "pipeline_of",
     "refuse_missing",
     "refuse_overlap",
     "scheme_of",
@@ -73,6 +76,101 @@ def split_inner(target: str) -> tuple[str, str]:
     return (match[1], match[2] or "") if match else (target, "")
 
 
+def address_of(target: Any, path: str, format: str | None = None) -> tuple[Any, str, str | None]:
+    """Resolve a target that names a node inside a store; return the store's target, the node's path and its format.
+
+    Such a target is ``PATH::inner/path``, or a URL pipeline (ZEP 8): components behind ``|``, each with a scheme, from
+    the storage to the node. ``zip:`` enters an archive; the name of a format, ``zarr:`` (either of versions 2 and 3) or
+    ``auto:`` ends the pipeline. The path behind a scheme is percent-encoded. A path on this machine at which something
+    exists stands for itself.
+
+    Parameters
+    ----------
+    target : str, path, mapping, Node or Store
+        The target; only text is resolved.
+    path : str
+        Path below that node.
+    format : str, optional
+        The format that is wanted in any case.
+
+    Raises
+    ------
+    MetadataError
+        If the pipeline is not valid, or names another format.
+    UnsupportedError
+        If an archive is in an archive.
+
+    Examples
+    --------
+    >>> address_of("x.zip::era", "t"), address_of("s3://bucket/x.zarr", "/t/")
+    (('x.zip', 'era/t', None), ('s3://bucket/x.zarr', 't', None))
+    >>> address_of("s3://bucket/x.zip|zip:era|zarr3:t", "")
+    ('zip::s3://bucket/x.zip', 'era/t', 'zarr3')
+    """
+    path = clean(path) if path != "" else ""
+    if not isinstance(target, str) or not (":" in target or "|" in target):
+        return target, path, format
+    if _exists(target):
+        return f"./{target}" if scheme_of(target) else target, path, format  # a name like a URL
+    where, components = pipeline_of(target)
+    shown = secrets.plain_url(target)
+    where, inner = split_inner(where)
+    if "@" in inner and "/" not in where.partition("://")[2]:
+        return target, path, format  # colons in a password, which the store refuses
+    paths = [inner]
+    for number, (scheme, text) in enumerate(components, 1):
+        paths.append(text)
+        if scheme == "zip":
+            if "".join(paths[:-1]).strip("/") or where.startswith("zip::"):
+                raise UnsupportedError("an archive inside an archive can't be read; extract the outer one", path=shown)
+            where = where if where.endswith(".zip") and not scheme_of(where) else f"zip::{where}"
+        elif number < len(components):
+            raise MetadataError(f"'{scheme}:' must end the URL: only archives contain others", path=shown)
+        elif scheme not in ("auto", "zarr"):
+            if format not in (None, scheme):
+                raise MetadataError(f"the URL names the format {scheme}, not {format}", path=shown, field="format")
+            format = scheme
+    return where, "/".join(part for name in (*paths, path) if (part := clean(name))), format
+
+
+def _exists(path: str) -> bool:
+    try:
+        return os.path.lexists(path)
+    except ValueError:  # no path has a NUL or a lone surrogate
+        return False
+
+
+def pipeline_of(url: str) -> tuple[str, list[tuple[str, str]]]:
+    """Split a URL pipeline into the URL of the storage, and the scheme and decoded text of each further component.
+
+    Raises
+    ------
+    MetadataError
+        If a component has no scheme, or a query or fragment.
+
+    Examples
+    --------
+    >>> pipeline_of("file:///tmp/a.zip|zip:x%20y|zarr3:")
+    ('file:///tmp/a.zip', [('zip', 'x y'), ('zarr3', '')])
+    """
+    where, *components = url.split("|")
+    parts = []
+    for component in components:
+        scheme, colon, text = component.partition(":")
+        if not colon or not scheme:
+            raise MetadataError(
+                f"{component!r:.80} is no component of a URL, such as 'zip:inner/path' or 'zarr3:path'; for '|' in a"
+                " name pass a pathlib.Path, or write '%7C' in a URL",
+                path=secrets.plain_url(url),
+            )
+        if "?" in text or "#" in text:
+            raise MetadataError(
+                f"{component!r:.80}: only the storage's own URL has a query or a fragment", path=secrets.plain_url(url)
+            )
+        parts.append((scheme.lower(), parse.unquote(text)))
+    return where, parts
+
+
 @lru_cache(256)
 def scheme_of(text: str) -> re.Match[str] | None:
     """Return the match of the scheme that a URL begins with; one letter is a drive of Windows.
@@ -94,7 +192,9 @@ def path_text(target: str | os.PathLike[Any]) -> str:
     path = os.fspath(target)
     if not isinstance(path, str):
         path = os.fsdecode(path)
-    if not path.startswith("~") or not isinstance(target, str):
+    if not isinstance(target, str):
+        return f"./{path}" if "::" in path else path
+    if not path.startswith("~"):
         return path
     expanded = os.path.expanduser(path)
     if expanded.startswith("~"):
