@@ -312,6 +312,8 @@ def parse(documents: Documents) -> NodeMetadata | None:
     """
     group: NodeMetadata | None = None
     for fmt in FORMATS.values():
+        if fmt.lies_apart and group is not None:
+            continue  # the document has been read as one of Zarr v3
         for main in fmt.node_keys:
             if (main_document := documents.get(main)) is not None:
                 break

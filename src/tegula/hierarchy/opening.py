@@ -11,7 +11,7 @@ from tegula import arrays, engine, hierarchy
 from tegula.arrays.array import Array
 from tegula.arrays.keywords import known_keywords
 from tegula.arrays.node import opened_by_name
-from tegula.errors import AlreadyExistsError, MetadataError, NotFoundError
+from tegula.errors import AlreadyExistsError, MetadataError, NotFoundError, UnsupportedError
 from tegula.hierarchy.drafts import found_at
 from tegula.metadata.nodes import ArrayMetadata
 from tegula.runtime.deferred import Later
@@ -123,8 +123,16 @@ def open(
     if mode in ("r", "r+"):
         store = store_of(target, read_only=mode == "r", storage_options=storage_options)
         try:
-            read = partial(_open_node, format=format, read_only=mode == "r", allow_pickle=allow_pickle)
-            node = found_at(store, path, read)[2]
+            try:
+                node = _open_node(store, path, format=format, read_only=mode == "r", allow_pickle=allow_pickle)
+                is_elsewhere = node is None
+            except UnsupportedError as error:
+                if error.field != "zarr_format":  # of the entry point of a draft's hierarchy
+                    raise
+                is_elsewhere = True
+            if is_elsewhere:
+                read = partial(_open_node, format=format, read_only=mode == "r", allow_pickle=allow_pickle)
+                node = found_at(store, path, read)[2]
         except BaseException:
             abandon(store, target)
             raise
